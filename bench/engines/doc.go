@@ -1,0 +1,14 @@
+// Package engines proves Warmpath on real SGLang engines. It has no code of its own: its tests, behind the build tag
+// engines, start two engines on the CPU with serve.sh, route real traffic to them through bin/warmpath, and compare what the
+// router expected of each engine's cache with what the engine reported.
+//
+//	make test-engines     installs the engines where they are missing (7 GB, once) and runs the tests
+//
+// # Concurrency
+//
+// The tests run one after the other: they share the engines, and an engine's cache is part of what they check.
+//
+// # Ownership
+//
+// Every process that a test starts dies with the test's process, whatever ends it (see keeper).
+package engines

@@ -1,0 +1,208 @@
+//go:build engines
+
+package engines_test
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// servesWithin is the promise: a worker that is ready again gets requests within this time.
+	servesWithin = 2 * time.Second
+	// abortWithin bounds the work that an engine still does for a client that has gone. The generation would go on for
+	// longGeneration tokens, which is 8 s or more on a CPU.
+	abortWithin    = 2 * time.Second
+	longGeneration = 1500
+)
+
+// proof is what the parts of the test share.
+type proof struct {
+	keeper  *keeper
+	dir     string
+	binary  string
+	engines []*engine
+	rows    []measured
+	notes   strings.Builder
+}
+
+// clientGone cancels long requests and watches the engines become idle.
+func (p *proof) clientGone(t *testing.T) {
+	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
+	defer r.proc.stop(5 * time.Second)
+	for _, stream := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			prompt := randomIDs(rand.New(rand.NewPCG(3, uint64(len(p.rows)))), 100)
+			if answer, err := open(ctx, r.url, prompt, longGeneration, stream); err == nil {
+				_, _ = io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+			}
+		}()
+		p.waitRunning(t, 1, 10*time.Second)
+		cancel()
+		took := p.waitRunning(t, 0, 30*time.Second)
+		<-gone
+		p.note(t, "client gone (stream %v): the engines were idle %.2f s later", stream, took.Seconds())
+		if took > abortWithin {
+			t.Errorf("client gone (stream %v): the engines worked on for %.2f s, want at most %v", stream, took.Seconds(), abortWithin)
+		}
+	}
+}
+
+// waitRunning waits until the engines together work on that many requests.
+func (p *proof) waitRunning(t *testing.T, want int, limit time.Duration) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for {
+		running := 0
+		for _, e := range p.engines {
+			running += e.running(t)
+		}
+		if running == want {
+			return time.Since(began)
+		}
+		if time.Since(began) > limit {
+			t.Fatalf("the engines work on %d requests for %v, want %d", running, limit, want)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// engineKilled takes one engine away in the middle of traffic and brings it back on the same ports.
+func (p *proof) engineKilled(t *testing.T) {
+	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
+	defer r.proc.stop(5 * time.Second)
+	victim := p.engines[1]
+	traffic := startTraffic(t.Context(), r.url)
+	defer traffic.stop()
+
+	traffic.wait(t, 60, "before the kill", func(outcome) bool { return true })
+	killed := time.Now()
+	victim.proc.kill()
+	traffic.wait(t, 60, "after the kill", func(outcome) bool { return true })
+	p.note(t, "engine killed: 60 requests answered within %.2f s of the kill", time.Since(killed).Seconds())
+
+	victim.start(t, p.keeper, p.dir)
+	ready := victim.waitReady(t, 20*time.Millisecond)
+	back := traffic.wait(t, 1, "by the engine that came back", func(o outcome) bool { return o.worker == victim.url })
+	p.note(t, "engine back: a request was answered by it %.2f s after it was ready", back.Sub(ready).Seconds())
+	if back.Sub(ready) > servesWithin {
+		t.Errorf("the engine serves %.2f s after it is ready, want at most %v", back.Sub(ready).Seconds(), servesWithin)
+	}
+	traffic.stop()
+	p.checkTraffic(t, traffic)
+
+	client := startOpenAI(t, p.keeper, p.dir, r.url)
+	after := measure("one at a time", "kv, after restart", func() []outcome {
+		return sequential(t.Context(), r.url, client, 4, 100)
+	})
+	p.add(t, after)
+	if after.share(victim.url) == 0 {
+		t.Error("the engine that came back answers none of the requests after it")
+	}
+}
+
+// checkTraffic allows no error that a client could see, but on answers that had begun on the engine that was killed.
+func (p *proof) checkTraffic(t *testing.T, traffic *traffic) {
+	t.Helper()
+	broken, failed := 0, 0
+	for _, o := range traffic.outcomes {
+		switch {
+		case o.err == nil:
+		case o.began:
+			broken++
+		default:
+			if failed++; failed <= 20 {
+				t.Logf("failed (%s) on %q: %v", o.api, o.worker, o.err)
+			}
+		}
+	}
+	p.note(t, "engine killed and restarted under traffic: %d requests, %d streams cut after their first byte, %d other errors",
+		len(traffic.outcomes), broken, failed)
+	if failed > 0 {
+		t.Errorf("%d requests that had not begun to answer failed", failed)
+	}
+}
+
+// traffic is a few clients that send short conversations without a pause.
+type traffic struct {
+	cancel   context.CancelFunc
+	clients  sync.WaitGroup
+	came     chan struct{} // one token when an outcome has come
+	mu       sync.Mutex
+	outcomes []outcome
+	at       []time.Time
+}
+
+func startTraffic(ctx context.Context, base string) *traffic {
+	ctx, cancel := context.WithCancel(ctx)
+	tr := &traffic{cancel: cancel, came: make(chan struct{}, 1)}
+	for n := range 4 {
+		tr.clients.Go(func() {
+			for turns := 0; ctx.Err() == nil; turns++ {
+				c := newConversation(5, turns*4+n, kindGenerate)
+				for c.turn < 3 && ctx.Err() == nil {
+					// Not the traffic's context: stopping it must not look like an error.
+					o := c.next(context.WithoutCancel(ctx), base, nil, n%2 == 0)
+					tr.add(o)
+					if o.err != nil {
+						break // The history has a hole now.
+					}
+				}
+			}
+		})
+	}
+	return tr
+}
+
+func (tr *traffic) add(o outcome) {
+	tr.mu.Lock()
+	tr.outcomes = append(tr.outcomes, o)
+	tr.at = append(tr.at, time.Now())
+	tr.mu.Unlock()
+	select {
+	case tr.came <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns the moment at which n more answers that fit have come.
+func (tr *traffic) wait(t *testing.T, n int, what string, fits func(outcome) bool) time.Time {
+	t.Helper()
+	tr.mu.Lock()
+	next := len(tr.outcomes)
+	tr.mu.Unlock()
+	limit := time.After(time.Minute)
+	for {
+		tr.mu.Lock()
+		for ; next < len(tr.outcomes); next++ {
+			if o := tr.outcomes[next]; o.err == nil && fits(o) {
+				if n--; n == 0 {
+					at := tr.at[next]
+					tr.mu.Unlock()
+					return at
+				}
+			}
+		}
+		tr.mu.Unlock()
+		select {
+		case <-tr.came:
+		case <-limit:
+			t.Fatalf("%d answers %s are missing after a minute", n, what)
+		}
+	}
+}
+
+// stop ends the traffic after the answers under way.
+func (tr *traffic) stop() {
+	tr.cancel()
+	tr.clients.Wait()
+}

@@ -1,0 +1,39 @@
+#!/bin/bash
+# Installs a real, unedited SGLang 0.5.23 that runs on an x86-64 CPU, and a tiny random-weight model for it.
+#
+#   install.sh          into $WARMPATH_ENGINES (default ~/.cache/warmpath-engines): 7 GB, 3 to 10 minutes, once
+#
+# Needs python3 with venv (3.10 or later), apt-get and dpkg (for four libraries, which are unpacked and not installed, so
+# no root), and PyPI. Where the installation is complete it does nothing; an interrupted one is taken up again.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=${WARMPATH_ENGINES:-$HOME/.cache/warmpath-engines}
+[ -e "$root/ready" ] && exit 0
+
+mkdir -p "$root"/{debs,lib}
+# Two checkouts that test at once must not install into one folder at once: the second waits, then finds it ready.
+exec 9>"$root/lock"
+flock 9
+[ -e "$root/ready" ] && exit 0
+
+say() { echo "install.sh: $*" >&2; }
+began=$SECONDS
+say "installing SGLang 0.5.23 into $root (about 7 GB)"
+python3 -m venv "$root/sglang"
+pip() { nice "$root/sglang/bin/pip" install --quiet --disable-pip-version-check "$@"; }
+say "PyTorch"
+pip torch==2.14.1 # the CUDA wheel, which is what sglang asks for; it imports without a GPU
+say "SGLang's requirements"
+pip -r "$here/requirements.txt"
+# --no-deps: their own lists would pull in CUDA kernels (flashinfer, sgl-kernel, …) that a CPU cannot load; shim/ stands in.
+say "SGLang and its transfer libraries"
+pip --no-deps torchvision==0.29.2 sglang==0.5.23
+pip --no-deps mooncake-transfer-engine-non-cuda==0.3.13.post1 # prefill-to-decode transfer over TCP
+pip --no-deps nixl==1.5.1 nixl-cu13==1.5.1                    # prefill-to-decode transfer over UCX
+# libmooncake and libnixl link against RDMA user space even where there is no RDMA device.
+(cd "$root/debs" && apt-get download -q libibverbs1 libnl-3-200 libnl-route-3-200 librdmacm1)
+for deb in "$root"/debs/*.deb; do dpkg -x "$deb" "$root/lib"; done
+say "the tiny model"
+SGLANG_USE_CPU_ENGINE=1 "$root/sglang/bin/python" "$here/mkmodel.py" "$root/tiny"
+touch "$root/ready"
+say "done in $((SECONDS - began)) s"

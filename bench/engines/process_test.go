@@ -1,0 +1,139 @@
+//go:build engines
+
+package engines_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// keeper starts processes that cannot outlive the test's process.
+//
+// The kernel sends Pdeathsig when the thread that forked the child ends, not when the process does. So all of them are
+// started by one thread that lives as long as the process. A test that is killed by its -timeout runs no cleanup, and
+// without this it would leave engines behind that hold 1 GB and a core each.
+type keeper struct {
+	starts chan func()
+}
+
+func newKeeper() *keeper {
+	k := &keeper{starts: make(chan func())}
+	go func() {
+		runtime.LockOSThread()
+		for start := range k.starts {
+			start()
+		}
+	}()
+	return k
+}
+
+func (k *keeper) start(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	failed := make(chan error)
+	k.starts <- func() { failed <- cmd.Start() }
+	return <-failed
+}
+
+// process is one child of the test: an engine, the router, or the Python client.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  string // file with its standard error, and its standard output where nobody reads that
+	dead chan struct{}
+	once sync.Once
+}
+
+// spawn starts a child whose output goes to a log file, and kills its process group when the test ends. The end of the
+// log is printed when the test has failed.
+func spawn(t *testing.T, k *keeper, dir, name string, cmd *exec.Cmd) *process {
+	t.Helper()
+	log, err := os.Create(filepath.Join(dir, name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Stderr = log
+	if cmd.Stdout == nil {
+		cmd.Stdout = log
+	}
+	if err := k.start(cmd); err != nil {
+		t.Fatalf("cannot start %s: %v", name, err)
+	}
+	p := &process{name: name, cmd: cmd, log: log.Name(), dead: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // Every one of them ends by a signal: the status says nothing.
+		close(p.dead)
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("end of %s's log:\n%s", name, tail(p.log, 40))
+		}
+	})
+	return p
+}
+
+// kill ends the whole process group at once and returns when the child is gone.
+func (p *process) kill() {
+	p.once.Do(func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })
+	<-p.dead
+}
+
+// stop asks the child to end (SIGTERM), and kills it after a while. It returns how long that took.
+func (p *process) stop(grace time.Duration) time.Duration {
+	began := time.Now()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.dead:
+	case <-time.After(grace):
+	}
+	p.kill()
+	return time.Since(began)
+}
+
+// tail returns the last lines of a file.
+func tail(path string, lines int) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if end, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(0, end-64<<10), io.SeekStart)
+	}
+	text, _ := io.ReadAll(f)
+	all := strings.Split(string(bytes.TrimRight(text, "\n")), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// freePorts finds n ports that nobody listens on. They lie below the range from which the kernel takes the ports of
+// outgoing connections, so that none of the test's own connections lands on one while an engine is still starting.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	var ports []int
+	const lowest, span = 20000, 12000
+	for offset := os.Getpid() * 37 % span; len(ports) < n && offset < 2*span; offset++ {
+		port := lowest + offset%span
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		l.Close()
+		ports = append(ports, port)
+	}
+	if len(ports) < n {
+		t.Fatalf("found %d free ports, want %d", len(ports), n)
+	}
+	return ports
+}

@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"bufio"
+
+	"github.com/valyala/fasthttp"
+)
+
+const eventStream = "text/event-stream; charset=utf-8"
+
+// wording is how one endpoint words its answers.
+type wording interface {
+	// whole appends the answer that is no stream.
+	whole(dst []byte, j *job, ps []progress) []byte
+	// begin appends the event that announces sequence i.
+	begin(dst []byte, j *job, i int) []byte
+	// chunk appends the events that bring sequence i from sent tokens to p.
+	chunk(dst []byte, j *job, i, sent int, p progress) []byte
+	// end appends what follows the last chunk of all sequences.
+	end(dst []byte, j *job, ps []progress) []byte
+}
+
+// answer runs a job and writes its answer.
+func (l *life) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
+	l.submit(j)
+	if j.stream {
+		ctx.SetContentType(eventStream)
+		ctx.SetBodyStreamWriter(func(out *bufio.Writer) {
+			defer l.done(j)
+			l.stream(out, j, w)
+		})
+		return
+	}
+	defer l.done(j)
+	ps := make([]progress, len(j.reqs))
+	for i, r := range j.reqs {
+		var ok bool
+		if ps[i], ok = l.wait(r); !ok {
+			ctx.SetConnectionClose()
+			return
+		}
+	}
+	writeJSON(ctx, fasthttp.StatusOK, w.whole(nil, j, ps))
+}
+
+// stream writes a job's events as its tokens come. Tokens that came while the
+// client was slow leave in one event, as they do in SGLang.
+func (l *life) stream(out *bufio.Writer, j *job, w wording) {
+	var buf []byte
+	ps := make([]progress, len(j.reqs))
+	sent := make([]int, len(j.reqs)) // tokens; -1 once the last event is out
+	begun := make([]bool, len(j.reqs))
+	for open := len(j.reqs); open > 0; {
+		if !l.await(j) || !l.faults.pass(l.ctx) {
+			return
+		}
+		buf = buf[:0]
+		for i, r := range j.reqs {
+			if sent[i] < 0 {
+				continue
+			}
+			p := r.progress()
+			ps[i] = p
+			if len(p.out) == sent[i] && p.reason.kind == "" {
+				continue
+			}
+			if !begun[i] {
+				begun[i] = true
+				buf = w.begin(buf, j, i)
+			}
+			buf = w.chunk(buf, j, i, sent[i], p)
+			if sent[i] = len(p.out); p.reason.kind != "" {
+				sent[i] = -1
+				open--
+			}
+		}
+		if open == 0 {
+			buf = append(w.end(buf, j, ps), "data: [DONE]\n\n"...)
+		}
+		if !write(out, buf) {
+			l.leave(j)
+			return
+		}
+	}
+}
+
+// await returns when one of j's sequences may have news; false after a crash.
+func (l *life) await(j *job) bool {
+	select {
+	case <-j.wake:
+		return true
+	case <-l.ctx.Done():
+		return false
+	}
+}
+
+// leave aborts the work for a client that has gone. SGLang notices, too, when it
+// cannot write.
+func (l *life) leave(j *job) {
+	for _, r := range j.reqs {
+		j.rank.abort(r.id, false)
+	}
+}
+
+func write(out *bufio.Writer, b []byte) bool {
+	if len(b) == 0 {
+		return true
+	}
+	if _, err := out.Write(b); err != nil {
+		return false
+	}
+	return out.Flush() == nil
+}
+
+// answerText is the text of a sequence so far, without the stop string that
+// ended it and without an end-of-sequence token.
+func answerText(r *request, p progress) []byte {
+	ids := p.out
+	if p.reason.hasToken && !r.keepStop {
+		ids = ids[:len(ids)-1]
+	}
+	text := appendDecoded(nil, ids)
+	return text[:len(text)-p.reason.trim]
+}

@@ -1,0 +1,257 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/valyala/fastjson"
+)
+
+// errJSON is a body that is not JSON.
+var errJSON = errors.New("sim: not JSON")
+
+// object is the top level of a JSON object, its values still raw. A prompt of
+// 12,000 token ids is 70 KB of digits: a document tree of it would cost a
+// megabyte of memory, and reading it as numbers only costs 50 µs.
+type object struct {
+	fields []field
+}
+
+type field struct{ key, value []byte }
+
+// parseObject cuts body into its fields; they alias body.
+func parseObject(body []byte) (o object, err error) {
+	p := bytes.TrimSpace(body)
+	if len(p) < 2 || p[0] != '{' {
+		return o, errJSON
+	}
+	p = space0(p[1:])
+	for first := true; ; first = false {
+		if len(p) > 0 && p[0] == '}' {
+			return o, atEnd(p[1:])
+		}
+		if !first {
+			if len(p) == 0 || p[0] != ',' {
+				return o, errJSON
+			}
+			p = space0(p[1:])
+		}
+		var f field
+		if f, p, err = parseField(p); err != nil {
+			return o, err
+		}
+		o.fields = append(o.fields, f)
+	}
+}
+
+// parseField cuts one "key": value off p.
+func parseField(p []byte) (f field, rest []byte, err error) {
+	n := stringLen(p)
+	if n < 2 {
+		return f, nil, errJSON
+	}
+	f.key, p = p[1:n-1], space0(p[n:])
+	if len(p) == 0 || p[0] != ':' {
+		return f, nil, errJSON
+	}
+	p = space0(p[1:])
+	if n = valueLen(p); n == 0 {
+		return f, nil, errJSON
+	}
+	f.value = bytes.TrimRight(p[:n], " \t\r\n")
+	return f, p[n:], nil
+}
+
+func atEnd(p []byte) error {
+	if len(space0(p)) > 0 {
+		return errJSON
+	}
+	return nil
+}
+
+// space0 returns p without leading white space.
+func space0(p []byte) []byte { return bytes.TrimLeft(p, " \t\r\n") }
+
+// stringLen is the length of the JSON string at the start of p, quotes included;
+// 0 if there is none.
+func stringLen(p []byte) int {
+	if len(p) == 0 || p[0] != '"' {
+		return 0
+	}
+	for i := 1; i < len(p); i++ {
+		switch p[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// valueLen is the length of the value at the start of p, up to the comma or
+// bracket that ends it; 0 if it does not end.
+func valueLen(p []byte) int {
+	depth := 0
+	for i := 0; i < len(p); i++ {
+		switch p[i] {
+		case '"':
+			n := stringLen(p[i:])
+			if n == 0 {
+				return 0
+			}
+			i += n - 1
+		case '[', '{':
+			depth++
+		case ']', '}':
+			if depth--; depth < 0 {
+				return i
+			}
+		case ',':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return 0
+}
+
+// raw returns the value of key, nil if it is absent or null. Of a repeated key
+// the last counts, as in Python.
+func (o object) raw(key string) []byte {
+	for i := len(o.fields) - 1; i >= 0; i-- {
+		if string(o.fields[i].key) == key {
+			if string(o.fields[i].value) == "null" {
+				return nil
+			}
+			return o.fields[i].value
+		}
+	}
+	return nil
+}
+
+// value parses the value of key; nil if it is absent or null.
+func (o object) value(key string) (*fastjson.Value, error) {
+	raw := o.raw(key)
+	if raw == nil {
+		return nil, nil
+	}
+	v, err := fastjson.ParseBytes(raw)
+	if err != nil {
+		return nil, errJSON
+	}
+	return v, nil
+}
+
+// text is a string field, def if absent.
+func (o object) text(key, def string) (string, error) {
+	v, err := o.value(key)
+	if v == nil {
+		return def, err
+	}
+	b, err := v.StringBytes()
+	if err != nil {
+		return "", invalid("string_type", key, "Input should be a valid string")
+	}
+	return string(b), nil
+}
+
+// number is an integer field, def if absent.
+func (o object) number(key string, def int) (int, error) {
+	v, err := o.value(key)
+	if v == nil {
+		return def, err
+	}
+	n, err := v.Int()
+	if err != nil {
+		return 0, invalid("int_type", key, "Input should be a valid integer")
+	}
+	return n, nil
+}
+
+// flag is a boolean field, false if absent.
+func (o object) flag(key string) (bool, error) {
+	switch raw := o.raw(key); string(raw) {
+	case "true":
+		return true, nil
+	case "", "false":
+		return false, nil
+	}
+	return false, invalid("bool_type", key, "Input should be a valid boolean")
+}
+
+// texts is a field that is a string or a list of strings.
+func (o object) texts(key string) ([]string, error) {
+	v, err := o.value(key)
+	if v == nil {
+		return nil, err
+	}
+	if b, err := v.StringBytes(); err == nil {
+		return []string{string(b)}, nil
+	}
+	list, err := v.Array()
+	if err != nil {
+		return nil, invalid("string_type", key, "Input should be a valid string")
+	}
+	out := make([]string, 0, len(list))
+	for _, v := range list {
+		b, err := v.StringBytes()
+		if err != nil {
+			return nil, invalid("string_type", key, "Input should be a valid string")
+		}
+		out = append(out, string(b))
+	}
+	return out, nil
+}
+
+// idLists reads a list of token ids, or a list of such lists.
+func idLists(raw []byte, key string) (lists [][]uint32, nested bool, err error) {
+	p := space0(raw[1:])
+	if len(p) == 0 || p[0] != '[' {
+		ids, _, err := parseIDs(raw, key)
+		return [][]uint32{ids}, false, err
+	}
+	for {
+		var ids []uint32
+		if ids, p, err = parseIDs(p, key); err != nil {
+			return nil, true, err
+		}
+		lists = append(lists, ids)
+		p = space0(p)
+		if len(p) == 0 || p[0] != ',' {
+			return lists, true, nil
+		}
+		p = space0(p[1:])
+		if len(p) == 0 || p[0] != '[' {
+			return nil, true, invalid("list_type", key, "Input should be a valid list")
+		}
+	}
+}
+
+// parseIDs reads "[1,2,3]" and returns what follows it.
+func parseIDs(p []byte, key string) (ids []uint32, rest []byte, err error) {
+	bad := invalid("int_type", key, "Input should be a valid integer")
+	ids = make([]uint32, 0, len(p)/6+1) // an id and its comma are 6 bytes mostly
+	p = space0(p[1:])
+	for first := true; ; first = false {
+		if len(p) > 0 && p[0] == ']' {
+			return ids, p[1:], nil
+		}
+		if !first {
+			if len(p) == 0 || p[0] != ',' {
+				return nil, nil, bad
+			}
+			p = space0(p[1:])
+		}
+		n, v := 0, uint64(0)
+		for n < len(p) && p[n] >= '0' && p[n] <= '9' && v < vocabularySize {
+			v = v*10 + uint64(p[n]-'0')
+			n++
+		}
+		if n == 0 || v >= vocabularySize {
+			return nil, nil, bad
+		}
+		ids = append(ids, uint32(v))
+		p = space0(p[n:])
+	}
+}

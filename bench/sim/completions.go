@@ -1,0 +1,138 @@
+package sim
+
+import "github.com/valyala/fasthttp"
+
+// completionsDefault is OpenAI's default length of a completion.
+const completionsDefault = 16
+
+// completions serves /v1/completions.
+func (l *life) completions(ctx *fasthttp.RequestCtx) {
+	j, err := l.completionsJob(ctx)
+	if err != nil {
+		asProblem(err).openAI(ctx)
+		return
+	}
+	l.answer(ctx, j, completionWording{})
+}
+
+func (l *life) completionsJob(ctx *fasthttp.RequestCtx) (*job, error) {
+	o, err := parseObject(ctx.PostBody())
+	if err != nil {
+		return nil, err
+	}
+	prompts, err := completionPrompts(o)
+	if err != nil {
+		return nil, err
+	}
+	j, err := l.openAIJob(o, ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := samplingOf(o)
+	if err != nil {
+		return nil, err
+	}
+	if p.max, err = o.number("max_tokens", completionsDefault); err != nil {
+		return nil, err
+	}
+	if p.max < 0 {
+		return nil, refused("max_new_tokens must be at least 0, got %d.", p.max)
+	}
+	if j.echo, err = o.flag("echo"); err != nil {
+		return nil, err
+	}
+	j.n = p.n
+	return j, l.finishOpenAI(j, o, prompts, p)
+}
+
+// completionPrompts reads prompt: a text, texts, ids or lists of ids.
+func completionPrompts(o object) (prompts [][]uint32, err error) {
+	raw := o.raw("prompt")
+	if raw == nil {
+		return nil, invalid("missing", "prompt", "Field required")
+	}
+	if raw[0] == '[' {
+		switch rest := space0(raw[1:]); {
+		case len(rest) > 0 && rest[0] == ']':
+			return nil, refused("Prompt cannot be empty")
+		case len(rest) > 0 && rest[0] != '"':
+			prompts, _, err = idLists(raw, "prompt")
+			return prompts, err
+		}
+	}
+	texts, err := o.texts("prompt")
+	for _, t := range texts {
+		prompts = append(prompts, appendText(nil, []byte(t)))
+	}
+	return prompts, err
+}
+
+// completionWording words answers as /v1/completions does.
+type completionWording struct{}
+
+func (completionWording) whole(dst []byte, j *job, ps []progress) []byte {
+	dst = appendHead(dst, j, j.id, "text_completion")
+	for i, p := range ps {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		text := append(j.echoed(i), answerText(j.reqs[i], p)...)
+		dst = appendChoice(dst, i, text, p.reason)
+	}
+	dst = append(dst, `],"usage":`...)
+	dst = appendUsage(dst, j, ps, true)
+	return append(appendMetadata(dst, ps), '}')
+}
+
+func (completionWording) begin(dst []byte, j *job, i int) []byte {
+	if !j.echo {
+		return dst
+	}
+	return appendCompletion(dst, j, i, j.echoed(i), finish{}, nil)
+}
+
+func (completionWording) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
+	var usage []progress
+	if j.every {
+		usage = []progress{p}
+	}
+	return appendCompletion(dst, j, i, newText(j.reqs[i], sent, p), p.reason, usage)
+}
+
+func (completionWording) end(dst []byte, j *job, ps []progress) []byte {
+	if !j.usage {
+		return dst
+	}
+	dst = append(dst, "data: "...)
+	dst = appendHead(dst, j, j.id, "text_completion")
+	dst = append(dst, `],"usage":`...)
+	return append(appendUsage(dst, j, ps, false), "}\n\n"...)
+}
+
+// echoed is the prompt's text if the client wants it back.
+func (j *job) echoed(i int) []byte {
+	if !j.echo {
+		return nil
+	}
+	return appendDecoded(nil, j.reqs[i].prompt)
+}
+
+// appendCompletion appends one event; usage is null unless some is given.
+func appendCompletion(dst []byte, j *job, i int, text []byte, f finish, usage []progress) []byte {
+	dst = append(dst, "data: "...)
+	dst = appendHead(dst, j, j.reqs[i].id, "text_completion")
+	dst = appendChoice(dst, i, text, f)
+	dst = append(dst, `],"usage":`...)
+	if len(usage) == 0 {
+		return append(dst, "null}\n\n"...)
+	}
+	return append(appendUsage(dst, j, usage, false), "}\n\n"...)
+}
+
+func appendChoice(dst []byte, i int, text []byte, f finish) []byte {
+	dst = append(dst, `{"index":`...)
+	dst = appendInt(dst, i)
+	dst = append(dst, `,"text":`...)
+	dst = appendJSONString(dst, text)
+	return append(appendReason(dst, f), '}')
+}

@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+// Config says what one simulated worker is. The zero value of a field stands for
+// its default.
+type Config struct {
+	Listen        string // HTTP address; default "127.0.0.1:0", see [Worker.URL]
+	Model         string // served model name; default "simulated"
+	PageSize      int    // tokens a page; default 16
+	CachePages    int    // KV pool of one rank in pages; default 62,500: 1,000,000 tokens of 16
+	MaxRunning    int    // largest running batch of a rank; default 64
+	DPSize        int    // ranks, each with its own cache and sockets; default 1
+	ContextLength int    // default 131,072
+
+	Service   Service // how long work takes
+	TimeScale float64 // simulated seconds a second; default 1
+
+	// ZMQ endpoints of rank 0, "tcp://host:port"; rank r binds port + r. Port
+	// "*" or 0 lets the system choose. "off" publishes nothing: then
+	// /server_info does not speak of events, as of a worker started without.
+	Events, Replay, Load string
+
+	Topic       string           // default "kv-events"
+	Encoding    kvevent.Encoding // whose bytes the events have; default SGLang 0.5.23
+	BufferSteps int              // batches kept for replay; default 10,000 as in SGLang
+
+	// Version is what /server_info claims; default the release of Encoding.
+	Version string
+	Log     *slog.Logger
+}
+
+// Service is the service-time model: what a batch costs in simulated time. See
+// the package documentation for the formula and for where the defaults are from.
+type Service struct {
+	PrefillTokensPerSecond float64       // default 16,000
+	PrefillBase            time.Duration // of every prefill batch; default 8 ms
+	ChunkedPrefill         int           // most new tokens of one prefill batch; default 8,192
+	DecodeBase             time.Duration // of every decode step; default 14 ms
+	DecodePerRequest       time.Duration // default 60 µs
+	DecodePerToken         time.Duration // for each token of context in the batch; default 17 ns
+}
+
+// off as an endpoint means that there is no such socket.
+const off = "off"
+
+// Errors of [New] and of [Faults].
+var (
+	ErrConfig  = errors.New("sim: bad configuration")
+	ErrFault   = errors.New("sim: unknown fault")
+	ErrStopped = errors.New("sim: worker is not running")
+)
+
+// withDefaults returns c with every default filled in.
+func (c Config) withDefaults() Config {
+	orString(&c.Listen, "127.0.0.1:0")
+	orString(&c.Model, "simulated")
+	orString(&c.Events, "tcp://127.0.0.1:*")
+	orString(&c.Replay, "tcp://127.0.0.1:*")
+	orString(&c.Load, "tcp://127.0.0.1:*")
+	orString(&c.Topic, "kv-events")
+	or(&c.PageSize, 16)
+	or(&c.CachePages, 1_000_000/16)
+	or(&c.MaxRunning, 64)
+	or(&c.DPSize, 1)
+	or(&c.ContextLength, 131_072)
+	or(&c.TimeScale, 1)
+	or(&c.Encoding, kvevent.SGLang0523)
+	or(&c.BufferSteps, 10_000)
+	orString(&c.Version, release(c.Encoding))
+	if c.Events == off {
+		c.Replay, c.Load = off, off // as in SGLang, both hang on the event publisher
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.Service = c.Service.withDefaults()
+	return c
+}
+
+func (s Service) withDefaults() Service {
+	or(&s.PrefillTokensPerSecond, 16_000)
+	or(&s.PrefillBase, 8*time.Millisecond)
+	or(&s.ChunkedPrefill, 8_192)
+	or(&s.DecodeBase, 14*time.Millisecond)
+	or(&s.DecodePerRequest, 60*time.Microsecond)
+	or(&s.DecodePerToken, 17*time.Nanosecond)
+	return s
+}
+
+func or[T int | float64 | time.Duration | kvevent.Encoding](v *T, def T) {
+	if *v == 0 {
+		*v = def
+	}
+}
+
+func orString(v *string, def string) {
+	if *v == "" {
+		*v = def
+	}
+}
+
+// release is the version that a worker with encoding e would claim.
+func release(e kvevent.Encoding) string {
+	if e == kvevent.VLLM032 {
+		return "0.32.0"
+	}
+	return e.String()
+}
+
+// check refuses what cannot be simulated.
+func (c Config) check() error {
+	switch {
+	case c.PageSize < 1 || c.CachePages < 2 || c.MaxRunning < 1 || c.DPSize < 1:
+		return fmt.Errorf("cannot use sizes page=%d cache=%d running=%d dp=%d: %w",
+			c.PageSize, c.CachePages, c.MaxRunning, c.DPSize, ErrConfig)
+	case c.ContextLength < 16:
+		return fmt.Errorf("cannot use context length %d: %w", c.ContextLength, ErrConfig)
+	case !(c.TimeScale > 0): // also NaN
+		return fmt.Errorf("cannot use time scale %v: %w", c.TimeScale, ErrConfig)
+	case c.Service.ChunkedPrefill < c.PageSize:
+		return fmt.Errorf("cannot use chunks of %d tokens with pages of %d: %w",
+			c.Service.ChunkedPrefill, c.PageSize, ErrConfig)
+	}
+	return c.Service.check()
+}
+
+func (s Service) check() error {
+	if !(s.PrefillTokensPerSecond > 0) || min(s.PrefillBase, s.DecodeBase, s.DecodePerRequest, s.DecodePerToken) < 0 {
+		return fmt.Errorf("cannot use service times %+v: %w", s, ErrConfig)
+	}
+	return nil
+}
+
+// prefill is the time of a prefill batch of tokens new tokens.
+func (s Service) prefill(tokens int) time.Duration {
+	return s.PrefillBase + time.Duration(float64(tokens)/s.PrefillTokensPerSecond*float64(time.Second))
+}
+
+// decode is the time of one decode step of requests requests with context tokens
+// of context in all.
+func (s Service) decode(requests, context int) time.Duration {
+	return s.DecodeBase + time.Duration(requests)*s.DecodePerRequest + time.Duration(context)*s.DecodePerToken
+}
+
+// maxInput is the longest prompt in tokens: SGLang leaves room for an answer of
+// one token and five more, within the context and within the KV pool.
+func (c Config) maxInput() int { return c.maxTotal() - 5 }
+
+// maxTotal is how long a prompt and its answer may become together.
+func (c Config) maxTotal() int { return min(c.ContextLength, c.CachePages*c.PageSize) - 1 }

@@ -1,0 +1,280 @@
+package sim
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// generateDefault is how long an answer of /generate is when nothing is said.
+const generateDefault = 128
+
+// generate serves SGLang's own /generate.
+func (l *life) generate(ctx *fasthttp.RequestCtx) {
+	j, err := l.generateJob(ctx.PostBody())
+	if err != nil {
+		p := asProblem(err)
+		if j != nil && j.stream && !p.validation {
+			ctx.SetContentType(eventStream)
+			ctx.SetBody(p.event(nil))
+			return
+		}
+		p.native(ctx)
+		return
+	}
+	l.answer(ctx, j, native{})
+}
+
+// generateJob reads the body of /generate. With an error the job may still be
+// there, to say whether a stream was asked for.
+func (l *life) generateJob(body []byte) (*job, error) {
+	o, err := parseObject(body)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{born: time.Now(), n: 1}
+	prompts, list, err := generatePrompts(o)
+	if err != nil {
+		return nil, err
+	}
+	j.list = list
+	params, err := generateSampling(o)
+	if err != nil {
+		return nil, err
+	}
+	if j.n = params[0].n; j.n > 1 {
+		j.list = true
+	}
+	if j.stream, err = o.flag("stream"); err != nil {
+		return nil, err
+	}
+	if j.logprobs, err = o.flag("return_logprob"); err != nil {
+		j.logprobs = o.raw("return_logprob")[0] == '[' // one for each prompt
+	}
+	if j.rank, err = l.pickRank(o, nil); err != nil { // the header is for OpenAI's endpoints only
+		return nil, err
+	}
+	ids, err := o.texts("rid")
+	if err != nil {
+		return nil, err
+	}
+	s, err := spaceOf(o)
+	if err != nil {
+		return nil, err
+	}
+	return j, l.build(j, prompts, ids, s, params)
+}
+
+// generatePrompts reads text or input_ids; list says that there may be several.
+func generatePrompts(o object) (prompts [][]uint32, list bool, err error) {
+	if raw := o.raw("input_ids"); raw != nil {
+		if raw[0] != '[' {
+			return nil, false, invalid("value_error", "input_ids", "Value error, must be list or null")
+		}
+		return idLists(raw, "input_ids")
+	}
+	raw := o.raw("text")
+	if raw == nil {
+		return nil, false, refused("Either text, input_ids or input_embeds should be provided.")
+	}
+	texts, err := o.texts("text")
+	for _, t := range texts {
+		prompts = append(prompts, appendText(nil, []byte(t)))
+	}
+	if err == nil && len(prompts) == 0 {
+		err = refused("text cannot be empty.")
+	}
+	return prompts, raw[0] == '[', err
+}
+
+// generateSampling reads sampling_params: one for all prompts, or one for each.
+func generateSampling(o object) ([]sampling, error) {
+	raw := o.raw("sampling_params")
+	if raw == nil {
+		return []sampling{{max: generateDefault, n: 1}}, nil
+	}
+	if raw[0] != '[' {
+		p, err := generateParams(raw)
+		return []sampling{p}, err
+	}
+	v, err := o.value("sampling_params")
+	if err != nil {
+		return nil, err
+	}
+	var all []sampling
+	for _, one := range v.GetArray() {
+		p, err := generateParams(one.MarshalTo(nil))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		return nil, refused("sampling_params cannot be empty.")
+	}
+	return all, nil
+}
+
+func generateParams(raw []byte) (sampling, error) {
+	o, err := parseObject(raw)
+	if err != nil {
+		return sampling{}, invalid("dict_type", "sampling_params", "Input should be a valid dictionary")
+	}
+	p, err := samplingOf(o)
+	if err != nil {
+		return p, err
+	}
+	if p.max, err = o.number("max_new_tokens", generateDefault); err != nil {
+		return p, err
+	}
+	if p.max < 0 {
+		return p, refused("max_new_tokens must be at least 0, got %d.", p.max)
+	}
+	return p, nil
+}
+
+// native words answers as /generate does.
+type native struct{}
+
+func (native) whole(dst []byte, j *job, ps []progress) []byte {
+	if !j.list {
+		return appendNative(dst, j, 0, ps[0])
+	}
+	dst = append(dst, '[')
+	for i, p := range ps {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendNative(dst, j, i, p)
+	}
+	return append(dst, ']')
+}
+
+func (native) begin(dst []byte, _ *job, _ int) []byte { return dst }
+
+// chunk carries the whole text so far, not what is new.
+func (native) chunk(dst []byte, j *job, i, _ int, p progress) []byte {
+	dst = append(dst, "data: "...)
+	dst = appendNative(dst, j, i, p)
+	if j.list {
+		dst = append(dst[:len(dst)-1], `,"index":`...)
+		dst = append(appendInt(dst, i), '}')
+	}
+	return append(dst, "\n\n"...)
+}
+
+func (native) end(dst []byte, _ *job, _ []progress) []byte { return dst }
+
+// appendNative appends the answer of one sequence so far.
+func appendNative(dst []byte, j *job, i int, p progress) []byte {
+	r := j.reqs[i]
+	dst = append(dst, `{"text":`...)
+	dst = appendJSONString(dst, answerText(r, p))
+	dst = append(dst, `,"output_ids":`...)
+	dst = appendIDs(dst, p.out)
+	dst = append(dst, `,"meta_info":{"id":`...)
+	dst = appendJSONString(dst, r.id)
+	dst = append(dst, `,"finish_reason":`...)
+	dst = appendNativeReason(dst, p)
+	dst = append(dst, `,"prompt_tokens":`...)
+	dst = appendInt(dst, len(r.prompt))
+	dst = append(dst, `,"weight_version":"default","num_retractions":0,"storage_prefetch_wait":0.0,"storage_staging_wait":0.0`...)
+	dst = append(dst, `,"forward_entry_time":`...)
+	dst = appendStamp(dst, p.times.scheduled)
+	dst = append(dst, `,"prefill_finished_time":`...)
+	dst = appendStamp(dst, p.times.first)
+	dst = append(dst, `,"queue_time":`...)
+	dst = appendFloat(dst, max(0, p.times.scheduled.Sub(p.times.received).Seconds()))
+	if j.logprobs {
+		dst = appendLogprobs(dst, p.out)
+	}
+	dst = append(dst, `,"reasoning_tokens":0,"completion_tokens":`...)
+	dst = appendInt(dst, len(p.out))
+	dst = append(dst, `,"cached_tokens":`...)
+	dst = appendInt(dst, p.cached)
+	if p.reason.kind != "" {
+		dst = append(dst, `,"weight_versions":[{"version":"default","start":0,"end":`...)
+		dst = append(appendInt(dst, len(p.out)), "}]"...)
+	}
+	dst = append(dst, `,"cached_tokens_details":`...)
+	dst = appendCachedDetails(dst, p.cached)
+	dst = append(dst, `,"dp_rank":`...)
+	dst = appendRank(dst, j)
+	if p.reason.kind != "" {
+		dst = appendNativeTimes(dst, p)
+	}
+	dst = append(dst, `,"response_sent_to_client_ts":`...)
+	dst = appendStamp(dst, time.Now())
+	return append(dst, "}}"...)
+}
+
+func appendCachedDetails(dst []byte, cached int) []byte {
+	if cached == 0 {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, `{"device":`...)
+	return append(appendInt(dst, cached), `,"host":0}`...)
+}
+
+// appendRank is null on a worker of one rank, as in SGLang.
+func appendRank(dst []byte, j *job) []byte {
+	if j.rank.cfg.DPSize == 1 {
+		return append(dst, "null"...)
+	}
+	return appendInt(dst, j.rank.id)
+}
+
+// appendNativeTimes appends what only the last event knows.
+func appendNativeTimes(dst []byte, p progress) []byte {
+	t := p.times
+	dst = append(dst, `,"e2e_latency":`...)
+	dst = appendFloat(dst, t.finished.Sub(t.received).Seconds())
+	dst = append(dst, `,"request_received_ts":`...)
+	dst = appendStamp(dst, t.received)
+	dst = append(dst, `,"first_token_latency":`...)
+	dst = appendFloat(dst, max(0, t.first.Sub(t.received).Seconds()))
+	dst = append(dst, `,"api_server_dispatch_finish_ts":`...)
+	dst = appendStamp(dst, t.received)
+	dst = append(dst, `,"request_finished_ts":`...)
+	dst = appendStamp(dst, t.finished)
+	if d := t.finished.Sub(t.first).Seconds(); len(p.out) > 1 && d > 0 {
+		dst = append(dst, `,"decode_throughput":`...)
+		dst = appendFloat(dst, float64(len(p.out)-1)/d)
+	}
+	return dst
+}
+
+func appendNativeReason(dst []byte, p progress) []byte {
+	switch f := p.reason; {
+	case f.kind == "":
+		return append(dst, "null"...)
+	case f.kind == "abort":
+		return append(dst, `{"type":"abort","message":"Aborted","status_code":null,"err_type":null}`...)
+	case f.kind == "length":
+		dst = append(dst, `{"type":"length","length":`...)
+		return append(appendInt(dst, len(p.out)), '}')
+	case f.hasToken:
+		dst = append(dst, `{"type":"stop","matched":`...)
+		return append(strconv.AppendUint(dst, uint64(f.token), 10), '}')
+	default:
+		dst = append(dst, `{"type":"stop","matched":`...)
+		return append(appendJSONString(dst, f.matched), '}')
+	}
+}
+
+// appendLogprobs makes up log probabilities: a client must find the fields, their
+// values mean nothing.
+func appendLogprobs(dst []byte, out []uint32) []byte {
+	dst = append(dst, `,"input_token_logprobs":[],"output_token_logprobs":[`...)
+	for i, id := range out {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, "[-1.0,"...)
+		dst = strconv.AppendUint(dst, uint64(id), 10)
+		dst = append(dst, ",null]"...)
+	}
+	dst = append(dst, `],"output_token_logprobs_length":`...)
+	return appendInt(dst, len(out))
+}

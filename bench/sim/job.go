@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// job is one client request: prompts × n sequences and how to answer.
+type job struct {
+	id       string // of the answer
+	model    string
+	stream   bool
+	usage    bool // stream_options.include_usage
+	every    bool // stream_options.continuous_usage_stats
+	echo     bool
+	logprobs bool // /generate: return_logprob
+	list     bool // /generate: answer with a list although there is one sequence
+	wantIDs  bool // x-sglext-return-input-ids
+	n        int  // sequences a prompt
+	rank     *rank
+	born     time.Time
+	wake     chan struct{} // shared by reqs
+	reqs     []*request    // prompt-major: n of the first prompt come first
+}
+
+// sampling is what a request says of its answers.
+type sampling struct {
+	max       int // -1: as long as the context allows
+	n         int
+	ignoreEOS bool
+	keepStop  bool
+	stops     []string
+	stopIDs   []uint32
+}
+
+// registry knows the requests in work by id. /abort_request looks here first: an
+// id that is unknown aborts nothing.
+type registry struct {
+	mu   sync.Mutex
+	byID map[string]int // how many sequences carry the id
+}
+
+func (g *registry) add(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.byID == nil {
+		g.byID = make(map[string]int)
+	}
+	g.byID[id]++
+}
+
+func (g *registry) remove(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.byID[id]--; g.byID[id] == 0 {
+		delete(g.byID, id)
+	}
+}
+
+func (g *registry) has(id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.byID[id] > 0
+}
+
+// newID is a random id like SGLang's, 32 hex digits.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// build makes the sequences of a job from its prompts.
+func (l *life) build(j *job, prompts [][]uint32, ids []string, s space, p []sampling) error {
+	j.wake = make(chan struct{}, 1)
+	for i, prompt := range prompts {
+		sp := p[min(i, len(p)-1)]
+		if err := l.checkLength(len(prompt), sp.max); err != nil {
+			return err
+		}
+		for k := range j.n {
+			id := newID()
+			if k == 0 && i < len(ids) {
+				id = ids[i]
+			}
+			j.reqs = append(j.reqs, l.newRequest(j, id, prompt, s, sp))
+		}
+	}
+	return nil
+}
+
+// checkLength refuses what does not fit into the context, as SGLang words it.
+func (l *life) checkLength(prompt, answer int) error {
+	limit := l.cfg.ContextLength
+	switch {
+	case prompt == 0:
+		return refused("input_ids cannot be empty.")
+	case prompt >= limit:
+		return refused("The input (%d tokens) is longer than the model's context length (%d tokens).", prompt, limit)
+	case prompt > l.cfg.maxInput():
+		return refused("Input length (%d tokens) exceeds the maximum allowed length (%d tokens). "+
+			"Use a shorter input or enable --allow-auto-truncate.", prompt, l.cfg.maxInput())
+	case answer >= 0 && prompt+answer > limit:
+		return refused("Requested token count exceeds the model's maximum context length of %d tokens. "+
+			"You requested a total of %d tokens: %d tokens from the input messages and %d tokens for the completion. "+
+			"Please reduce the number of tokens in the input messages or the completion to fit within the limit.",
+			limit, prompt+answer, prompt, answer)
+	}
+	return nil
+}
+
+func (l *life) newRequest(j *job, id string, prompt []uint32, s space, p sampling) *request {
+	r := &request{
+		id: id, space: s, prompt: prompt,
+		budget:    l.cfg.maxTotal() - len(prompt) - 1,
+		ignoreEOS: p.ignoreEOS, keepStop: p.keepStop, stopIDs: p.stopIDs,
+		stream: j.stream,
+		wake:   j.wake,
+		times:  times{received: j.born},
+	}
+	if p.max >= 0 {
+		r.budget = min(r.budget, p.max)
+	}
+	r.budget = max(0, r.budget)
+	for _, stop := range p.stops {
+		if stop != "" {
+			r.stops = append(r.stops, []byte(stop))
+		}
+	}
+	r.plan()
+	return r
+}
+
+// submit hands a job's sequences to its rank.
+func (l *life) submit(j *job) {
+	for _, r := range j.reqs {
+		l.busy.add(r.id)
+		j.rank.submit(r)
+	}
+}
+
+// done forgets a job's ids.
+func (l *life) done(j *job) {
+	for _, r := range j.reqs {
+		l.busy.remove(r.id)
+	}
+}
+
+// wait returns when r has ended; false if the worker crashed first.
+func (l *life) wait(r *request) (progress, bool) {
+	for {
+		if p := r.progress(); p.reason.kind != "" {
+			return p, l.faults.pass(l.ctx)
+		}
+		select {
+		case <-r.wake:
+		case <-l.ctx.Done():
+			return progress{}, false
+		}
+	}
+}
+
+// pickRank is the rank that a job names, or the next in turn.
+func (l *life) pickRank(o object, header []byte) (*rank, error) {
+	want, err := o.number("data_parallel_rank", -1)
+	if err != nil {
+		return nil, err
+	}
+	if want, err = o.number("routed_dp_rank", want); err != nil {
+		return nil, err
+	}
+	if len(header) > 0 { // it wins over the body
+		if want, err = fasthttp.ParseUint(header); err != nil {
+			return nil, refused("Invalid X-Data-Parallel-Rank header: must be an integer, got '%s'", header)
+		}
+	}
+	switch {
+	case want == -1:
+		return l.pick(), nil
+	case want < 0 || want >= len(l.ranks):
+		return nil, refused("routed_dp_rank=%d out of range [0, %d)", want, len(l.ranks))
+	}
+	return l.ranks[want], nil
+}
+
+// spaceOf is the part of the cache that a request names.
+func spaceOf(o object) (s space, err error) {
+	if s.salt, err = o.text("cache_salt", ""); err != nil {
+		return s, err
+	}
+	if s.extraKey, err = o.text("extra_key", ""); err != nil {
+		return s, err
+	}
+	s.lora, err = o.text("lora_path", "")
+	return s, err
+}
+
+// samplingOf reads the fields that /generate's sampling_params and the OpenAI
+// bodies have in common.
+func samplingOf(o object) (p sampling, err error) {
+	p.max = -1
+	if p.n, err = o.number("n", 1); err != nil {
+		return p, err
+	}
+	if p.n < 1 || p.n > 128 {
+		return p, refused("n should be at least 1, got %d.", p.n)
+	}
+	if p.ignoreEOS, err = o.flag("ignore_eos"); err != nil {
+		return p, err
+	}
+	if p.keepStop, err = o.flag("no_stop_trim"); err != nil {
+		return p, err
+	}
+	if p.stops, err = o.texts("stop"); err != nil {
+		return p, err
+	}
+	if raw := o.raw("stop_token_ids"); raw != nil {
+		if raw[0] != '[' {
+			return p, invalid("list_type", "stop_token_ids", "Input should be a valid list")
+		}
+		p.stopIDs, _, err = parseIDs(raw, "stop_token_ids")
+	}
+	return p, err
+}

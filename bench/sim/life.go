@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// life is what a worker is between two crashes.
+type life struct {
+	cfg     *Config
+	faults  *Faults
+	born    time.Time
+	ln      *listener
+	http    *fasthttp.Server
+	ranks   []*rank
+	sockets []*sockets
+	turn    atomic.Uint32 // of the rank that gets the next request
+	busy    registry
+	served  requestCounts
+
+	ctx    context.Context // ends with this life
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// newLife binds everything a worker listens on and writes the addresses it got
+// into cfg, so that the next life gets the same ones.
+func newLife(cfg *Config, f *Faults) (*life, error) {
+	raw, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen: %w", err)
+	}
+	l := &life{cfg: cfg, faults: f, born: time.Now(), ln: newListener(raw)}
+	l.sockets, err = openSockets(cfg)
+	if err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	cfg.Listen = raw.Addr().String()
+	for i := range cfg.DPSize {
+		s := l.sockets[i]
+		l.ranks = append(l.ranks, newRank(i, cfg, f, s.publisher(s.events), s.publisher(s.loads)))
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.http = newServer(l)
+	return l, nil
+}
+
+// start runs the ranks, the sockets and the HTTP server in the background.
+func (l *life) start() {
+	for i := range l.ranks {
+		l.wg.Go(func() { l.ranks[i].run(l.ctx) })
+		l.sockets[i].run(l)
+	}
+	l.wg.Go(func() {
+		if err := l.http.Serve(l.ln); err != nil && l.ctx.Err() == nil {
+			l.cfg.Log.Error("http server ended", "listen", l.cfg.Listen, "error", err)
+		}
+	})
+}
+
+// kill ends everything at once, in the middle of whatever it does.
+func (l *life) kill() {
+	l.cancel()
+	l.ln.kill()
+	for _, s := range l.sockets {
+		s.close()
+	}
+	l.wg.Wait()
+}
+
+// pick is the rank for a request that names none: in turn, as SGLang does.
+func (l *life) pick() *rank {
+	return l.ranks[int(l.turn.Add(1)-1)%len(l.ranks)]
+}

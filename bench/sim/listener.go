@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"net"
+	"sync"
+)
+
+// listener remembers its connections, so that a crash can reset them all.
+type listener struct {
+	net.Listener
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+	dead  bool // accept no more
+}
+
+func newListener(ln net.Listener) *listener {
+	return &listener{Listener: ln, conns: make(map[*conn]struct{})}
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	raw, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: raw, owner: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		_ = c.reset()
+		return nil, net.ErrClosed
+	}
+	l.conns[c] = struct{}{}
+	return c, nil
+}
+
+// kill closes the listener and resets every connection, as the kernel does for a
+// process that was killed with unread data.
+func (l *listener) kill() {
+	_ = l.Listener.Close()
+	l.mu.Lock()
+	l.dead = true
+	conns := make([]*conn, 0, len(l.conns))
+	for c := range l.conns {
+		conns = append(conns, c)
+	}
+	l.mu.Unlock()
+	for _, c := range conns {
+		_ = c.reset()
+	}
+}
+
+// conn is a connection that its listener knows of.
+type conn struct {
+	net.Conn
+	owner *listener
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.owner.mu.Lock()
+	delete(c.owner.conns, c)
+	c.owner.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// reset makes the peer see ECONNRESET instead of an orderly end.
+func (c *conn) reset() error {
+	if t, ok := c.Conn.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	return c.Conn.Close()
+}

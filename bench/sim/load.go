@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+const (
+	// loadHeartbeat is after how long SGLang repeats an unchanged load message.
+	loadHeartbeat = time.Second
+	// loadEvery is how often a changing load is sent. SGLang sends each fifth
+	// batch, about every 100 ms of decoding; a quicker time scale must not turn
+	// that into thousands of messages a second.
+	loadEvery = 20 * time.Millisecond
+)
+
+// counters only ever grow. Times are as a client's clock would see them.
+type counters struct {
+	prefilled    int           // prompt tokens computed
+	prefillBusy  time.Duration // time spent on them
+	generated    int
+	prompts      int // prompt tokens of finished requests
+	cached       int // of these, found in the cache
+	answers      int // generated tokens of finished requests
+	requests     int // finished
+	aborted      int
+	matchedLast  int // cached and new tokens of the last prefill batch
+	computedLast int
+}
+
+// finish counts a request that has ended.
+func (c *counters) finish(r *request) {
+	c.requests++
+	c.prompts += len(r.prompt)
+	c.cached += r.cached
+	c.answers += len(r.out)
+	if r.reason.kind == "abort" {
+		c.aborted++
+	}
+}
+
+// snapshot is a rank's state as the HTTP side may see it.
+type snapshot struct {
+	load     kvevent.Load
+	count    counters
+	active   int // tokens of running requests
+	free     int // pages nobody holds
+	tree     int // pages in the prefix cache
+	evicted  int
+	rate     float64 // generated tokens a second, over the last window
+	hitRate  float64 // of the last prefill batch
+	behind   time.Duration
+	pending  int // waiting requests' tokens
+	rateMark rateMark
+}
+
+// rateMark is where the window of snapshot.rate began.
+type rateMark struct {
+	at        time.Time
+	generated int
+}
+
+// sentLoad is the last load message.
+type sentLoad struct {
+	load kvevent.Load
+	at   time.Time
+}
+
+// observePrefill notes what the batch about to run takes from the cache.
+func (k *rank) observePrefill(b []piece) {
+	k.count.matchedLast, k.count.computedLast = 0, 0
+	for _, p := range b {
+		k.count.computedLast += p.tokens
+		if p.r.computed == p.r.inTree*k.cfg.PageSize && p.r.computed == p.r.cached {
+			k.count.matchedLast += p.r.cached
+		}
+	}
+	k.observe(false)
+}
+
+// observe refreshes the snapshot and sends a load message if one is due.
+func (k *rank) observe(idle bool) {
+	now := time.Now()
+	l := k.load()
+	k.snapMu.Lock()
+	s := &k.snap
+	s.load, s.count = l, k.count
+	s.active, s.free, s.tree, s.evicted = int(l.Tokens), k.free(), k.cache.pages, k.cache.evicted
+	s.behind = k.pace.lag
+	s.hitRate = ratio(k.count.matchedLast, k.count.matchedLast+k.count.computedLast)
+	if d := now.Sub(s.rateMark.at); d >= loadEvery {
+		s.rate = float64(k.count.generated-s.rateMark.generated) / d.Seconds()
+		s.rateMark = rateMark{now, k.count.generated}
+	}
+	k.snapMu.Unlock()
+	k.sendLoad(now, l, idle)
+}
+
+// sendLoad publishes l if it is news, not too soon after the one before.
+func (k *rank) sendLoad(now time.Time, l kvevent.Load, idle bool) {
+	since := now.Sub(k.sent.at)
+	changed := l != k.sent.load && (idle || since >= loadEvery)
+	if k.loads == nil || !changed && since < loadHeartbeat {
+		return
+	}
+	k.sent = sentLoad{l, now}
+	k.loads.Publish(kvevent.AppendLoad(nil, &l))
+}
+
+// load is the rank's load now.
+func (k *rank) load() kvevent.Load {
+	l := kvevent.Load{
+		Running:           int64(len(k.running)),
+		Waiting:           int64(len(k.waiting)),
+		Rank:              k.id,
+		MaxTotal:          int64(k.cfg.CachePages * k.cfg.PageSize),
+		MaxRunning:        int64(k.cfg.MaxRunning),
+		PrefillUncached:   int64(k.count.prefilled),
+		PrefillBusyMicros: k.count.prefillBusy.Microseconds(),
+	}
+	if k.chunked != nil {
+		l.Running++
+	}
+	// What is locked or private is in use; the rest of the tree can be evicted.
+	l.Tokens = int64((k.cache.locked + k.private) * k.cfg.PageSize)
+	l.TotalTokens = l.Tokens
+	for _, r := range k.waiting {
+		l.WaitingUncached += int64(len(r.prompt) - r.expected)
+		l.TotalTokens += int64(len(r.prompt))
+	}
+	return l
+}
+
+// snapshot returns a copy of the rank's last snapshot.
+func (k *rank) snapshot() snapshot {
+	k.snapMu.Lock()
+	defer k.snapMu.Unlock()
+	return k.snap
+}
+
+func ratio(a, b int) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}

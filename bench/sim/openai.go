@@ -1,0 +1,76 @@
+package sim
+
+// appendHead begins an OpenAI answer, up to its list of choices.
+func appendHead(dst []byte, j *job, id, object string) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = appendJSONString(dst, id)
+	dst = append(dst, `,"object":"`...)
+	dst = append(dst, object...)
+	dst = append(dst, `","created":`...)
+	dst = appendInt(dst, int(j.born.Unix()))
+	dst = append(dst, `,"model":`...)
+	dst = appendJSONString(dst, j.model)
+	return append(dst, `,"choices":[`...)
+}
+
+// appendReason appends what each choice ends with.
+func appendReason(dst []byte, f finish) []byte {
+	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
+	if f.kind == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = appendJSONString(dst, f.kind)
+	}
+	dst = append(dst, `,"matched_stop":`...)
+	switch {
+	case f.hasToken:
+		return appendInt(dst, int(f.token))
+	case f.matched != "":
+		return appendJSONString(dst, f.matched)
+	}
+	return append(dst, "null"...)
+}
+
+// appendUsage sums up sequences. A prompt that is answered n times counts once.
+// The last event of a stream of completions lacks completion_tokens_details.
+func appendUsage(dst []byte, j *job, ps []progress, details bool) []byte {
+	prompt, cached, answer := 0, 0, 0
+	for i, p := range ps {
+		answer += len(p.out)
+		if i%j.n == 0 {
+			prompt += len(j.reqs[i].prompt)
+			cached += p.cached
+		}
+	}
+	dst = append(dst, `{"prompt_tokens":`...)
+	dst = appendInt(dst, prompt)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = appendInt(dst, prompt+answer)
+	dst = append(dst, `,"completion_tokens":`...)
+	dst = appendInt(dst, answer)
+	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
+	dst = appendInt(dst, cached)
+	dst = append(dst, `},"reasoning_tokens":0`...)
+	if details {
+		dst = append(dst, `,"completion_tokens_details":null`...)
+	}
+	return append(dst, '}')
+}
+
+func appendMetadata(dst []byte, ps []progress) []byte {
+	dst = append(dst, `,"metadata":{"weight_version":"default","weight_versions":[{"version":"default","start":0,"end":`...)
+	dst = appendInt(dst, len(ps[0].out))
+	return append(dst, "}]}"...)
+}
+
+func appendInputIDs(dst []byte, j *job) []byte {
+	dst = append(dst, `{"input_ids":`...)
+	return append(appendIDs(dst, j.reqs[0].prompt), '}')
+}
+
+// newText is the text that p adds to the first sent tokens.
+func newText(r *request, sent int, p progress) []byte {
+	old := appendDecoded(nil, p.out[:sent])
+	text := answerText(r, p)
+	return text[min(len(old), len(text)):]
+}

@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"context"
+	"time"
+)
+
+// minSleep is the shortest wait that is slept. Below it a timer's own error would
+// be as large as the wait, and a worker at time scale 60 makes 4,000 steps a
+// second: shorter waits are not slept but left as a debt to the next one.
+const minSleep = time.Millisecond
+
+// pace ties a rank's simulated time to the wall clock. Each wait ends at an
+// absolute instant, so an oversleep is made good by the waits after it and an
+// hour does not drift.
+type pace struct {
+	start time.Time
+	scale float64       // simulated seconds a second
+	now   time.Duration // simulated time of the rank
+	lag   time.Duration // largest wall-clock delay behind the schedule so far
+	timer *time.Timer
+}
+
+func newPace(scale float64) *pace {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &pace{start: time.Now(), scale: scale, timer: t}
+}
+
+// due is the wall-clock instant of the rank's simulated time.
+func (p *pace) due() time.Time {
+	return p.start.Add(time.Duration(float64(p.now) / p.scale))
+}
+
+// catchUp moves simulated time on to what the wall clock says: a rank without
+// work has nothing to be late with.
+func (p *pace) catchUp() {
+	p.now = max(p.now, time.Duration(float64(time.Since(p.start))*p.scale))
+}
+
+// pause waits until the rank's simulated time has come. It calls before only if
+// it is going to sleep, and returns false when ctx ended.
+func (p *pace) pause(ctx context.Context, before func()) bool {
+	wait := time.Until(p.due())
+	p.lag = max(p.lag, -wait)
+	if wait < minSleep {
+		return ctx.Err() == nil
+	}
+	before()
+	p.timer.Reset(wait)
+	select {
+	case <-p.timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// wall turns a simulated duration into the one a client sees.
+func (p *pace) wall(d time.Duration) time.Duration {
+	return time.Duration(float64(d) / p.scale)
+}

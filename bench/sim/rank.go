@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+)
+
+// publishEvery is after how many decode steps SGLang publishes what has gathered
+// meanwhile (its decode_log_interval).
+const publishEvery = 40
+
+// rank is one data-parallel rank: a scheduler with its own cache, queue and
+// sockets. Everything below mu belongs to the goroutine in run.
+type rank struct {
+	id     int
+	cfg    *Config
+	faults *Faults
+	events publisher // nil: none
+	loads  publisher // nil: none
+	wake   chan struct{}
+
+	inboxMu sync.Mutex
+	inbox   []func()
+
+	snapMu sync.Mutex
+	snap   snapshot
+
+	cache   *cache
+	pace    *pace
+	waiting []*request
+	running []*request
+	chunked *request   // its prefill goes on with the next batch
+	dirty   []*request // have tokens their handlers have not been told of
+	told    time.Time  // when dirty was last emptied
+
+	private int // pages held by requests outside the tree
+	owed    int // pages promised to admitted requests and not yet allotted
+	steps   int // decode steps
+	count   counters
+	sent    sentLoad
+}
+
+func newRank(id int, cfg *Config, f *Faults, events, loads publisher) *rank {
+	k := &rank{
+		id: id, cfg: cfg, faults: f, events: events, loads: loads,
+		wake: make(chan struct{}, 1),
+		pace: newPace(cfg.TimeScale),
+	}
+	k.cache = newCache(cfg.PageSize, &recorder{off: events == nil, page: cfg.PageSize})
+	return k
+}
+
+// do queues f for the rank's goroutine.
+func (k *rank) do(f func()) {
+	k.inboxMu.Lock()
+	k.inbox = append(k.inbox, f)
+	k.inboxMu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drain runs what do has queued.
+func (k *rank) drain() {
+	k.inboxMu.Lock()
+	todo := k.inbox
+	k.inbox = nil
+	k.inboxMu.Unlock()
+	for _, f := range todo {
+		f()
+	}
+}
+
+// run schedules batches until ctx ends.
+func (k *rank) run(ctx context.Context) {
+	k.cache.changes.cleared() // SGLang's sequence 0
+	k.publish()
+	for ctx.Err() == nil {
+		if !k.faults.pass(ctx) {
+			return
+		}
+		k.drain()
+		b := k.prefillBatch()
+		if len(b) == 0 && len(k.running) == 0 {
+			k.idle(ctx)
+			continue
+		}
+		if len(b) > 0 {
+			k.runPrefill(ctx, b)
+		} else {
+			k.runDecode(ctx)
+		}
+		k.observe(false)
+	}
+}
+
+// idle publishes what is left and waits for work.
+func (k *rank) idle(ctx context.Context) {
+	k.tell()
+	k.publish()
+	k.observe(true)
+	heartbeat := time.NewTimer(loadHeartbeat)
+	defer heartbeat.Stop()
+	select {
+	case <-k.wake:
+	case <-heartbeat.C:
+	case <-ctx.Done():
+	}
+	k.pace.catchUp()
+}
+
+// spend lets d of simulated time pass.
+func (k *rank) spend(ctx context.Context, d time.Duration) bool {
+	k.pace.now += time.Duration(float64(d) * k.faults.slowdown())
+	if time.Since(k.told) >= minSleep {
+		k.tell()
+	}
+	return k.pace.pause(ctx, k.tell)
+}
+
+// tell wakes the handlers that have something new to send.
+func (k *rank) tell() {
+	for i, r := range k.dirty {
+		r.dirty = false
+		r.signal()
+		k.dirty[i] = nil
+	}
+	k.dirty = k.dirty[:0]
+	k.told = time.Now()
+}
+
+// submit queues r.
+func (k *rank) submit(r *request) {
+	k.do(func() {
+		r.arrived = k.pace.now
+		r.expected = k.cache.peek(r.space, r.prompt[:len(r.prompt)-1])
+		k.waiting = append(k.waiting, r)
+	})
+}
+
+// abort ends every request whose id begins with prefix, or all of them.
+func (k *rank) abort(prefix string, all bool) {
+	k.do(func() {
+		hit := func(r *request) bool { return all || strings.HasPrefix(r.id, prefix) }
+		k.waiting = k.dismiss(k.waiting, hit)
+		k.running = k.dismiss(k.running, hit)
+		if k.chunked != nil && hit(k.chunked) {
+			k.finish(k.chunked, "abort")
+			k.chunked = nil
+		}
+	})
+}
+
+// dismiss aborts the requests of list that hit names and returns the others.
+func (k *rank) dismiss(list []*request, hit func(*request) bool) []*request {
+	keep := list[:0]
+	for _, r := range list {
+		if hit(r) {
+			k.finish(r, "abort")
+		} else {
+			keep = append(keep, r)
+		}
+	}
+	clear(list[len(keep):])
+	return keep
+}
+
+// flush empties the cache if nothing runs or waits; done gets whether it did.
+func (k *rank) flush(done chan<- bool) {
+	k.do(func() {
+		idle := len(k.waiting)+len(k.running) == 0 && k.chunked == nil
+		if idle {
+			k.cache.clear()
+		}
+		done <- idle
+	})
+}

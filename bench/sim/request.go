@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"bytes"
+	"sync"
+	"time"
+)
+
+// request is one sequence: a prompt with one answer. What is above mu belongs to
+// the handler before submission and to the rank's goroutine after it.
+type request struct {
+	id        string
+	space     space
+	prompt    []uint32
+	budget    int      // most tokens of the answer
+	ignoreEOS bool     // answer with budget tokens, whatever the model wants
+	stops     [][]byte // stop strings
+	stopIDs   []uint32
+	keepStop  bool // no_stop_trim: the matched stop string stays in the text
+
+	stream  bool   // its handler wants to know of each token
+
+	seed    uint64 // of the answer
+	planned int    // tokens the answer will have unless a stop string cuts it
+	text    []byte // of the answer, kept only to look for stop strings
+
+	lock     *node // end of the locked path in the cache
+	inTree   int   // pages of that path
+	allotted int   // pages this request holds, in the tree or outside of it
+	computed int   // tokens of the prompt whose KV is there
+	admitted bool
+	dirty    bool          // listed in rank.dirty
+	expected int           // prompt tokens that were cached on arrival
+	arrived  time.Duration // simulated
+
+	wake chan struct{} // capacity 1: something below changed
+
+	mu      sync.Mutex
+	out     []uint32 // append only, so a copied slice header stays valid
+	cached  int      // prompt tokens found in the cache
+	reason  finish
+	times   times
+	aborted bool
+}
+
+// times are wall-clock stamps of one request.
+type times struct {
+	received, scheduled, first, finished time.Time
+}
+
+// finish is why an answer ended; kind "" means that it has not.
+type finish struct {
+	kind     string // "length", "stop" or "abort"
+	matched  string // the stop string, for kind "stop"
+	token    uint32 // the stop token, for kind "stop" without a string
+	trim     int    // bytes of text from the matched stop string on
+	hasToken bool
+}
+
+// progress is what a handler may know of a request.
+type progress struct {
+	out    []uint32
+	cached int
+	reason finish
+	times  times
+}
+
+func (r *request) progress() progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return progress{out: r.out, cached: r.cached, reason: r.reason, times: r.times}
+}
+
+// total is how many tokens the request has in all so far, as the rank sees it.
+func (r *request) total() int { return len(r.prompt) + len(r.out) }
+
+// kv is how many tokens have their keys and values computed: the last generated
+// one gets them with the next step only.
+func (r *request) kv() int {
+	if n := len(r.out); n > 0 {
+		return len(r.prompt) + n - 1
+	}
+	return r.computed
+}
+
+// most is how many tokens of KV the request will need at its end.
+func (r *request) most() int { return len(r.prompt) + max(0, r.planned-1) }
+
+// all is the tokens of prompt and answer, the first n.
+func (r *request) all(n int) []uint32 {
+	if n <= len(r.prompt) {
+		return r.prompt[:n]
+	}
+	t := make([]uint32, 0, n)
+	t = append(t, r.prompt...)
+	return append(t, r.out[:n-len(r.prompt)]...)
+}
+
+// plan decides the answer before it is generated: which words, by a seed that
+// depends on the prompt alone, and how many.
+func (r *request) plan() {
+	r.seed = mix(uint64(len(r.prompt)))
+	for _, t := range r.prompt {
+		r.seed = mix(r.seed ^ uint64(t))
+	}
+	r.planned = r.budget
+	if !r.ignoreEOS {
+		// The simulated model stops by itself after 32 to 287 tokens, like a
+		// chat model; the length, too, depends on the prompt alone.
+		r.planned = min(r.budget, 32+int(mix(r.seed)&255))
+	}
+}
+
+// stopsItself says whether the planned answer ends because the model says so.
+func (r *request) stopsItself() bool { return !r.ignoreEOS && r.planned < r.budget }
+
+// generate appends the next token and says whether the answer is complete.
+func (r *request) generate(now time.Time) bool {
+	i := len(r.out)
+	id := generated(mix(r.seed + uint64(i)))
+	if i == r.planned-1 && r.stopsItself() {
+		id = tokenEOS
+	}
+	done := r.ends(id, i+1)
+	r.mu.Lock()
+	r.out = append(r.out, id)
+	if i == 0 {
+		r.times.first = now
+	}
+	if done.kind != "" {
+		r.reason, r.times.finished = done, now
+	}
+	r.mu.Unlock()
+	return done.kind != ""
+}
+
+// ends returns why the answer ends with token id as its nth, if it does.
+func (r *request) ends(id uint32, n int) finish {
+	for _, s := range r.stopIDs {
+		if s == id {
+			return finish{kind: "stop", token: id, hasToken: true}
+		}
+	}
+	if f := r.stopped(id); f.kind != "" {
+		return f
+	}
+	switch {
+	case id == tokenEOS && !r.ignoreEOS:
+		return finish{kind: "stop", token: id, hasToken: true}
+	case n >= r.planned:
+		return finish{kind: "length"}
+	}
+	return finish{}
+}
+
+// stopped looks for a stop string that token id completes.
+func (r *request) stopped(id uint32) finish {
+	if len(r.stops) == 0 {
+		return finish{}
+	}
+	before := len(r.text)
+	r.text = appendToken(r.text, id)
+	for _, s := range r.stops {
+		from := max(0, before-len(s)+1)
+		if at := bytes.Index(r.text[from:], s); at >= 0 {
+			trim := len(r.text) - from - at
+			if r.keepStop {
+				trim = 0
+			}
+			return finish{kind: "stop", matched: string(s), trim: trim}
+		}
+	}
+	return finish{}
+}
+
+// end finishes the request for a reason from outside.
+func (r *request) end(kind string, now time.Time) {
+	r.mu.Lock()
+	r.reason, r.times.finished = finish{kind: kind}, now
+	r.mu.Unlock()
+}
+
+// signal tells the handler to look; it never blocks.
+func (r *request) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// mix is splitmix64's finalizer: cheap and good enough to draw words from.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

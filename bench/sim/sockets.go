@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/zmq"
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+// loadTopic is the topic of SGLang's load messages; it cannot be configured.
+const loadTopic = "load"
+
+// sockets are the ZMQ sockets of one rank; nil where it has none.
+type sockets struct {
+	events, loads *zmq.Publisher
+}
+
+// publisher returns p as a rank wants it: a nil interface if there is none.
+func (s *sockets) publisher(p *zmq.Publisher) publisher {
+	if p == nil {
+		return nil
+	}
+	return p
+}
+
+func (s *sockets) all() (ps []*zmq.Publisher) {
+	for _, p := range []*zmq.Publisher{s.events, s.loads} {
+		if p != nil {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// run serves the sockets until l ends.
+func (s *sockets) run(l *life) {
+	for _, p := range s.all() {
+		l.wg.Go(func() {
+			if err := p.Run(l.ctx); err != nil && l.ctx.Err() == nil {
+				l.cfg.Log.Error("zmq publisher ended", "endpoint", p.Endpoint(), "error", err)
+			}
+		})
+	}
+}
+
+// close frees sockets whose Run was never called; the others end with their life.
+func (s *sockets) close() {
+	for _, p := range s.all() {
+		_ = p.Close()
+	}
+}
+
+// portAttempts bounds the search for a run of free ports, one for each rank.
+const portAttempts = 64
+
+// openSockets binds the sockets of all ranks and writes what rank 0 got into cfg.
+// When the system chooses rank 0's ports, the ports after them may be taken by
+// others; then the choice is made again.
+func openSockets(cfg *Config) (all []*sockets, err error) {
+	if cfg.Events == off {
+		for range cfg.DPSize {
+			all = append(all, &sockets{})
+		}
+		return all, nil
+	}
+	for range portAttempts {
+		all, err = openOnce(*cfg)
+		if err == nil {
+			break
+		}
+		if fixed(cfg.Events) && fixed(cfg.Replay) && fixed(cfg.Load) {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg.Events = all[0].events.Endpoint()
+	if cfg.Replay != off {
+		cfg.Replay = all[0].events.ReplayEndpoint()
+	}
+	if cfg.Load != off {
+		cfg.Load = all[0].loads.Endpoint()
+	}
+	return all, nil
+}
+
+// openOnce binds each rank's sockets; the ports of the first decide the others.
+func openOnce(cfg Config) (all []*sockets, err error) {
+	for i := range cfg.DPSize {
+		s, err := openRank(&cfg, i)
+		if err != nil {
+			for _, s := range all {
+				s.close()
+			}
+			return nil, err
+		}
+		all = append(all, s)
+		if i == 0 {
+			cfg.Events = s.events.Endpoint()
+			if cfg.Replay != off {
+				cfg.Replay = s.events.ReplayEndpoint()
+			}
+			if cfg.Load != off {
+				cfg.Load = s.loads.Endpoint()
+			}
+		}
+	}
+	return all, nil
+}
+
+// openRank binds the sockets of rank i of a worker whose rank 0 is at cfg's
+// endpoints.
+func openRank(cfg *Config, i int) (*sockets, error) {
+	pc := zmq.PublisherConfig{
+		Bind: true, Topic: cfg.Topic, BufferSteps: cfg.BufferSteps,
+		ReplayWithoutTopic: cfg.Encoding <= kvevent.SGLang0515,
+	}
+	var err error
+	if pc.Endpoint, err = shift(cfg.Events, i); err != nil {
+		return nil, err
+	}
+	if cfg.Replay != off {
+		if pc.ReplayEndpoint, err = shift(cfg.Replay, i); err != nil {
+			return nil, err
+		}
+	}
+	s := &sockets{}
+	if s.events, err = zmq.NewPublisher(pc); err != nil {
+		return nil, err
+	}
+	if cfg.Load == off {
+		return s, nil
+	}
+	at, err := shift(cfg.Load, i)
+	if err == nil {
+		s.loads, err = zmq.NewPublisher(zmq.PublisherConfig{Bind: true, Topic: loadTopic, Endpoint: at})
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// fixed says whether endpoint names its port.
+func fixed(endpoint string) bool {
+	return endpoint == off || !strings.HasSuffix(endpoint, ":*") && !strings.HasSuffix(endpoint, ":0")
+}
+
+// shift returns endpoint with its port raised by n. A port that is still to be
+// chosen stays so.
+func shift(endpoint string, n int) (string, error) {
+	if !fixed(endpoint) || n == 0 {
+		return endpoint, nil
+	}
+	host, port, err := splitEndpoint(endpoint)
+	if err != nil {
+		return "", err
+	}
+	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(port+n)), nil
+}
+
+// splitEndpoint cuts "tcp://host:port".
+func splitEndpoint(endpoint string) (host string, port int, err error) {
+	addr, ok := strings.CutPrefix(endpoint, "tcp://")
+	if ok {
+		var p string
+		host, p, err = net.SplitHostPort(addr)
+		if err == nil {
+			port, err = strconv.Atoi(p)
+		}
+	}
+	if !ok || err != nil {
+		return "", 0, fmt.Errorf("cannot use ZMQ endpoint %q: %w", endpoint, errors.Join(ErrConfig, err))
+	}
+	return host, port, nil
+}

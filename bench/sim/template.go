@@ -1,0 +1,81 @@
+package sim
+
+import "github.com/valyala/fastjson"
+
+// render applies the simulated model's chat template to a body's messages: each
+// message is "<|im_start|>role\ncontent<|im_end|>\n", and the assistant's turn is
+// opened. Tools come first, so that they are part of the shared prefix, as in the
+// templates of models that know tools.
+func render(o object) ([]byte, error) {
+	v, err := o.value("messages")
+	if err != nil {
+		return nil, err
+	}
+	messages, err := v.Array()
+	if err != nil {
+		return nil, invalid("list_type", "messages", "Input should be a valid list")
+	}
+	if len(messages) == 0 {
+		return nil, refused("Messages cannot be empty.")
+	}
+	var text []byte
+	if tools := o.raw("tools"); len(tools) > 2 {
+		text = appendTurn(text, []byte("tools"), tools)
+	}
+	for _, m := range messages {
+		role := m.GetStringBytes("role")
+		if !knownRole(string(role)) {
+			return nil, invalid("literal_error", "messages", "role must be one of system, user, assistant, tool")
+		}
+		content, err := contentOf(m.Get("content"))
+		if err != nil {
+			return nil, err
+		}
+		text = appendTurn(text, role, content)
+	}
+	if raw := o.raw("add_generation_prompt"); string(raw) == "false" {
+		return text, nil
+	}
+	return append(text, "<|im_start|>assistant\n"...), nil
+}
+
+func appendTurn(dst, role, content []byte) []byte {
+	dst = append(dst, "<|im_start|>"...)
+	dst = append(append(dst, role...), '\n')
+	dst = append(dst, content...)
+	return append(dst, "<|im_end|>\n"...)
+}
+
+func knownRole(role string) bool {
+	switch role {
+	case "system", "user", "assistant", "tool", "function", "developer":
+		return true
+	}
+	return false
+}
+
+// contentOf is the text of a message: a string, or text parts, which SGLang joins
+// with spaces for a template that takes strings.
+func contentOf(v *fastjson.Value) ([]byte, error) {
+	if v == nil || v.Type() == fastjson.TypeNull {
+		return nil, nil
+	}
+	if s, err := v.StringBytes(); err == nil {
+		return s, nil
+	}
+	parts, err := v.Array()
+	if err != nil {
+		return nil, invalid("string_type", "messages", "Input should be a valid string")
+	}
+	var text []byte
+	for _, p := range parts {
+		if string(p.GetStringBytes("type")) != "text" {
+			continue
+		}
+		if len(text) > 0 {
+			text = append(text, ' ')
+		}
+		text = append(text, p.GetStringBytes("text")...)
+	}
+	return text, nil
+}

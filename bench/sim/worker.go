@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Worker is one simulated SGLang server: an HTTP server, one or more ranks, and
+// their ZMQ sockets.
+type Worker struct {
+	cfg    Config // with the addresses that were bound
+	faults *Faults
+	life   *life
+}
+
+// New binds a worker's HTTP listener and ZMQ sockets; nothing is served until
+// [Worker.Run].
+func New(cfg Config) (*Worker, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	w := &Worker{cfg: cfg, faults: newFaults()}
+	l, err := newLife(&w.cfg, w.faults)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start worker on %s: %w", cfg.Listen, err)
+	}
+	w.life = l
+	return w, nil
+}
+
+// URL is the worker's base URL. It stays the same over restarts.
+func (w *Worker) URL() string { return "http://" + w.cfg.Listen }
+
+// EventsEndpoint is where rank 0 publishes its KV events, "" if nowhere.
+func (w *Worker) EventsEndpoint() string { return w.endpoint(w.cfg.Events) }
+
+// ReplayEndpoint is where rank 0 answers requests for replay, "" if nowhere.
+func (w *Worker) ReplayEndpoint() string { return w.endpoint(w.cfg.Replay) }
+
+// LoadEndpoint is where rank 0 publishes its load, "" if nowhere.
+func (w *Worker) LoadEndpoint() string { return w.endpoint(w.cfg.Load) }
+
+func (w *Worker) endpoint(e string) string {
+	if e == off {
+		return ""
+	}
+	return e
+}
+
+// Faults makes the worker fail on demand.
+func (w *Worker) Faults() *Faults { return w.faults }
+
+// Close releases what New has bound, if Run was never called.
+func (w *Worker) Close() {
+	if w.life != nil {
+		w.life.kill()
+		w.life = nil
+	}
+}
+
+// Run serves until ctx ends, through as many crashes and restarts as are ordered.
+// It owns the worker's sockets and closes them. It may be called once.
+func (w *Worker) Run(ctx context.Context) error {
+	defer w.faults.stop()
+	defer w.faults.Unhang()
+	defer w.Close()
+	for {
+		w.life.start()
+		o, ok := w.await(ctx, nil)
+		w.Close()
+		w.faults.Unhang() // a process that hung and was killed hangs no more
+		if !ok {
+			return nil
+		}
+		if !w.absent(ctx, o) {
+			return nil
+		}
+		if err := w.revive(ctx); err != nil {
+			return err
+		}
+		if w.life == nil {
+			return nil
+		}
+	}
+}
+
+// await returns the next order; ok is false when ctx ended.
+func (w *Worker) await(ctx context.Context, timer <-chan time.Time) (o order, ok bool) {
+	select {
+	case o = <-w.faults.orders:
+		return o, true
+	case <-timer:
+		return order{}, true
+	case <-ctx.Done():
+		return order{}, false
+	}
+}
+
+// absent stays away as o says; false means that ctx ended meanwhile.
+func (w *Worker) absent(ctx context.Context, o order) bool {
+	for {
+		var back <-chan time.Time
+		if o.back >= 0 {
+			t := time.NewTimer(o.back)
+			defer t.Stop()
+			back = t.C
+		}
+		next, ok := w.await(ctx, back)
+		if !ok {
+			return false
+		}
+		if !next.crash { // the timer
+			return true
+		}
+		o = next // a restart of what is down already, or one more crash
+	}
+}
+
+const (
+	bindRetry   = 10 * time.Millisecond
+	bindTimeout = 10 * time.Second
+)
+
+// revive binds the same addresses again. libzmq closes sockets in the
+// background, so the first attempts may still find them taken.
+func (w *Worker) revive(ctx context.Context) error {
+	deadline := time.Now().Add(bindTimeout)
+	for {
+		l, err := newLife(&w.cfg, w.faults)
+		if err == nil {
+			w.life = l
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("cannot restart worker on %s: %w", w.cfg.Listen, err)
+		}
+		t := time.NewTimer(bindRetry)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		}
+	}
+}

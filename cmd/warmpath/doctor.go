@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// errUnfit makes doctor's exit status tell a script that a worker it was asked about cannot be routed to.
+var errUnfit = errors.New("a worker is unfit")
+
+// The states of a finding. Only unfit changes the exit status: the rest is about what this machine could have.
+const (
+	stateOK      = "ok"
+	stateMissing = "missing"
+	stateUnfit   = "unfit"
+)
+
+// finding is one line of doctor's answer.
+type finding struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Detail string `json:"detail"`
+	Advice string `json:"advice,omitempty"` // what to do about it
+}
+
+func newDoctorCommand() *cobra.Command {
+	var asJSON bool
+	var workers []string
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Show what this machine and its workers have and lack",
+		Long: "Shows what this machine has and lacks for routing: libzmq, the NVIDIA driver and its GPUs, NIXL; and for each\n" +
+			"--worker whether it is ready and publishes the KV events that exact routing needs. Nothing is changed.\n" +
+			"The exit status is 0 unless a given worker is unfit.",
+		Example: "  warmpath doctor --worker http://127.0.0.1:30000",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found := examineMachine(cmd.Root().Version)
+			for _, url := range workers {
+				found = append(found, examineWorker(cmd.Context(), url, wait)...)
+			}
+			cmd.SilenceUsage = true
+			if err := report(cmd.OutOrStdout(), found, asJSON); err != nil {
+				return err
+			}
+			return verdict(found)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().StringArrayVar(&workers, "worker", nil, "also examine the worker at this `URL` (repeatable)")
+	cmd.Flags().DurationVar(&wait, "wait", 3*time.Second, "how long to wait for a worker to be ready")
+	return cmd
+}
+
+// verdict is errUnfit when any finding is.
+func verdict(found []finding) error {
+	for _, f := range found {
+		if f.State == stateUnfit {
+			return fmt.Errorf("%w: %s: %s", errUnfit, f.Name, f.Detail)
+		}
+	}
+	return nil
+}
+
+// report writes the findings, as a table for people or as JSON.
+func report(w io.Writer, found []finding, asJSON bool) error {
+	if asJSON {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(found)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range found {
+		// A reason may have several lines; each stays in its column.
+		fmt.Fprintf(table, "%s\t%s\t%s\n", f.State, f.Name, strings.ReplaceAll(f.Detail, "\n", "\n\t\t"))
+		if f.Advice != "" {
+			fmt.Fprintf(table, "\t\t→ %s\n", f.Advice)
+		}
+	}
+	return table.Flush()
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/pebbe/zmq4"
+)
+
+// publish binds a real ZMQ socket and returns its port.
+func publish(t *testing.T) string {
+	t.Helper()
+	socket, err := zmq4.NewSocket(zmq4.PUB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	if err := socket.Bind("tcp://127.0.0.1:*"); err != nil {
+		t.Fatal(err)
+	}
+	endpoint, err := socket.GetLastEndpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(endpoint, "tcp://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// serveWorker answers as SGLang does, with the given kv_events.
+func serveWorker(t *testing.T, ready int, events string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/ready":
+			w.WriteHeader(ready)
+		case "/server_info":
+			fmt.Fprintf(w, `{"version":"0.5.23","model_path":"tiny","page_size":4,"dp_size":1,"kv_events":%s}`, events)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func runDoctor(t *testing.T, args ...string) ([]finding, error) {
+	t.Helper()
+	cmd := newDoctorCommand()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(append([]string{"--json", "--wait=2s"}, args...))
+	failed := cmd.ExecuteContext(t.Context())
+	var found []finding
+	// Cobra writes its own line for an error after the JSON, so only the first value is read.
+	if err := json.NewDecoder(&out).Decode(&found); err != nil {
+		t.Fatalf("cannot read doctor's JSON: %v", err)
+	}
+	return found, failed
+}
+
+func find(t *testing.T, found []finding, name string) finding {
+	t.Helper()
+	for _, f := range found {
+		if f.Name == name {
+			return f
+		}
+	}
+	t.Fatalf("no finding %q in %+v", name, found)
+	return finding{}
+}
+
+func TestDoctorMachine(t *testing.T) {
+	found, err := runDoctor(t)
+	if err != nil {
+		t.Errorf("doctor without a worker = %v, want nil whatever the machine lacks", err)
+	}
+	for _, name := range []string{"warmpath", "libzmq"} {
+		if f := find(t, found, name); f.State != stateOK {
+			t.Errorf("%+v, want %s", f, stateOK)
+		}
+	}
+	for _, f := range found {
+		if f.State != stateOK && f.Advice == "" {
+			t.Errorf("%+v has no advice", f)
+		}
+	}
+}
+
+func TestDoctorWorker(t *testing.T) {
+	kv := func(events, replay string) string {
+		return `{"endpoint_host":"*","endpoint_port_base":` + events + `,"replay_endpoint_port_base":` + replay + `}`
+	}
+	zmq, dead := publish(t), "1"
+	tests := []struct {
+		name                  string
+		ready                 int
+		events                string
+		self, stream, another string // states of the worker, its events and its replay; empty: not there
+	}{
+		{"fit", 200, kv(zmq, zmq), stateOK, stateOK, stateOK},
+		{"no events", 200, `null`, stateOK, stateMissing, ""},
+		{"no replay", 200, kv(zmq, "0"), stateOK, stateOK, stateMissing},
+		{"events unreachable", 200, kv(dead, zmq), stateOK, stateUnfit, stateOK},
+		{"not ready", 503, `null`, stateUnfit, "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			url := serveWorker(t, test.ready, test.events)
+			found, err := runDoctor(t, "--worker", url)
+			unfit := false
+			for name, want := range map[string]string{url: test.self, url + " events": test.stream, url + " replay": test.another} {
+				if want == "" {
+					continue
+				}
+				unfit = unfit || want == stateUnfit
+				if f := find(t, found, name); f.State != want {
+					t.Errorf("%+v, want %s", f, want)
+				}
+			}
+			if errors.Is(err, errUnfit) != unfit {
+				t.Errorf("doctor = %v, want unfit: %t", err, unfit)
+			}
+		})
+	}
+}
+
+func TestDoctorNamesWhatIsNotZMQ(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+	}()
+	if err := greet(t.Context(), "tcp://"+listener.Addr().String()); !errors.Is(err, errNotZMQ) {
+		t.Errorf("greet(an HTTP server) = %v, want %v", err, errNotZMQ)
+	}
+}
+
+func TestReportTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := report(&out, []finding{{"a", stateOK, "one\ntwo", ""}, {"bee", stateMissing, "gone", "bring it"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	want := "ok       a    one\n              two\nmissing  bee  gone\n              → bring it\n"
+	if out.String() != want {
+		t.Errorf("report =\n%swant\n%s", out.String(), want)
+	}
+}

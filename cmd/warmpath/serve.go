@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
+
+func newServeCommand() *cobra.Command {
+	cfg := dataplane.Config{}
+	var level string
+	c := &cobra.Command{
+		Use:   "serve --worker URL [--worker URL …]",
+		Short: "Route requests to SGLang workers",
+		Long: `Serve routes /generate, /v1/chat/completions and /v1/completions to the worker
+that will answer first. Give it the workers' URLs; where they publish KV events it
+finds out from GET /server_info. Start SGLang with --kv-events-config for exact routing.
+
+Clients talk to --listen. The operator's API (/status, /metrics, /workers, /console)
+is there too, or apart with --operator-listen; off loopback it needs --operator-key.
+SIGINT and SIGTERM drain; a second signal ends at once.`,
+		Example: `  warmpath serve --worker http://127.0.0.1:30000 --worker http://127.0.0.1:30001
+  warmpath serve --listen 0.0.0.0:8000 --operator-listen 127.0.0.1:8001 --worker http://gpu1:30000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(level)
+			if err != nil {
+				return err
+			}
+			cfg.Log, cfg.Version = log, version
+			d, err := dataplane.New(cfg)
+			if err != nil {
+				return err
+			}
+			log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "policy", cfg.Policy, "workers", len(cfg.Workers))
+			if len(cfg.Workers) == 0 {
+				log.Warn("no workers yet: give --worker, or POST /workers")
+			}
+			return d.Run(cmd.Context())
+		},
+	}
+	routerFlags(c.Flags(), &cfg)
+	c.Flags().StringArrayVar(&cfg.Workers, "worker", nil, "URL of a worker, http://host:port; may be repeated")
+	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	return c
+}
+
+// routerFlags are the flags of every command that routes.
+func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
+	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8000", "address for clients")
+	f.StringVar(&cfg.OperatorListen, "operator-listen", "", "address for the operator's API; default: the clients' address")
+	f.StringVar(&cfg.OperatorKey, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"),
+		"bearer token of the operator's API, needed off loopback; also WARMPATH_OPERATOR_KEY")
+	f.Lookup("operator-key").DefValue = ""
+	f.StringVar(&cfg.Policy, "policy", "kv", strings.Join(policy.Names(), ", "))
+	f.Float64Var(&cfg.Policies.OverlapWeight, "kv-overlap-score-weight", 1, "kv: worth of a cached token, in tokens to prefill")
+	f.Float64Var(&cfg.Policies.Temperature, "router-temperature", 0, "kv: 0 takes the cheapest worker, above it a softmax over costs")
+	f.IntVar(&cfg.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
+	f.IntVar(&cfg.Retries, "retries", 3, "further workers tried while no answer has begun")
+	f.DurationVar(&cfg.ProbeInterval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
+	f.DurationVar(&cfg.ProbeTimeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")
+	f.DurationVar(&cfg.HangAfter, "hang-after", 0, "unanswered probes for so long: waiting requests go to another worker (default 5s)")
+	f.DurationVar(&cfg.FirstByteTimeout, "first-byte-timeout", 0, "longest wait for an answer to begin (default 30m)")
+	f.DurationVar(&cfg.StallTimeout, "stall-timeout", 0, "longest pause within an answer (default 10m)")
+	f.DurationVar(&cfg.DrainTimeout, "drain-timeout", 0, "for requests in flight at shutdown (default 30s)")
+}
+
+// newLogger writes to standard error; standard output is for what commands
+// print.
+func newLogger(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("cannot use --log-level %q: want debug, info, warn or error", level)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
+}

@@ -1,0 +1,73 @@
+package dataplane
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
+
+// Config is what an operator can set; zero fields take the defaults.
+type Config struct {
+	Listen         string   // clients; default 127.0.0.1:8000
+	OperatorListen string   // operators; "" serves their API on Listen
+	OperatorKey    string   // bearer token of the operator API; required where it is not on loopback
+	Workers        []string // URLs
+	Policy         string   // default kv
+	Policies       policy.Options
+
+	ProbeInterval    time.Duration // default 250 ms
+	ProbeTimeout     time.Duration // default 500 ms
+	HangAfter        time.Duration // default 5 s
+	MaxBodyBytes     int           // default 64 MiB
+	Retries          int           // default 3
+	FirstByteTimeout time.Duration // default 30 min
+	StallTimeout     time.Duration // default 10 min
+	DrainTimeout     time.Duration // default 30 s
+
+	Version string
+	Log     *slog.Logger
+}
+
+// ErrExposed is an operator API that anyone on the network could use.
+var ErrExposed = errors.New("dataplane: the operator API would be open to the network")
+
+func (c *Config) setDefaults() {
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
+	c.Policy = cmp.Or(c.Policy, "kv")
+	c.Version = cmp.Or(c.Version, "dev")
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+}
+
+// check refuses an operator API without a key on an address that is not
+// loopback: it adds and removes workers.
+func (c *Config) check() error {
+	addr, flag := c.OperatorListen, "--operator-listen"
+	if addr == "" {
+		addr, flag = c.Listen, "--listen"
+	}
+	if c.OperatorKey != "" || loopback(addr) {
+		return nil
+	}
+	return fmt.Errorf("cannot listen on %s %s: %w: set --operator-key, or keep the operator API local with --operator-listen 127.0.0.1:8001",
+		flag, addr, ErrExposed)
+}
+
+// loopback reports whether only this machine can reach addr.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

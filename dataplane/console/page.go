@@ -1,0 +1,9 @@
+package console
+
+import _ "embed" // for the page
+
+//go:embed page.html
+var page []byte
+
+// Page returns the page, to be served as text/html with charset utf-8.
+func Page() []byte { return page }

@@ -1,0 +1,148 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/server"
+	"github.com/warmpath/warmpath/dataplane/tokens"
+	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/radix"
+	"github.com/warmpath/warmpath/zmq"
+)
+
+// Dataplane is one router.
+type Dataplane struct {
+	cfg       Config
+	receiver  *zmq.Receiver
+	index     *radix.Index
+	intake    *ingest.Manager
+	registry  *worker.Registry
+	transport *proxy.Transport
+	watcher   *proxy.Watcher
+	server    *server.Server
+	listeners []net.Listener
+}
+
+// New checks the configuration and binds the listeners. Run must follow, or
+// Close where it cannot.
+func New(cfg Config) (*Dataplane, error) {
+	cfg.setDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	pick, err := policy.New(cfg.Policy, cfg.Policies)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataplane{cfg: cfg, index: radix.New(radix.Config{}), transport: proxy.NewTransport(proxy.Config{})}
+	if d.receiver, err = zmq.NewReceiver(cfg.Log); err != nil {
+		return nil, err
+	}
+	if d.watcher, err = proxy.NewWatcher(); err != nil {
+		_ = d.receiver.Close()
+		return nil, err
+	}
+	d.intake = ingest.NewManager(ingest.Config{Log: cfg.Log}, d.index, d.receiver, zmq.Replay)
+	d.registry = worker.NewRegistry(worker.Config{
+		Interval: cfg.ProbeInterval, Timeout: cfg.ProbeTimeout, HangAfter: cfg.HangAfter, Log: cfg.Log,
+	}, d.intake)
+	source, err := tokens.New(tokens.Config{Fetch: fetcher{d.transport, d.registry}})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.listen(); err != nil {
+		d.Close()
+		return nil, err
+	}
+	router := route.New(d.registry, d.index, d.intake.View, pick, rand.Uint64)
+	d.server = server.New(d.serverConfig(), server.Parts{
+		Registry: d.registry, Ingest: d.intake, Index: d.index, Router: router,
+		Transport: d.transport, Watcher: d.watcher, Tokenizer: source,
+	})
+	return d, nil
+}
+
+func (d *Dataplane) serverConfig() server.Config {
+	cfg := server.Config{
+		Listener: d.listeners[0], OperatorKey: d.cfg.OperatorKey, Version: d.cfg.Version,
+		MaxBodyBytes: d.cfg.MaxBodyBytes, Retries: d.cfg.Retries, FirstByteTimeout: d.cfg.FirstByteTimeout,
+		StallTimeout: d.cfg.StallTimeout, DrainTimeout: d.cfg.DrainTimeout, Log: d.cfg.Log,
+	}
+	if len(d.listeners) > 1 {
+		cfg.Operator = d.listeners[1]
+	}
+	return cfg
+}
+
+func (d *Dataplane) listen() error {
+	addrs := []string{d.cfg.Listen}
+	if d.cfg.OperatorListen != "" {
+		addrs = append(addrs, d.cfg.OperatorListen)
+	}
+	for _, addr := range addrs {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return fmt.Errorf("cannot listen on %s: %w", addr, err)
+		}
+		d.listeners = append(d.listeners, l)
+	}
+	return nil
+}
+
+// Addr returns where clients connect.
+func (d *Dataplane) Addr() string { return d.listeners[0].Addr().String() }
+
+// OperatorAddr returns where operators connect.
+func (d *Dataplane) OperatorAddr() string { return d.listeners[len(d.listeners)-1].Addr().String() }
+
+// Status returns the router's state now.
+func (d *Dataplane) Status() server.Status { return d.server.Status() }
+
+// Run serves until ctx ends and everything has drained.
+func (d *Dataplane) Run(ctx context.Context) error {
+	defer d.Close()
+	// The parts outlive ctx: requests in flight at shutdown still need them.
+	parts, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var events, g errgroup.Group
+	events.Go(func() error { return d.receiver.Run(parts) })
+	workers, stopWorkers := context.WithCancel(parts)
+	defer stopWorkers()
+	g.Go(func() error { return d.registry.Run(workers) })
+	g.Go(func() error { return d.watcher.Run(workers) })
+	for _, url := range d.cfg.Workers {
+		if _, err := d.registry.Add(url); err != nil {
+			stopWorkers()
+			return errors.Join(err, g.Wait(), d.endEvents(stop, &events))
+		}
+	}
+	err := d.server.Run(ctx)
+	stopWorkers()
+	return errors.Join(err, g.Wait(), d.endEvents(stop, &events))
+}
+
+// endEvents stops the receiver, after the streams that it feeds.
+func (d *Dataplane) endEvents(stop context.CancelFunc, events *errgroup.Group) error {
+	stop()
+	return events.Wait()
+}
+
+// Close frees what New bound. Run does it by itself.
+func (d *Dataplane) Close() {
+	for _, l := range d.listeners {
+		_ = l.Close()
+	}
+	_ = d.transport.Close()
+	_ = d.watcher.Close()
+	_ = d.receiver.Close()
+}

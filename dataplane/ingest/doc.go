@@ -1,0 +1,22 @@
+// Package ingest turns the KV events of the workers into what the index says
+// that each of them holds.
+//
+// A Stream follows one DP rank: it subscribes, replays what the rank published
+// before, checks every sequence number, replays gaps, and starts from nothing
+// when the rank restarts or when a gap cannot be filled. Forgetting costs a
+// few cache hits; believing in blocks that are gone costs wrong decisions until
+// someone notices. So on doubt it forgets.
+//
+// # Concurrency
+//
+// Each Stream has one goroutine, which alone touches its sequence state and
+// writes to the index for its holders. The receiver's goroutine only appends
+// to the stream's bounded queue; a full queue drops, and the gap that this
+// leaves is replayed. Manager.mu guards the set of streams and is not held
+// while a stream stops. Readers use View, an immutable table behind one atomic
+// load.
+//
+// # Ownership
+//
+// A message's payload belongs to the stream that it was given to.
+package ingest

@@ -1,0 +1,128 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/radix"
+	"github.com/warmpath/warmpath/zmq"
+)
+
+// Subscriber delivers the messages of a PUB socket; *zmq.Receiver is one.
+type Subscriber interface {
+	Subscribe(zmq.Subscription) (cancel func(), err error)
+}
+
+// Replayer asks a replay socket for every message from a sequence on;
+// zmq.Replay is one.
+type Replayer func(ctx context.Context, endpoint string, from uint64, fn func(zmq.Message) error) (int, error)
+
+// Config holds the intake's settings; zero fields take the defaults.
+type Config struct {
+	ReplayTimeout time.Duration // of one replay; default 20 s, for 10,000 batches from a busy engine
+	ResyncEvery   time.Duration // at most one full resync in so long; default 10 s
+	TailCheck     time.Duration // how often a quiet stream is asked for what it may have dropped; default 5 s
+	Queue         int           // messages waiting per rank; default 16,384
+	Log           *slog.Logger
+}
+
+func (c *Config) setDefaults() {
+	c.ReplayTimeout = cmp.Or(c.ReplayTimeout, 20*time.Second)
+	c.ResyncEvery = cmp.Or(c.ResyncEvery, 10*time.Second)
+	c.TailCheck = cmp.Or(c.TailCheck, 5*time.Second)
+	c.Queue = cmp.Or(c.Queue, 16384) // the engine keeps 10,000 batches for replay: more than those fit
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+}
+
+// Manager runs a stream for each rank that publishes events.
+type Manager struct {
+	cfg    Config
+	index  *radix.Index
+	sub    Subscriber
+	replay Replayer
+	view   atomic.Pointer[View]
+
+	mu      sync.Mutex
+	streams map[*worker.Worker][]*Stream // guarded by mu
+}
+
+var _ worker.Observer = (*Manager)(nil)
+
+// NewManager returns a manager that fills index.
+func NewManager(cfg Config, index *radix.Index, sub Subscriber, replay Replayer) *Manager {
+	cfg.setDefaults()
+	m := &Manager{cfg: cfg, index: index, sub: sub, replay: replay, streams: make(map[*worker.Worker][]*Stream)}
+	m.view.Store(&View{})
+	return m
+}
+
+// View returns who holds what now.
+func (m *Manager) View() *View { return m.view.Load() }
+
+// Stream returns the stream of a rank, or nil when it publishes no events.
+func (m *Manager) Stream(r *worker.Rank) *Stream {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.streams[r.Worker] {
+		if s.rank == r {
+			return s
+		}
+	}
+	return nil
+}
+
+// Up implements worker.Observer: it begins to follow the worker's ranks.
+func (m *Manager) Up(w *worker.Worker, info *worker.Info) {
+	m.Down(w) // a worker that was missed going down starts from nothing too
+	if info.Events == nil {
+		m.cfg.Log.Info("worker publishes no KV events; it is chosen by load alone", "worker", w.URL)
+		return
+	}
+	var streams []*Stream
+	for i, rank := range w.Ranks() {
+		if i < len(info.Events.Endpoints) {
+			streams = append(streams, newStream(m, rank, info, i))
+		}
+	}
+	m.mu.Lock()
+	m.streams[w] = streams
+	m.publishLocked()
+	m.mu.Unlock()
+	for _, s := range streams {
+		s.start()
+	}
+}
+
+// Down implements worker.Observer: it forgets all that the worker held.
+func (m *Manager) Down(w *worker.Worker) {
+	m.mu.Lock()
+	streams := m.streams[w]
+	delete(m.streams, w)
+	m.publishLocked()
+	m.mu.Unlock()
+	for _, s := range streams {
+		s.stop()
+	}
+}
+
+// publish makes a new view after a change in a stream's holders or shapes.
+func (m *Manager) publish() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.publishLocked()
+}
+
+func (m *Manager) publishLocked() {
+	var all []*Stream
+	for _, streams := range m.streams {
+		all = append(all, streams...)
+	}
+	m.view.Store(buildView(all))
+}

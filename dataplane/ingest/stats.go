@@ -1,0 +1,69 @@
+package ingest
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// State is how well a stream knows its rank.
+type State uint32
+
+const (
+	// Connecting has heard nothing yet.
+	Connecting State = iota
+	// Replaying is learning what the rank published before.
+	Replaying
+	// Live knows all that the rank still tells.
+	Live
+	// Degraded follows the rank without its history.
+	Degraded
+)
+
+// String names the state as /status shows it.
+func (s State) String() string {
+	return [...]string{"connecting", "replaying", "live", "degraded"}[s]
+}
+
+// Stats counts what a stream has seen; all fields may be read at any time.
+type Stats struct {
+	state           atomic.Uint32
+	Batches         atomic.Uint64 // messages applied
+	Sequence        atomic.Uint64 // of the last one
+	Gaps            atomic.Uint64 // times that a sequence number was not the next one
+	Lost            atomic.Uint64 // messages that no replay brought back
+	Replayed        atomic.Uint64 // messages that a replay brought
+	Duplicates      atomic.Uint64 // messages that came by replay and again live
+	Overflows       atomic.Uint64 // messages dropped from a full queue
+	Restarts        atomic.Uint64 // sequence numbers that went back
+	Resyncs         atomic.Uint64 // times that the rank's state was built anew, the first included
+	Malformed       atomic.Uint64 // frames, payloads or events that could not be read
+	UnknownEvents   atomic.Uint64 // events of types that we do not know
+	UnknownFields   atomic.Uint64 // fields that we do not know
+	UnknownParents  atomic.Uint64 // stores whose parent we never saw
+	UnknownRemovals atomic.Uint64 // removals of blocks that we never saw
+	lag             atomic.Int64  // nanoseconds from the last batch's time stamp to its application
+	last            atomic.Int64  // unix nanoseconds of the last application
+}
+
+// State returns how well the rank is known.
+func (s *Stats) State() State { return State(s.state.Load()) }
+
+func (s *Stats) setState(st State) { s.state.Store(uint32(st)) }
+
+// Lag returns the time between the last batch's time stamp, taken by the
+// engine when it was published, and its application here. Clocks of two hosts
+// differ: it is never below zero.
+func (s *Stats) Lag() time.Duration { return time.Duration(s.lag.Load()) }
+
+// Last returns when a batch was last applied, or the zero time.
+func (s *Stats) Last() time.Time {
+	if ns := s.last.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
+}
+
+func (s *Stats) heard(now time.Time, stamp float64) {
+	s.last.Store(now.UnixNano())
+	s.lag.Store(max(now.UnixNano()-int64(stamp*1e9), 0))
+}

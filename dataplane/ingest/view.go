@@ -1,0 +1,50 @@
+package ingest
+
+import (
+	"slices"
+
+	"github.com/warmpath/warmpath/radix"
+)
+
+// Shape is a way in which some worker cuts prompts into blocks. A prompt must
+// be hashed once for each shape of its model.
+type Shape struct {
+	Model     string
+	BlockSize int  // tokens a block
+	Bigram    bool // blocks of token pairs (EAGLE)
+}
+
+// View is what the request path must know of the streams. Immutable.
+type View struct {
+	Shapes []Shape
+}
+
+// buildView gathers the shapes of these streams and tells each rank its
+// holders.
+func buildView(streams []*Stream) *View {
+	v := &View{}
+	for _, s := range streams {
+		holders, shapes := s.facts()
+		ids := make([]uint32, len(holders))
+		for i, id := range holders {
+			ids[i] = uint32(id)
+		}
+		s.rank.SetHolders(ids)
+		for _, shape := range shapes {
+			if !slices.Contains(v.Shapes, shape) {
+				v.Shapes = append(v.Shapes, shape)
+			}
+		}
+	}
+	return v
+}
+
+// facts returns the rank's holders and the shapes seen.
+func (s *Stream) facts() (holders []radix.Worker, shapes []Shape) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range s.holders {
+		holders = append(holders, id)
+	}
+	return holders, slices.Clone(s.shapes)
+}

@@ -1,0 +1,28 @@
+// Package openai reads what routing needs from a request's body and from an answer's bytes, for the
+// OpenAI API as SGLang serves it and for SGLang's own /generate.
+//
+// A body is walked once. The walk checks the whole of it as JSON and keeps only the fields that
+// decide where a request goes; all other fields are the worker's to judge, so that a router in front
+// of a newer SGLang refuses nothing that the worker would take. Bodies are forwarded as they came:
+// [SpliceField] puts a field in without a copy.
+//
+// JSON is meant strictly: no NaN, no control characters in strings, no invalid UTF-8, nesting to 1,024
+// levels. SGLang 0.5.23 parses with orjson and refuses the same, and lone surrogate escapes besides.
+// Of equal keys the last wins, as in Python. Refused here although a worker's lenient types may take
+// it: a "stream" that is not a JSON boolean (1, "true") and token ids above 2³²-1.
+//
+// # Concurrency
+//
+// A [Request] and a [UsageScanner] belong to one goroutine at a time. The functions share no state.
+//
+// # Ownership
+//
+// After Parse a Request's byte slices alias the body (Text may alias memory of the Request instead,
+// when it had escapes), and InputIDs is the Request's own memory: all of it is valid until the next
+// Parse or Reset, and as long as the body is not changed. Strings (Model, RID, …) are copies.
+//
+// # Errors
+//
+// Every error that Parse returns is an [*Error]: status, type, message, parameter and code as
+// OpenAI's clients expect them.
+package openai

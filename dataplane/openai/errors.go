@@ -1,0 +1,172 @@
+package openai
+
+import (
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Error is a failure as OpenAI's clients read it.
+type Error struct {
+	// Status is the HTTP status.
+	Status int
+	// Type and Code class the error, Param names the field at fault; "" is written as null.
+	Type, Message, Param, Code string
+}
+
+// The types of error that OpenAI's clients know.
+const (
+	typeInvalid    = "invalid_request_error"
+	typeAuth       = "authentication_error"
+	typePermission = "permission_error"
+	typeNotFound   = "not_found_error"
+	typeRateLimit  = "rate_limit_error"
+	typeOverloaded = "overloaded_error"
+	typeUpstream   = "upstream_error"
+	typeTimeout    = "timeout_error"
+)
+
+// Error is the message, with the field at fault in front where there is one.
+func (e *Error) Error() string {
+	if e.Param == "" {
+		return e.Message
+	}
+	return e.Param + ": " + e.Message
+}
+
+// BadRequest is a 400 for a body that cannot be routed.
+func BadRequest(param, message string) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Message: message, Param: param}
+}
+
+// ModelNotFound is OpenAI's answer for a model that nobody serves.
+func ModelNotFound(model string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: typeInvalid, Param: "model", Code: "model_not_found",
+		Message: "The model " + strconv.Quote(model) + " does not exist or no worker serves it.",
+	}
+}
+
+// NotFound is for a path that is not served.
+func NotFound(path string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Type: typeNotFound, Code: "not_found",
+		Message: "Nothing is served at " + path + ".",
+	}
+}
+
+// TooLarge is for a body above limit bytes.
+func TooLarge(limit int) *Error {
+	return &Error{
+		Status: http.StatusRequestEntityTooLarge, Type: typeInvalid, Code: "request_too_large",
+		Message: "The request's body is larger than " + strconv.Itoa(limit) + " bytes.",
+	}
+}
+
+// Unauthorized is for a missing or unknown API key.
+func Unauthorized() *Error {
+	return &Error{
+		Status: http.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key",
+		Message: "No valid API key was given.",
+	}
+}
+
+// Forbidden is for a key that may not do this.
+func Forbidden(message string) *Error {
+	return &Error{Status: http.StatusForbidden, Type: typePermission, Message: message, Code: "forbidden"}
+}
+
+// RateLimited is for a client, or a queue, above its limit: the client may try again later.
+func RateLimited(message string) *Error {
+	return &Error{
+		Status: http.StatusTooManyRequests, Type: typeRateLimit, Message: message,
+		Code: "rate_limit_exceeded",
+	}
+}
+
+// Overloaded is for a cluster that cannot take the request now.
+func Overloaded(message string) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: typeOverloaded, Message: message, Code: "overloaded",
+	}
+}
+
+// NoWorker is for a model whose workers are all unfit.
+func NoWorker(model string) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: typeOverloaded, Code: "no_worker",
+		Message: "No worker can take a request for the model " + strconv.Quote(model) + " now.",
+	}
+}
+
+// Upstream is for a worker that failed before or during its answer.
+func Upstream(message string) *Error {
+	return &Error{Status: http.StatusBadGateway, Type: typeUpstream, Message: message, Code: "upstream_error"}
+}
+
+// UpstreamTimeout is for a worker that did not answer in time.
+func UpstreamTimeout(message string) *Error {
+	return &Error{
+		Status: http.StatusGatewayTimeout, Type: typeTimeout, Message: message, Code: "upstream_timeout",
+	}
+}
+
+// Internal is for a fault of our own; the message must not carry what the client should not see.
+func Internal(message string) *Error {
+	return &Error{
+		Status: http.StatusInternalServerError, Type: "internal_error", Message: message, Code: "internal_error",
+	}
+}
+
+// AppendJSON appends {"error":{"message","type","param","code"}}.
+func (e *Error) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"error":{"message":`...)
+	dst = appendString(dst, e.Message)
+	dst = append(dst, `,"type":`...)
+	dst = appendString(dst, e.Type)
+	dst = append(dst, `,"param":`...)
+	dst = appendStringOrNull(dst, e.Param)
+	dst = append(dst, `,"code":`...)
+	dst = appendStringOrNull(dst, e.Code)
+	return append(dst, "}}"...)
+}
+
+// AppendSSE appends the error as one SSE event, for a failure after the answer's header was sent.
+// The stream's end marker, data: [DONE], is the caller's to send.
+func (e *Error) AppendSSE(dst []byte) []byte {
+	dst = append(dst, "data: "...)
+	dst = e.AppendJSON(dst)
+	return append(dst, "\n\n"...)
+}
+
+func appendStringOrNull(dst []byte, s string) []byte {
+	if s == "" {
+		return append(dst, "null"...)
+	}
+	return appendString(dst, s)
+}
+
+// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, since messages quote
+// what clients sent.
+func appendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c >= utf8.RuneSelf:
+			r, n := utf8.DecodeRuneInString(s[i:])
+			dst = utf8.AppendRune(dst, r)
+			i += n
+			continue
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c == 0x7f:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+		i++
+	}
+	return append(dst, '"')
+}

@@ -1,0 +1,19 @@
+package openai
+
+// MaxDepth and TailSize let tests stand at the edges.
+const (
+	MaxDepth = maxDepth
+	TailSize = tailSize
+)
+
+// Valid is the walk alone: whether body is JSON, whatever the value.
+func Valid(body []byte) error {
+	i, err := skipValue(body, skipSpace(body, 0), 0)
+	if err != nil {
+		return err
+	}
+	if i = skipSpace(body, i); i < len(body) {
+		return errUnexpected(body, i, "the end")
+	}
+	return nil
+}

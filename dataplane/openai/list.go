@@ -1,0 +1,180 @@
+package openai
+
+import "math"
+
+// kind is what a prompt's value turned out to be.
+type kind uint8
+
+const (
+	kindAbsent  kind = iota // no such field, or null
+	kindText                // a string
+	kindTexts               // a list of strings
+	kindIDs                 // a list of token ids
+	kindIDLists             // a list of lists of token ids
+	kindEmpty               // an empty list
+	kindBad                 // anything else: why says what
+)
+
+// list is what the walk learned of a prompt's value.
+type list struct {
+	kind kind
+	n    int    // prompts
+	text span   // of the first string, without its quotes
+	why  string // of kindBad and kindEmpty
+	at   int    // the byte that why is about
+}
+
+// scanPrompt checks the value at i as a prompt. Token ids go to r.InputIDs, which is emptied first:
+// of equal keys the last wins.
+func (r *Request) scanPrompt(l *list, i int) (int, *Error) {
+	b := r.body
+	*l = list{kind: kindBad, why: "must be a string or a list", at: i}
+	if !r.textOnly(l) {
+		r.InputIDs = r.InputIDs[:0]
+	}
+	if i < len(b) && b[i] == '[' {
+		return r.scanList(l, i)
+	}
+	end, err := skipValue(b, i, 1)
+	if err != nil {
+		return end, err
+	}
+	switch b[i] {
+	case '"':
+		*l = list{kind: kindText, n: 1, text: span{i + 1, end - 1}}
+	case 'n':
+		l.kind = kindAbsent
+	}
+	return end, nil
+}
+
+// textOnly says that l is a field that holds no ids: /generate has another one for them.
+func (r *Request) textOnly(l *list) bool { return r.API == APIGenerate && l == &r.prompt }
+
+// scanList checks the list whose bracket is at i.
+func (r *Request) scanList(l *list, i int) (int, *Error) {
+	b := r.body
+	var end int
+	switch k := skipSpace(b, i+1); {
+	case k >= len(b):
+		return k, errTruncated(b)
+	case b[k] == ']':
+		l.kind, l.why = kindEmpty, "must not be an empty list"
+		return k + 1, nil
+	case b[k] == '"', r.textOnly(l):
+		end = l.scanTexts(b, k)
+	case b[k] == '[':
+		end = r.scanIDLists(l, k)
+	default:
+		if r.InputIDs, end = l.scanIDs(r.InputIDs, b, k); end > 0 {
+			l.kind, l.n = kindIDs, 1
+		}
+	}
+	if end > 0 {
+		return end, nil
+	}
+	// Slow path: not a prompt. Whether it is JSON at all decides which error the client gets.
+	l.kind = kindBad
+	return skipValue(b, i, 1)
+}
+
+// scanTexts reads a list of strings from its first element; 0 when it is none.
+func (l *list) scanTexts(b []byte, i int) (end int) {
+	for {
+		l.why, l.at = "must hold strings only", i
+		if i >= len(b) || b[i] != '"' {
+			return 0
+		}
+		end, _, err := scanString(b, i+1)
+		if err != nil {
+			return 0
+		}
+		if l.n == 0 {
+			l.text = span{i + 1, end - 1}
+		}
+		l.n++
+		next, more, err := nextMember(b, end, ']')
+		if err != nil {
+			return 0
+		}
+		if !more {
+			l.kind = kindTexts
+			return next
+		}
+		i = skipSpace(b, next)
+	}
+}
+
+// scanIDLists reads a list of lists of ids from its first element; 0 when it is none. The first
+// list's ids are kept.
+func (r *Request) scanIDLists(l *list, i int) (end int) {
+	b, keep := r.body, 0
+	for {
+		l.why, l.at = "must hold lists of token ids only", i
+		if i >= len(b) || b[i] != '[' {
+			return 0
+		}
+		if i = skipSpace(b, i+1); i < len(b) && b[i] == ']' {
+			l.why = "must not hold an empty list"
+			return 0
+		}
+		if r.InputIDs, end = l.scanIDs(r.InputIDs, b, i); end == 0 {
+			return 0
+		}
+		if l.n == 0 {
+			keep = len(r.InputIDs)
+		}
+		r.InputIDs = r.InputIDs[:keep]
+		l.n++
+		next, more, err := nextMember(b, end, ']')
+		if err != nil {
+			return 0
+		}
+		if !more {
+			l.kind = kindIDLists
+			return next
+		}
+		i = skipSpace(b, next)
+	}
+}
+
+// scanIDs appends the token ids of a list from its first element and returns the index after its
+// bracket, 0 when it is not a list of ids.
+func (l *list) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end int) {
+	for {
+		start, v := i, uint64(0)
+		for i < len(b) && isDigit(b[i]) {
+			v = v*10 + uint64(b[i]-'0')
+			i++
+		}
+		// Ten digits cannot overflow v, and 2³²-1 has ten.
+		if n := i - start; n == 0 || n > 10 || v > math.MaxUint32 || n > 1 && b[start] == '0' {
+			l.why, l.at = whyNotID(b, start, i), start
+			return dst, 0
+		}
+		dst = append(dst, uint32(v))
+		i = skipSpace(b, i)
+		switch {
+		case i < len(b) && b[i] == ',':
+			i++
+			if i < len(b) && b[i] <= ' ' {
+				i = skipSpace(b, i)
+			}
+		case i < len(b) && b[i] == ']':
+			return dst, i + 1
+		default:
+			l.why, l.at = "must hold integers only", start
+			return dst, 0
+		}
+	}
+}
+
+func whyNotID(b []byte, start, end int) string {
+	switch {
+	case start < len(b) && b[start] == '-':
+		return "must hold no negative token id"
+	case end > start:
+		return "must hold token ids below 2³²"
+	}
+	return "must hold integers only"
+}

@@ -1,0 +1,213 @@
+package openai
+
+import "slices"
+
+// Parse reads a body sent to api. The error is an *Error with status 400. The request's slices
+// alias body; see the package's ownership rules.
+func (r *Request) Parse(api API, body []byte) error {
+	r.Reset()
+	r.API, r.body = api, body
+	if err := r.walk(); err != nil {
+		return err
+	}
+	if err := r.read(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// walk checks the whole body and notes where the fields are.
+func (r *Request) walk() *Error {
+	b := r.body
+	i := skipSpace(b, 0)
+	if i >= len(b) {
+		return errSyntax("it is empty")
+	}
+	if b[i] != '{' {
+		if _, err := skipValue(b, i, 0); err != nil {
+			return err
+		}
+		return BadRequest("", "The body must be a JSON object.")
+	}
+	i, err := r.walkMembers(i + 1)
+	if err != nil {
+		return err
+	}
+	if i = skipSpace(b, i); i < len(b) {
+		return errUnexpected(b, i, "the end after the object")
+	}
+	return nil
+}
+
+// walkMembers checks the rest of the body's object.
+func (r *Request) walkMembers(i int) (int, *Error) {
+	b := r.body
+	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
+		return i + 1, nil
+	}
+	for {
+		key, escaped, at, err := scanKey(b, i)
+		if err != nil {
+			return at, err
+		}
+		f := fieldOf(r.keyOf(key, escaped))
+		if i, err = r.walkValue(f, at); err != nil {
+			return i, err
+		}
+		r.spans[f] = span{at, i}
+		var more bool
+		if i, more, err = nextMember(b, i, '}'); err != nil || !more {
+			return i, err
+		}
+	}
+}
+
+// walkValue checks the value of a field. The long ones are read on the way: a second pass over a
+// prompt would cost as much as the first.
+func (r *Request) walkValue(f field, at int) (int, *Error) {
+	switch {
+	case f == fieldMessages && r.API == APIChat:
+		return r.scanMessages(at)
+	case f == fieldPrompt && r.API == APICompletions, f == fieldText && r.API == APIGenerate:
+		return r.scanPrompt(&r.prompt, at)
+	case f == fieldInputIDs && (r.API == APIGenerate || r.API == APIChat):
+		return r.scanPrompt(&r.ids, at)
+	}
+	return skipValue(r.body, at, 1)
+}
+
+// raw returns the JSON of a field, nil when it is absent or null.
+func (r *Request) raw(f field) []byte {
+	s := r.spans[f]
+	if s.hi == 0 || r.body[s.lo] == 'n' {
+		return nil
+	}
+	return r.body[s.lo:s.hi:s.hi]
+}
+
+// read turns the noted fields into the request.
+func (r *Request) read() *Error {
+	if err := r.readCommon(); err != nil {
+		return err
+	}
+	switch r.API {
+	case APIGenerate:
+		return r.readGenerate()
+	case APICompletions:
+		return r.readCompletions()
+	case APIChat:
+		return r.readChat()
+	}
+	return nil
+}
+
+// readCommon reads the fields that every route has.
+func (r *Request) readCommon() *Error {
+	r.N, r.Prompts = 1, 1
+	r.RawModel = r.raw(fieldModel)
+	var err *Error
+	if r.Model, err = r.readString(fieldModel, "model"); err != nil {
+		return err
+	}
+	if r.Stream, err = r.readBool(fieldStream, "stream"); err != nil {
+		return err
+	}
+	if err = r.readRID(); err != nil {
+		return err
+	}
+	if r.LoRA, err = r.readFirstString(fieldLoRAPath, "lora_path"); err != nil {
+		return err
+	}
+	if r.CacheSalt, err = r.readFirstString(fieldCacheSalt, "cache_salt"); err != nil {
+		return err
+	}
+	if r.ExtraKey, err = r.readFirstString(fieldExtraKey, "extra_key"); err != nil {
+		return err
+	}
+	if r.Priority, r.HasPriority, err = r.readInt(fieldPriority, "priority"); err != nil {
+		return err
+	}
+	if err = r.readRank(); err != nil {
+		return err
+	}
+	return r.readSession()
+}
+
+func (r *Request) readGenerate() *Error {
+	if r.ids.kind == kindEmpty && r.SessionID != "" {
+		// A session's history may be the whole prompt.
+		r.ids.kind = kindAbsent
+		r.Multimodal = true
+	}
+	if err := r.usePrompt(&r.prompt, "text", kindText, kindTexts); err != nil {
+		return err
+	}
+	if err := r.usePrompt(&r.ids, "input_ids", kindIDs, kindIDLists); err != nil {
+		return err
+	}
+	embeds := r.raw(fieldInputEmbeds) != nil
+	if !r.HasText && !r.HasIDs && !embeds && !r.Multimodal {
+		return BadRequest("text", "One of text, input_ids and input_embeds must be given.")
+	}
+	r.Multimodal = r.Multimodal || embeds || r.hasMedia(fieldImageData) || r.hasMedia(fieldAudioData) ||
+		r.hasMedia(fieldVideoData)
+	return r.readSamplingParams()
+}
+
+func (r *Request) readCompletions() *Error {
+	if r.prompt.kind == kindAbsent {
+		return BadRequest("prompt", "The prompt is missing.")
+	}
+	if err := r.usePrompt(&r.prompt, "prompt", kindText, kindTexts, kindIDs, kindIDLists); err != nil {
+		return err
+	}
+	r.MaxTokens = r.readCount(fieldMaxTokens, 0)
+	r.N = r.readCount(fieldN, 1)
+	r.readStreamOptions()
+	return nil
+}
+
+func (r *Request) readChat() *Error {
+	if !r.chat.seen {
+		return BadRequest("messages", "The messages are missing.")
+	}
+	if r.chat.why != "" {
+		return errAt("messages", r.chat.why, r.chat.at)
+	}
+	if err := r.usePrompt(&r.ids, "input_ids", kindIDs); err != nil {
+		return err
+	}
+	r.Messages, r.Tools = r.raw(fieldMessages), r.raw(fieldTools)
+	r.TemplateKwargs = r.raw(fieldTemplateKwargs)
+	r.Multimodal = r.chat.multimodal
+	if r.MaxTokens = r.readCount(fieldMaxCompletionTokens, 0); r.MaxTokens == 0 {
+		r.MaxTokens = r.readCount(fieldMaxTokens, 0)
+	}
+	r.N = r.readCount(fieldN, 1)
+	r.readStreamOptions()
+	return nil
+}
+
+// usePrompt takes a prompt of one of the allowed kinds into the request.
+func (r *Request) usePrompt(l *list, param string, allowed ...kind) *Error {
+	if l.kind == kindAbsent {
+		return nil
+	}
+	if l.kind == kindBad || l.kind == kindEmpty {
+		return errAt(param, l.why, l.at)
+	}
+	if !slices.Contains(allowed, l.kind) {
+		return errAt(param, "is of the wrong type", l.at)
+	}
+	switch l.kind {
+	case kindText, kindTexts:
+		r.HasText = true
+		r.Text, r.text = unescape(r.text, r.body[l.text.lo:l.text.hi])
+		r.Prompt = r.body[l.text.lo-1 : l.text.hi+1]
+	case kindIDs, kindIDLists:
+		r.HasIDs = true
+	}
+	r.Batch = l.kind == kindTexts || l.kind == kindIDLists
+	r.Prompts = l.n
+	return nil
+}

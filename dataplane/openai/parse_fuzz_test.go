@@ -1,0 +1,92 @@
+package openai_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+)
+
+func FuzzParseAgainstNaive(f *testing.F) {
+	for _, c := range parseCases() {
+		f.Add(uint8(c.api), []byte(c.body))
+	}
+	f.Fuzz(func(t *testing.T, api uint8, body []byte) {
+		a := openai.API(api % 4)
+		if validJSON(body) && depthOf(body) > openai.MaxDepth {
+			t.Skip()
+		}
+		var r openai.Request
+		// A used Request must not remember the body before.
+		_ = r.Parse(openai.APICompletions, []byte(`{"model":"old","prompt":[[7,8],[9]],"rid":["a"],"n":3}`))
+		err := r.Parse(a, body)
+		want := naiveParse(a, body)
+		if (err == nil) != want.ok {
+			t.Fatalf("Parse(%d, %q) = %v, naive ok = %v", a, body, err, want.ok)
+		}
+		if err != nil {
+			checkError(t, err)
+			return
+		}
+		compare(t, &r, want, body)
+	})
+}
+
+func checkError(t *testing.T, err error) {
+	t.Helper()
+	var e *openai.Error
+	if !errors.As(err, &e) || e.Status != 400 || e.Message == "" {
+		t.Fatalf("error %#v, want an *Error with status 400", err)
+	}
+	if out := e.AppendJSON(nil); !validJSON(out) {
+		t.Fatalf("AppendJSON(%#v) = %q, which is not JSON", e, out)
+	}
+}
+
+func compare(t *testing.T, r *openai.Request, want naive, body []byte) {
+	t.Helper()
+	got := naive{
+		ok: true, model: r.Model, stream: r.Stream, batch: r.Batch, hasText: r.HasText, text: string(r.Text),
+		prompts: r.Prompts, messages: string(r.Messages), tools: string(r.Tools), multimodal: r.Multimodal,
+		salt: r.CacheSalt, lora: r.LoRA, rid: r.RID, sessionID: r.SessionID,
+	}
+	ids := want.ids
+	want.ids = nil
+	if !equalNaive(got, want) {
+		t.Fatalf("body %q:\n got %+v\nwant %+v", body, got, want)
+	}
+	if r.HasIDs != (ids != nil) || !slices.Equal(r.InputIDs, ids) {
+		t.Fatalf("body %q: ids %v (%v), want %v", body, r.InputIDs, r.HasIDs, ids)
+	}
+	pieces := openai.SpliceField(nil, body, []byte(`"spliced":1`))
+	if out := slices.Concat(pieces...); !validJSON(out) {
+		t.Fatalf("SpliceField(%q) = %q, which is not JSON", body, out)
+	}
+}
+
+func equalNaive(a, b naive) bool {
+	a.ids, b.ids = nil, nil
+	return a.ok == b.ok && a.model == b.model && a.stream == b.stream && a.batch == b.batch &&
+		a.hasText == b.hasText && a.text == b.text && a.prompts == b.prompts && a.messages == b.messages &&
+		a.tools == b.tools && a.multimodal == b.multimodal && a.salt == b.salt && a.lora == b.lora &&
+		a.rid == b.rid && a.sessionID == b.sessionID
+}
+
+func FuzzValidAgainstEncodingJSON(f *testing.F) {
+	for _, s := range []string{
+		`0`, `-0.5e+3`, `01`, `1.`, `-`, `"\u00e9\n"`, `"\x"`, "\"\x01\"", "\"\xff\"", `[1,]`, `{"a":1,}`, `{"a" 1}`,
+		`nul`, `true false`, ` [ { "a" : [ ] } , "😀\ud83d" ] `, `[1e]`, `"abcdefgh\"abcdefgh`, ``, ` `,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		want := validJSON(body)
+		if want && depthOf(body) > openai.MaxDepth {
+			t.Skip()
+		}
+		if err := openai.Valid(body); (err == nil) != want {
+			t.Fatalf("Valid(%q) = %v, encoding/json says %v", body, err, want)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package openai
+
+// API says which route a body was sent to.
+type API uint8
+
+const (
+	// APIOther is embeddings, rerank, responses: forwarded, and read for model, stream and rid only.
+	APIOther API = iota
+	// APIGenerate is SGLang's /generate.
+	APIGenerate
+	// APICompletions is /v1/completions.
+	APICompletions
+	// APIChat is /v1/chat/completions.
+	APIChat
+)
+
+// Request is what routing reads from a body. The zero value is ready; reuse it with Parse, which
+// keeps its memory.
+type Request struct {
+	// API is the route that the body was parsed for.
+	API API
+	// Model is the body's "model" as it stands; see SplitModel for base:adapter names.
+	Model string
+	// Stream says that the answer is SSE.
+	Stream bool
+	// IncludeUsage is stream_options.include_usage.
+	IncludeUsage bool
+
+	// InputIDs are the prompt's token ids; of a batch, the first prompt's. HasIDs says that the
+	// body carried ids, which then win over text, as they do in the worker.
+	InputIDs []uint32
+	HasIDs   bool
+	// Text is the prompt as text with its escapes resolved; of a batch, the first prompt's. A lone
+	// surrogate escape reads as U+FFFD.
+	Text []byte
+	// HasText tells an empty text from none.
+	HasText bool
+	// Prompt is the raw JSON string that Text was read from, nil when there is none.
+	Prompt []byte
+	// RawModel, Messages, Tools and TemplateKwargs are raw JSON; nil when absent or null.
+	RawModel, Messages, Tools, TemplateKwargs []byte
+
+	// Batch says that the prompt is a list of prompts, even a list of one. N > 1 is not a batch.
+	Batch bool
+	// Prompts is the number of prompts: 1, or the batch's length.
+	Prompts int
+	// N is the number of answers for each prompt: "n", or sampling_params.n. At least 1.
+	N int
+	// Multimodal says that ids or text do not tell the whole prompt: images, audio, video, or
+	// content parts of a kind not known to be text, or input_embeds.
+	Multimodal bool
+	// MaxTokens is the most tokens to generate, 0 when the body does not say (or says it in a
+	// form that the worker must judge).
+	MaxTokens int
+
+	// RID is the request id that the client chose, RIDs the list of a batch.
+	RID    string
+	RIDs   []string
+	HasRID bool
+
+	// LoRA, CacheSalt and ExtraKey part the caches of equal prompts. Lists (batches) read as their
+	// first element.
+	LoRA, CacheSalt, ExtraKey string
+	// SessionID is session_id, or else session_params.id.
+	SessionID   string
+	Priority    int
+	HasPriority bool
+	// Rank is routed_dp_rank, or else its old name data_parallel_rank.
+	Rank    int
+	HasRank bool
+
+	body   []byte
+	spans  [fieldCount]span
+	prompt list    // of "prompt" or "text"
+	ids    list    // of "input_ids"
+	chat   chat    // of "messages"
+	text   []byte  // unescaped text
+	key    []byte  // unescaped key or short string
+	shape  []Field // reused by PromptFields
+}
+
+// span is a half-open range of the body; hi == 0 means absent.
+type span struct{ lo, hi int }
+
+// Field is one member of a JSON object: its name and the raw JSON of its value.
+type Field struct {
+	Name string
+	Raw  []byte
+}
+
+// Reset forgets the last body, so that a pooled Request does not keep it alive.
+func (r *Request) Reset() {
+	*r = Request{
+		InputIDs: r.InputIDs[:0],
+		text:     r.text[:0],
+		key:      r.key[:0],
+		shape:    clearFields(r.shape),
+	}
+}
+
+func clearFields(f []Field) []Field {
+	clear(f[:cap(f)])
+	return f[:0]
+}
+
+// PromptFields returns the members of a chat body, other than model and messages, that the worker's
+// template may read. They decide the prompt's ids together with the messages. The order is fixed;
+// the result is valid until the next call or Parse.
+func (r *Request) PromptFields() []Field {
+	r.shape = r.shape[:0]
+	for f := fieldTools; f <= lastShapeField; f++ {
+		if raw := r.raw(f); raw != nil {
+			r.shape = append(r.shape, Field{Name: f.name(), Raw: raw})
+		}
+	}
+	return r.shape
+}

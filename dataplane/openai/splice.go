@@ -1,0 +1,58 @@
+package openai
+
+import "bytes"
+
+// ridPrefix marks request ids made here, so that they stand out in a worker's log.
+const ridPrefix = "wp-"
+
+// RIDLen is the length of every id that AppendRID makes. A worker's abort matches ids by prefix, so
+// ids of one length can never abort each other.
+const RIDLen = len(ridPrefix) + 24
+
+// comma parts a spliced field from the members after it. Never written to.
+var comma = []byte{','}
+
+// AppendRID appends a request id: "wp-" and 24 lowercase hex digits. Both numbers must be random;
+// 96 bits keep ids apart and unguessable by other clients, who could abort what they can name.
+func AppendRID(dst []byte, hi uint64, lo uint32) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, ridPrefix...)
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, hex[hi>>shift&15])
+	}
+	for shift := 28; shift >= 0; shift -= 4 {
+		dst = append(dst, hex[lo>>shift&15])
+	}
+	return dst
+}
+
+// AppendRIDField appends `"rid":"wp-…"` for SpliceField.
+func AppendRIDField(dst []byte, hi uint64, lo uint32) []byte {
+	dst = append(dst, `"rid":"`...)
+	dst = AppendRID(dst, hi, lo)
+	return append(dst, '"')
+}
+
+// AppendStringField appends `"name":"value"` for SpliceField. The name must need no escape.
+func AppendStringField(dst []byte, name, value string) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, name...)
+	dst = append(dst, `":`...)
+	return appendString(dst, value)
+}
+
+// SpliceField appends the pieces of body with field (`"name":value`) as its first member. Nothing
+// is copied: the pieces alias body and field. The body must have passed Parse, and must not have
+// the name already, since readers take the last of equal names.
+func SpliceField(dst [][]byte, body, field []byte) [][]byte {
+	open := bytes.IndexByte(body, '{')
+	if open < 0 {
+		return append(dst, body)
+	}
+	open++
+	dst = append(dst, body[:open], field)
+	if i := skipSpace(body, open); i < len(body) && body[i] != '}' {
+		dst = append(dst, comma)
+	}
+	return append(dst, body[open:])
+}

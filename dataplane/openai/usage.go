@@ -1,0 +1,256 @@
+package openai
+
+import "bytes"
+
+// Usage is what an answer says of its tokens. A batch counts all of its prompts.
+type Usage struct {
+	PromptTokens, CachedTokens, CompletionTokens int
+	// HasPrompt and HasCached tell zero from not said. SGLang's OpenAI routes say how much was
+	// cached only with --enable-cache-report.
+	HasPrompt, HasCached bool
+}
+
+const (
+	// tailSize is how many bytes are kept from one Write to the next: the byte before a key, the
+	// longest key with quotes (19), white space and a number of up to 18 digits with the byte
+	// that ends it fit with room to spare.
+	tailSize = 64
+	// maxChoices bounds the memory of a batched stream; what comes above is not counted.
+	maxChoices = 1024
+)
+
+// UsageScanner finds the usage in an answer while its bytes pass by, however they are cut. It does
+// not parse the answer: it looks for the keys "prompt_tokens", "completion_tokens" and
+// "cached_tokens" with an integer after them. Inside a JSON string a key's quotes would be
+// escaped, so a text that quotes a usage is never taken for one; the place of the key in the
+// document is not checked.
+//
+// A key seen again begins the next record. In SSE the last record counts (a stream may report
+// usage in every event), for a batched /generate the last record of each index; in a JSON answer,
+// records add up (/generate answers a batch, and n > 1, with a list).
+//
+// The zero value scans a JSON answer; Reset prepares it for the next answer and keeps its memory.
+type UsageScanner struct {
+	sse, indexed bool
+
+	cur   record
+	total Usage    // JSON: records before cur
+	byIdx []record // SSE of /generate: the last record of each index
+
+	tail [tailSize]byte
+	n    int // bytes in tail
+	used int // bytes of tail that are behind the last number taken
+}
+
+// record is the usage of one answer of perhaps many.
+type record struct {
+	Usage
+	hasCompletion bool
+}
+
+// Reset prepares the scanner for the answer to a request of api, which is SSE or one JSON value.
+func (s *UsageScanner) Reset(api API, sse bool) {
+	clear(s.byIdx)
+	*s = UsageScanner{sse: sse, indexed: sse && api == APIGenerate, byIdx: s.byIdx[:0]}
+}
+
+// Write looks at the next bytes of the answer. It keeps none of p and never fails.
+func (s *UsageScanner) Write(p []byte) (int, error) {
+	if !s.indexed {
+		s.scan(p)
+		return len(p), nil
+	}
+	for rest := p; len(rest) > 0; {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 {
+			s.scan(rest)
+			break
+		}
+		s.scan(rest[:i+1])
+		s.endLine()
+		rest = rest[i+1:]
+	}
+	return len(p), nil
+}
+
+// Usage returns what was found. Call it when the answer has ended; a number cut off at the very
+// end does not count.
+func (s *UsageScanner) Usage() Usage {
+	if !s.indexed {
+		u := s.total
+		u.add(s.cur.Usage)
+		return u
+	}
+	var u Usage
+	for i := range s.byIdx {
+		u.add(s.byIdx[i].Usage)
+	}
+	return u
+}
+
+func (u *Usage) add(v Usage) {
+	u.PromptTokens += v.PromptTokens
+	u.CachedTokens += v.CachedTokens
+	u.CompletionTokens += v.CompletionTokens
+	u.HasPrompt = u.HasPrompt || v.HasPrompt
+	u.HasCached = u.HasCached || v.HasCached
+}
+
+// scan looks for keys in p and in the seam between the tail and p.
+func (s *UsageScanner) scan(p []byte) {
+	from := 0
+	if s.n > 0 {
+		from = s.scanSeam(p)
+	}
+	end := s.find(p, from, len(p))
+	s.keepTail(p, end)
+}
+
+// scanSeam takes the keys that begin in the tail, or with p's first byte (the byte before it is
+// then the tail's), and returns where in p the search goes on.
+func (s *UsageScanner) scanSeam(p []byte) (from int) {
+	var seam [2 * tailSize]byte
+	n := copy(seam[:], s.tail[:s.n])
+	n += copy(seam[n:], p[:min(len(p), tailSize)])
+	end := s.find(seam[:n], s.used, s.n)
+	s.used = end
+	return max(1, end-s.n)
+}
+
+// find takes every complete key and number in b whose key begins at or after from and at or before
+// last. It returns the index after the last one taken, or from.
+func (s *UsageScanner) find(b []byte, from, last int) int {
+	const mark = `_tokens"`
+	for i := from; i < len(b); {
+		k := bytes.Index(b[i:], []byte(mark))
+		if k < 0 {
+			break
+		}
+		i += k + len(mark)
+		start, id := keyBefore(b, i)
+		if id == 0 || start < from || start > last {
+			continue
+		}
+		if v, end, ok := countAfter(b, i); ok {
+			s.take(id, v)
+			i, from = end, end
+		}
+	}
+	return from
+}
+
+// The keys that find takes.
+const (
+	keyPrompt = iota + 1
+	keyCompletion
+	keyCached
+)
+
+// keyBefore returns which key ends at end and where its opening quote is. The quote opens a string
+// only if the byte before it can stand before a string; after a backslash it is text.
+func keyBefore(b []byte, end int) (start, id int) {
+	key := b[:end]
+	switch {
+	case bytes.HasSuffix(key, []byte(`"prompt_tokens"`)):
+		start, id = end-len(`"prompt_tokens"`), keyPrompt
+	case bytes.HasSuffix(key, []byte(`"cached_tokens"`)):
+		start, id = end-len(`"cached_tokens"`), keyCached
+	case bytes.HasSuffix(key, []byte(`"completion_tokens"`)):
+		start, id = end-len(`"completion_tokens"`), keyCompletion
+	default:
+		return 0, 0
+	}
+	if start == 0 || b[start-1] != ',' && b[start-1] != '{' && b[start-1] > ' ' {
+		return 0, 0 // also a key whose byte before is gone: it was judged when it was there
+	}
+	return start, id
+}
+
+// countAfter reads the colon and the whole number at i. The byte that ends the number must be
+// there too: more digits may come with the next Write.
+func countAfter(b []byte, i int) (v, end int, ok bool) {
+	if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
+		return 0, 0, false
+	}
+	start := skipSpace(b, i+1)
+	end = skipDigits(b, start)
+	if end >= len(b) || b[end] != ',' && b[end] != '}' && b[end] > ' ' {
+		return 0, 0, false
+	}
+	v, ok = parseInt(b[start:end])
+	return v, end, ok
+}
+
+// take enters a number into the current record, or begins the next record with it.
+func (s *UsageScanner) take(id, v int) {
+	if s.cur.has(id) {
+		if !s.sse {
+			s.total.add(s.cur.Usage)
+		}
+		s.cur = record{}
+	}
+	switch id {
+	case keyPrompt:
+		s.cur.PromptTokens, s.cur.HasPrompt = v, true
+	case keyCached:
+		s.cur.CachedTokens, s.cur.HasCached = v, true
+	default:
+		s.cur.CompletionTokens, s.cur.hasCompletion = v, true
+	}
+}
+
+func (r *record) has(id int) bool {
+	switch id {
+	case keyPrompt:
+		return r.HasPrompt
+	case keyCached:
+		return r.HasCached
+	}
+	return r.hasCompletion
+}
+
+// keepTail keeps the last bytes seen; end is how far of p is taken.
+func (s *UsageScanner) keepTail(p []byte, end int) {
+	if len(p) >= tailSize {
+		s.n = copy(s.tail[:], p[len(p)-tailSize:])
+		s.used = max(0, end-(len(p)-tailSize))
+		return
+	}
+	drop := max(0, s.n+len(p)-tailSize)
+	s.n = copy(s.tail[:], s.tail[drop:s.n])
+	s.used = max(0, s.used-drop)
+	if end > 1 {
+		s.used = s.n + end
+	}
+	s.n += copy(s.tail[s.n:], p)
+}
+
+// endLine files the record of a line of /generate's SSE under its index.
+func (s *UsageScanner) endLine() {
+	if s.cur == (record{}) {
+		return
+	}
+	i := lineIndex(s.tail[:s.n])
+	if i < maxChoices {
+		for len(s.byIdx) <= i {
+			s.byIdx = append(s.byIdx, record{})
+		}
+		s.byIdx[i] = s.cur
+	}
+	s.cur = record{}
+}
+
+// lineIndex reads the "index" with which SGLang ends the events of a batch; 0 when there is none.
+func lineIndex(line []byte) int {
+	const key = `"index":`
+	line = bytes.TrimRight(line, "} \r\n")
+	k := bytes.LastIndex(line, []byte(key))
+	if k < 0 {
+		return 0
+	}
+	v, ok := parseInt(bytes.TrimLeft(line[k+len(key):], " "))
+	if !ok || v < 0 {
+		return 0
+	}
+	return v
+}

@@ -1,0 +1,39 @@
+//go:build !race
+
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
+
+func TestPickDoesNotAllocate(t *testing.T) {
+	candidates := make([]policy.Candidate, 64)
+	for _, name := range policy.Names() {
+		p, err := policy.New(name, policy.Options{OverlapWeight: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := policy.Request{Tokens: 1000, Seed: 1}
+		if n := testing.AllocsPerRun(100, func() { p.Pick(req, candidates) }); n != 0 {
+			t.Errorf("%s: Pick allocates %v times, want 0", name, n)
+		}
+	}
+}
+
+func BenchmarkPick(b *testing.B) {
+	candidates := make([]policy.Candidate, 64)
+	for _, name := range policy.Names() {
+		p, err := policy.New(name, policy.Options{OverlapWeight: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name+"/workers=64", func(b *testing.B) {
+			b.ReportAllocs()
+			for i := range b.N {
+				p.Pick(policy.Request{Tokens: 1000, Seed: uint64(i), Turn: uint64(i)}, candidates)
+			}
+		})
+	}
+}

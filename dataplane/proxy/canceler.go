@@ -1,0 +1,72 @@
+package proxy
+
+import "sync"
+
+// aborter is what a request is waiting on at the moment: a dial or a connection. abort must not block and must not call
+// back into the Canceler.
+type aborter interface{ abort() }
+
+// Canceler ends one request from outside. It closes the upstream connection directly, so no goroutine has to wait for a
+// signal: a Do or Read that is parked wakes up with ErrCanceled. The zero value is ready. One Canceler serves one Do at a
+// time, and the next Do (a retry elsewhere) once the one before it has failed or its Response is closed.
+type Canceler struct {
+	mu       sync.Mutex
+	canceled bool    // guarded by mu
+	target   aborter // guarded by mu; nil while nothing is in flight
+}
+
+// Cancel ends the request in flight and every later one until Reset. It never blocks on the network.
+func (c *Canceler) Cancel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.canceled = true
+	if c.target == nil {
+		return
+	}
+	// Under the lock: once unbind has returned, nobody can close the connection that is now idle or another request's.
+	c.target.abort()
+	c.target = nil
+}
+
+// Canceled tells whether Cancel was called since the last Reset.
+func (c *Canceler) Canceled() bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.canceled
+}
+
+// Reset makes c ready for another request. The caller makes sure that nobody still holds c to cancel the previous one
+// (for a Watcher: its stop has returned).
+func (c *Canceler) Reset() {
+	c.mu.Lock()
+	c.canceled, c.target = false, nil
+	c.mu.Unlock()
+}
+
+// bind makes t the thing that Cancel aborts; it refuses when Cancel came first.
+func (c *Canceler) bind(t aborter) error {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.canceled {
+		return ErrCanceled
+	}
+	c.target = t
+	return nil
+}
+
+// unbind lets go of the target and tells whether it was aborted.
+func (c *Canceler) unbind() (canceled bool) {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.target = nil
+	return c.canceled
+}

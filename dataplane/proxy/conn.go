@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"syscall"
+	"time"
+)
+
+// A connection that was idle for less is taken without asking the kernel whether it still lives: under load that system
+// call would be paid on every request, and a close that crosses our request is retried anyway.
+const staleCheckAfter = 100 * time.Millisecond
+
+// conn is one connection to a worker and what a request in flight on it needs. It belongs to one request at a time.
+type conn struct {
+	nc  net.Conn        // read and written: TCP, or TLS over it
+	tcp net.Conn        // closed by abort; closing TLS instead could wait for the peer
+	raw syscall.RawConn // plain TCP only: writev without parking
+	key poolKey
+	br  *bufio.Reader // over this conn; nil while idle
+
+	wait     time.Duration // longest wait of one read; 0 is forever
+	deadline time.Time     // what the kernel poller was last told
+	got      int64         // bytes read since the connection was opened
+	readErr  error         // the first failure of a read
+
+	head    []byte // request head, reused
+	out     outgoing
+	peekFn  func(fd uintptr) // method values made once: RawConn takes a func, and a closure per call is an allocation
+	writeFn func(fd uintptr) bool
+	peeked  bool
+
+	idleSince time.Time
+	reused    bool
+}
+
+var (
+	_ io.Reader = (*conn)(nil)
+	_ aborter   = (*conn)(nil)
+)
+
+func newConn(nc, tcp net.Conn, k poolKey) *conn {
+	cn := &conn{nc: nc, tcp: tcp, key: k}
+	sc, ok := tcp.(syscall.Conn)
+	if !ok {
+		return cn
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return cn
+	}
+	cn.raw = raw
+	cn.peekFn, cn.writeFn = cn.peek, cn.tryWrite
+	return cn
+}
+
+// abort closes the connection at once; safe from any goroutine, any number of times.
+func (cn *conn) abort() { _ = cn.tcp.Close() }
+
+// Read reads from the worker with the current wait as its time limit.
+func (cn *conn) Read(p []byte) (int, error) {
+	if err := cn.arm(); err != nil {
+		cn.readErr = err
+		return 0, err
+	}
+	n, err := cn.nc.Read(p)
+	cn.got += int64(n)
+	if err != nil && cn.readErr == nil {
+		cn.readErr = err
+	}
+	return n, err
+}
+
+// arm renews the read deadline. Telling the poller costs more than the rest of a small read, so a deadline lies up to an
+// eighth of the wait too far in the future and is left alone while it still covers the wait.
+func (cn *conn) arm() error {
+	if cn.wait <= 0 {
+		if cn.deadline.IsZero() {
+			return nil
+		}
+		cn.deadline = time.Time{}
+		return cn.nc.SetReadDeadline(cn.deadline)
+	}
+	now, slack := time.Now(), cn.wait/8
+	if left := cn.deadline.Sub(now); left >= cn.wait && left <= cn.wait+slack {
+		return nil
+	}
+	cn.deadline = now.Add(cn.wait + slack)
+	return cn.nc.SetReadDeadline(cn.deadline)
+}
+
+// consumed counts the bytes that were taken out of the read buffer.
+func (cn *conn) consumed() int64 { return cn.got - int64(cn.br.Buffered()) }
+
+// alive asks the kernel whether an idle connection was closed by the worker, or holds bytes that no request asked for.
+func (cn *conn) alive() bool {
+	if cn.raw == nil {
+		return true
+	}
+	cn.peeked = false
+	// Control, not Read: a deadline left over from the last request says nothing about the connection.
+	if err := cn.raw.Control(cn.peekFn); err != nil {
+		return false
+	}
+	return cn.peeked
+}
+
+// tls tells whether bytes on the wire are not the bytes of the protocol.
+func (cn *conn) tls() bool { return cn.nc != cn.tcp }

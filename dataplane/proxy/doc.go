@@ -1,0 +1,28 @@
+// Package proxy speaks HTTP/1.1 to the workers: it sends a request over a kept-alive connection, hands the answer back as
+// soon as its header is there, and streams the body to the client without holding anything back.
+//
+// It exists because no stock Go client has all of: cancel before the header without a goroutine per request, a per-read
+// timeout that never cuts a living stream, a body sent from the caller's own slices, and an error that says whether the
+// worker can have seen the request.
+//
+// # Concurrency
+//
+// Transport and Watcher are safe for any number of goroutines. A Response, its Stream and a Request belong to one goroutine
+// at a time. A Canceler is the one way in from outside: Cancel may be called from anywhere, at any time, any number of times.
+// Locks: the idle list's and the Canceler's are leaves; neither is held across I/O other than close(2). The Watcher calls
+// back with the lock of that one watch held.
+//
+// # Ownership
+//
+// Request.Body, Header and Lines stay the caller's. Body must not change until Do returned an error or Response.Close
+// returned: a large body may still be on its way while the answer is read. A Response belongs to the caller from Do until
+// Close, which must be called exactly once; after that it serves another request, and so does the memory its header's
+// slices point into. Body bytes given to an Observer alias the read buffer: copy what you keep.
+//
+// # Errors
+//
+// ErrDial: no connection, nothing was sent. ErrNoResponse: the worker closed or reset before the first byte of its answer.
+// Retryable is true for these two. ErrTimeout, ErrCanceled, ErrBadResponse (not HTTP/1.x, or over the limits), ErrTruncated
+// (the answer ended early), ErrBadRequest (a field that cannot be put on the wire) and ErrClosed say what they say; the
+// cause is wrapped beside the sentinel. ErrClient is what an Observer is told when the client could not be written to.
+package proxy

@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Field is one header field of ours.
+type Field struct {
+	Key   string
+	Value []byte // nil removes the client's field of that name and sends none
+}
+
+// Request is one request to a worker.
+type Request struct {
+	Target Target
+	Method []byte
+	Path   []byte // request target with its query, as it goes on the wire
+
+	// Header is the client's. Hop-by-hop fields, Host, Content-Length and Expect are left out. fasthttp fills caches inside
+	// it while it is read: two Do at the same time must not share one; render Lines once instead.
+	Header *fasthttp.RequestHeader
+	// Lines, if not nil, is sent in place of Header; AppendLines makes it.
+	Lines []byte
+	// Extra is added, and replaces the client's fields of the same names (those of Header, not of Lines).
+	Extra []Field
+
+	// Body is sent with one writev; Content-Length is the sum of the parts.
+	Body [][]byte
+
+	HeaderTimeout time.Duration // longest wait for the first byte of the answer, from the end of the dial; 0 is forever
+	ReadTimeout   time.Duration // longest wait for each further read; 0 is forever. Both may last an eighth longer
+}
+
+// AppendLines appends the fields of a client's header that may go to a worker, one line each, without those in extra.
+func AppendLines(dst []byte, h *fasthttp.RequestHeader, extra []Field) []byte {
+	named := h.Peek(fasthttp.HeaderConnection)
+	for k, v := range h.All() {
+		if skipRequestField(k) || nominated(named, k) || replaced(extra, k) {
+			continue
+		}
+		dst = appendLine(dst, k, v)
+	}
+	return dst
+}
+
+// appendHead appends the request's head to dst.
+func (r *Request) appendHead(dst []byte) ([]byte, error) {
+	if len(r.Method) == 0 || len(r.Path) == 0 || breaksLine(r.Path) || breaksLine(r.Method) {
+		return dst, fmt.Errorf("%w: method %q or path %q", ErrBadRequest, r.Method, r.Path)
+	}
+	dst = append(dst, r.Method...)
+	dst = append(dst, ' ')
+	dst = append(dst, r.Path...)
+	dst = append(dst, " HTTP/1.1\r\nHost: "...)
+	if r.Target.Host != "" {
+		dst = append(dst, r.Target.Host...)
+	} else {
+		dst = append(dst, r.Target.Addr...)
+	}
+	dst = append(dst, '\r', '\n')
+	switch {
+	case r.Lines != nil:
+		dst = append(dst, r.Lines...)
+	case r.Header != nil:
+		dst = AppendLines(dst, r.Header, r.Extra)
+	}
+	for i := range r.Extra {
+		f := &r.Extra[i]
+		if f.Value == nil {
+			continue
+		}
+		if bytes.ContainsAny(f.Value, "\r\n\x00") {
+			return dst, fmt.Errorf("%w: value of %s", ErrBadRequest, f.Key)
+		}
+		dst = append(dst, f.Key...)
+		dst = append(dst, ':', ' ')
+		dst = append(dst, f.Value...)
+		dst = append(dst, '\r', '\n')
+	}
+	return r.appendLength(dst), nil
+}
+
+// appendLength ends the head. A method that has a body by its nature says so even when it is empty, or servers wait for it.
+func (r *Request) appendLength(dst []byte) []byte {
+	n := 0
+	for _, b := range r.Body {
+		n += len(b)
+	}
+	if n > 0 || r.Method[0] == 'P' { // POST, PUT, PATCH
+		dst = append(dst, "Content-Length: "...)
+		dst = strconv.AppendInt(dst, int64(n), 10)
+		dst = append(dst, '\r', '\n')
+	}
+	return append(dst, '\r', '\n')
+}
+
+func appendLine(dst, k, v []byte) []byte {
+	dst = append(dst, k...)
+	dst = append(dst, ':', ' ')
+	dst = append(dst, v...)
+	return append(dst, '\r', '\n')
+}
+
+// breaksLine finds what would end a request line early: control bytes and spaces.
+func breaksLine(b []byte) bool {
+	for _, c := range b {
+		if c <= ' ' || c == 0x7f {
+			return true
+		}
+	}
+	return false
+}

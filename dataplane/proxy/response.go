@@ -1,0 +1,232 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/valyala/fasthttp"
+)
+
+type bodyKind uint8
+
+const (
+	bodyFixed   bodyKind = iota // left bytes follow
+	bodyChunked                 // chunked coding
+	bodyToEnd                   // up to the end of the connection
+)
+
+// Response is the answer to one request; its header is complete, its body comes by Read (or through Forward). Close it
+// exactly once; it must not be touched afterwards.
+type Response struct {
+	Status int
+	Header fasthttp.ResponseHeader // as the worker sent it; the caller may change it
+
+	t      *Transport
+	c      *Canceler
+	cn     *conn // nil once the body has ended or failed
+	body   bodyKind
+	keep   bool  // the connection may serve another request after this body
+	left   int64 // bodyFixed: bytes to come
+	chunks chunkDecoder
+	err    error // how the body ended: io.EOF, or what went wrong
+	stream Stream
+}
+
+// acquire readies a Response, and a read buffer for cn.
+func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
+	r, ok := t.responses.Get().(*Response)
+	if !ok {
+		r = &Response{t: t}
+		// A body without a type stays one: fasthttp would add text/plain.
+		r.Header.SetNoDefaultContentType(true)
+	}
+	r.c, r.cn, r.err = c, cn, nil
+	if cn.br == nil {
+		cn.br = t.readers.Get().(*bufio.Reader) //nolint:errcheck // The pool's New makes nothing else.
+		cn.br.Reset(cn)
+	}
+	return r
+}
+
+func (t *Transport) release(r *Response) {
+	r.c, r.cn = nil, nil
+	r.stream = Stream{}
+	t.responses.Put(r)
+}
+
+// ContentLength returns the length of the body, -1 if only its end will tell.
+func (r *Response) ContentLength() int64 {
+	if r.body == bodyFixed {
+		return r.left
+	}
+	return -1
+}
+
+// Read returns body bytes as soon as there are any, without the transfer coding. At the end of the body it returns io.EOF,
+// and the connection is already free for the next request. A failure is final.
+func (r *Response) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if r.body == bodyChunked {
+		return r.readChunked(p)
+	}
+	if r.ended() {
+		return 0, r.finish(io.EOF)
+	}
+	if r.body == bodyFixed {
+		p = p[:min(int64(len(p)), r.left)]
+	}
+	n, err := r.cn.br.Read(p)
+	r.left -= int64(n)
+	if n > 0 {
+		return n, nil
+	}
+	return 0, r.fail(err)
+}
+
+func (r *Response) readChunked(p []byte) (int, error) {
+	for {
+		if r.ended() {
+			return 0, r.finish(io.EOF)
+		}
+		src, err := r.peek()
+		if err != nil {
+			return 0, r.fail(err)
+		}
+		nd, ns, err := r.chunks.decode(p, src)
+		_, _ = r.cn.br.Discard(ns) // ns are buffered
+		if nd > 0 {
+			// An error after good bytes is found again by the next call: the decoder stands before the bad byte.
+			return nd, nil
+		}
+		if err != nil {
+			return 0, r.finish(fmt.Errorf("%w: %w", ErrBadResponse, err))
+		}
+	}
+}
+
+// next returns the next body bytes in place of copying them; they alias the read buffer until the next call or Close.
+// Chunks that lie together in the buffer come as one piece.
+func (r *Response) next() ([]byte, error) {
+	for {
+		if r.err != nil {
+			return nil, r.err
+		}
+		if r.ended() {
+			return nil, r.finish(io.EOF)
+		}
+		src, err := r.peek()
+		if err != nil {
+			return nil, r.fail(err)
+		}
+		switch r.body {
+		case bodyFixed:
+			src = src[:min(int64(len(src)), r.left)]
+			r.left -= int64(len(src))
+			_, _ = r.cn.br.Discard(len(src))
+			return src, nil
+		case bodyToEnd:
+			_, _ = r.cn.br.Discard(len(src))
+			return src, nil
+		}
+		nd, ns, err := r.chunks.decode(src, src)
+		_, _ = r.cn.br.Discard(ns)
+		if nd > 0 {
+			return src[:nd], nil
+		}
+		if err != nil {
+			return nil, r.finish(fmt.Errorf("%w: %w", ErrBadResponse, err))
+		}
+	}
+}
+
+// peek returns what is in the read buffer, and waits for one byte if there is none.
+func (r *Response) peek() ([]byte, error) {
+	br := r.cn.br
+	if br.Buffered() == 0 {
+		if _, err := br.Peek(1); err != nil {
+			return nil, err
+		}
+	}
+	return br.Peek(br.Buffered())
+}
+
+// ready tells whether next can return without waiting for the network.
+func (r *Response) ready() bool {
+	return r.err != nil || r.ended() || r.cn.br.Buffered() > 0
+}
+
+// ended tells whether the body is complete.
+func (r *Response) ended() bool {
+	switch r.body {
+	case bodyFixed:
+		return r.left == 0
+	case bodyChunked:
+		return r.chunks.done()
+	}
+	return false
+}
+
+// fail ends the body after a failed read.
+func (r *Response) fail(cause error) error {
+	if r.body == bodyToEnd && errors.Is(cause, io.EOF) {
+		return r.finish(io.EOF)
+	}
+	return r.finish(readError(cause, ErrTruncated))
+}
+
+// finish lets go of the connection: back to the idle ones if it is clean, closed otherwise. It returns how the body ended.
+func (r *Response) finish(err error) error {
+	cn := r.cn
+	r.cn = nil
+	clean := err == io.EOF && r.keep && cn.br.Buffered() == 0 //nolint:errorlint // Our own value, never wrapped.
+	if !clean {
+		cn.abort() // Wakes the writer.
+	}
+	sent := cn.finishSend()
+	canceled := r.c.unbind()
+	if canceled && err != io.EOF { //nolint:errorlint // As above.
+		err = ErrCanceled
+	}
+	if clean && sent && !canceled {
+		r.t.keep(cn)
+	} else {
+		r.t.discard(cn)
+	}
+	r.err = err
+	return err
+}
+
+// errUnread is how a body ends that its owner closed before its end.
+var errUnread = errors.New("proxy: closed before the end of the body")
+
+// Close ends the answer. A body that was read to its end (even if the caller did not ask for the io.EOF behind it) leaves
+// its connection for reuse; otherwise the connection is closed, which is how a worker learns that nobody listens.
+func (r *Response) Close() error {
+	if r.cn != nil {
+		r.finishEarly()
+	}
+	r.t.release(r)
+	return nil
+}
+
+// finishEarly looks whether the terminating chunk is all that is left, and has arrived.
+func (r *Response) finishEarly() {
+	if r.body == bodyChunked && !r.ended() && r.cn.br.Buffered() > 0 {
+		if src, err := r.peek(); err == nil {
+			_, ns, _ := r.chunks.decode(nil, src)
+			_, _ = r.cn.br.Discard(ns)
+		}
+	}
+	if r.ended() {
+		_ = r.finish(io.EOF)
+		return
+	}
+	_ = r.finish(errUnread)
+}

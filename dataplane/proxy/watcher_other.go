@@ -1,0 +1,26 @@
+//go:build !linux
+
+package proxy
+
+import (
+	"context"
+	"net"
+)
+
+// Watcher does nothing on this system: a client that has left is noticed by the next write to it.
+type Watcher struct{ done chan struct{} }
+
+// NewWatcher returns a Watcher that never calls back.
+func NewWatcher() (*Watcher, error) { return &Watcher{done: make(chan struct{})}, nil }
+
+// Run waits for the end of ctx.
+func (w *Watcher) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// Close does nothing.
+func (w *Watcher) Close() error { return nil }
+
+// Watch never calls gone.
+func (w *Watcher) Watch(net.Conn, func()) (stop func(), err error) { return nothing, nil }

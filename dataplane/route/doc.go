@@ -1,0 +1,19 @@
+// Package route decides where a request goes: prompt tokens are cut into
+// blocks, the index says who holds how many of them, and the policy picks.
+//
+// It knows nothing of HTTP. What it decides is in a Decision, with all that is
+// needed to explain it afterwards.
+//
+// # Concurrency
+//
+// Router may be used from any goroutine. A Scratch belongs to one goroutine at
+// a time.
+//
+// # Ownership
+//
+// Pick reads the prompt and keeps nothing of it.
+//
+// # Errors
+//
+// ErrUnknownModel and ErrNoWorker say why there was nobody to pick.
+package route

@@ -1,0 +1,226 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/radix"
+)
+
+var (
+	// ErrUnknownModel is a model that no worker serves.
+	ErrUnknownModel = errors.New("route: no worker serves this model")
+	// ErrNoWorker is a model whose workers are all unfit or already tried.
+	ErrNoWorker = errors.New("route: no worker is ready")
+	// ErrAmbiguous is a request without a model where several are served.
+	ErrAmbiguous = errors.New("route: several models are served; the request must name one")
+)
+
+// Router picks ranks for prompts.
+type Router struct {
+	registry *worker.Registry
+	index    *radix.Index
+	view     func() *ingest.View
+	policy   policy.Policy
+	seed     func() uint64 // safe for concurrent use
+	turn     atomic.Uint64
+	recent   recent
+}
+
+// New returns a router over these parts. seed gives the random numbers that
+// policies use.
+func New(reg *worker.Registry, index *radix.Index, view func() *ingest.View, p policy.Policy, seed func() uint64) *Router {
+	return &Router{registry: reg, index: index, view: view, policy: p, seed: seed}
+}
+
+// Policy returns the policy that picks.
+func (r *Router) Policy() policy.Policy { return r.policy }
+
+// Prompt is what routing needs of a request's prompt.
+type Prompt struct {
+	Model    string // as the client named it; "" for any
+	Tokens   []uint32
+	Exact    bool // Tokens are what the engine will see
+	Estimate int  // tokens, when they are not known exactly
+	LoRA     string
+	Salt     string
+	// Opaque prompts (images, extra_key) are cached by more than their tokens:
+	// no overlap is claimed for them.
+	Opaque bool
+	// DP restricts the choice to one data-parallel rank of each worker, as the
+	// client asked; -1 is any.
+	DP int
+}
+
+// Len returns the number of prompt tokens, estimated when they are not known.
+func (p *Prompt) Len() int {
+	if p.Exact {
+		return len(p.Tokens)
+	}
+	return p.Estimate
+}
+
+// Decision is where a request goes and why.
+type Decision struct {
+	Rank         *worker.Rank
+	Matched      int // leading blocks of the prompt that the rank will not compute again
+	Total        int // whole blocks of the prompt
+	PromptTokens int // exact or estimated
+	Cached       int // prompt tokens expected from the cache
+	Exact        bool
+	Choice       policy.Choice
+
+	mark mark // of the prompt, for Ended
+}
+
+// Uncached returns the prompt tokens that the rank is expected to compute.
+func (d *Decision) Uncached() int { return d.PromptTokens - d.Cached }
+
+// Scratch is the memory of one Pick, reused by the next.
+type Scratch struct {
+	ranks      []*worker.Rank
+	candidates []policy.Candidate
+	matches    []match // by candidate
+	byHolder   []match // by index holder, zero between picks
+	overlaps   []radix.Overlap
+	chain      []radix.Hash
+	pairs      []uint32
+	sums       []uint64
+	answers    []answer
+}
+
+// match is a prefix that is held, in tokens.
+type match struct {
+	tokens int // in any tier
+	gpu    int // on the GPU
+	block  int // tokens a block of the shape that matched
+}
+
+// Pick chooses a rank for the prompt, never one of tried.
+func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, error) {
+	if err := r.gather(s, p, tried); err != nil {
+		return Decision{}, err
+	}
+	var whole mark
+	if p.Exact && !p.Opaque {
+		whole = r.match(s, p, s.ranks[0].Worker.Info().Model(), time.Now())
+	}
+	s.weigh(p)
+	choice := r.policy.Pick(policy.Request{
+		Tokens: p.Len(), Exact: p.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(),
+	}, s.candidates)
+	d := s.decision(p, choice)
+	d.mark = whole
+	return d, nil
+}
+
+// weigh makes the candidates of s.ranks.
+func (s *Scratch) weigh(p *Prompt) {
+	s.candidates = s.candidates[:0]
+	s.matches = s.matches[:0]
+	for _, rank := range s.ranks {
+		m := s.held(rank)
+		limit := p.Len() - 1 // the engine computes at least one token
+		if m.block > 0 {
+			limit = limit / m.block * m.block
+		}
+		m.tokens, m.gpu = max(min(m.tokens, limit), 0), max(min(m.gpu, limit), 0)
+		s.matches = append(s.matches, m)
+		s.candidates = append(s.candidates, policy.Candidate{
+			Cached: m.tokens, Host: m.tokens - m.gpu, Pending: rank.Load.Pending(), InFlight: rank.Load.InFlight(),
+		})
+	}
+	clear(s.byHolder)
+}
+
+func (s *Scratch) decision(p *Prompt, choice policy.Choice) Decision {
+	rank, m := s.ranks[choice.Index], s.matches[choice.Index]
+	d := Decision{Rank: rank, PromptTokens: p.Len(), Cached: m.tokens, Exact: p.Exact, Choice: choice}
+	block := m.block
+	if block == 0 {
+		block = pageSize(rank.Worker.Info())
+	}
+	if p.Exact && block > 0 {
+		d.Matched, d.Total = m.tokens/block, p.Len()/block
+	}
+	return d
+}
+
+func pageSize(info *worker.Info) int {
+	if info.Events != nil && info.Events.BlockSize > 0 {
+		return info.Events.BlockSize
+	}
+	return info.PageSize
+}
+
+// gather fills s.ranks with those that could take the request: the ready ones,
+// or the slow ones when nobody is ready, since a slow answer beats none.
+func (r *Router) gather(s *Scratch, p *Prompt, tried []*worker.Rank) error {
+	snap, model := r.registry.Snapshot(), p.Model
+	s.ranks = s.ranks[:0]
+	served := false
+	for _, state := range [...]worker.State{worker.Ready, worker.Slow} {
+		for _, rank := range snap.Ranks {
+			info := rank.Worker.Info()
+			if info == nil || !aggregated(info) || !Serves(info, model) || (p.DP >= 0 && p.DP != rank.DP) {
+				continue
+			}
+			served = true
+			if rank.Worker.State() == state && !slices.Contains(tried, rank) {
+				s.ranks = append(s.ranks, rank)
+			}
+		}
+		if len(s.ranks) > 0 {
+			return s.oneModel(model)
+		}
+	}
+	if !served && len(snap.Ranks) > 0 && described(snap) {
+		return fmt.Errorf("cannot route model %q: %w", model, ErrUnknownModel)
+	}
+	return fmt.Errorf("cannot route model %q: %w", model, ErrNoWorker)
+}
+
+// oneModel refuses to guess among models for a request that names none.
+func (s *Scratch) oneModel(model string) error {
+	if !wildcard(model) {
+		return nil
+	}
+	first := s.ranks[0].Worker.Info().Model()
+	for _, rank := range s.ranks[1:] {
+		if rank.Worker.Info().Model() != first {
+			return fmt.Errorf("cannot choose between %q and %q: %w", first, rank.Worker.Info().Model(), ErrAmbiguous)
+		}
+	}
+	return nil
+}
+
+// described reports whether any worker has said what it serves; before that,
+// no model can be called unknown.
+func described(snap *worker.Snapshot) bool {
+	return slices.ContainsFunc(snap.Workers, func(w *worker.Worker) bool { return w.Info() != nil })
+}
+
+// aggregated reports whether a worker does both prefill and decode. One leg of
+// a pair answers a plain request with an error, or hangs.
+func aggregated(info *worker.Info) bool { return info.Mode == "" || info.Mode == "null" }
+
+// wildcard reports whether a request leaves the model open. "default" is what
+// SGLang's own documentation has clients send.
+func wildcard(model string) bool { return model == "" || model == "default" }
+
+// Serves reports whether a worker with this description takes requests for
+// model, which may name an adapter as "base:adapter".
+func Serves(info *worker.Info, model string) bool {
+	if wildcard(model) || len(info.Models) == 0 || slices.Contains(info.Models, model) {
+		return true
+	}
+	base, _, ok := strings.Cut(model, ":")
+	return ok && slices.Contains(info.Models, base)
+}

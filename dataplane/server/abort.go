@@ -1,0 +1,105 @@
+package server
+
+import (
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// aborter tells workers to stop requests whose client has gone.
+type aborter struct {
+	transport *proxy.Transport
+	metrics   *metrics
+	log       *slog.Logger
+	slots     chan struct{}
+	stop      chan struct{}
+	once      sync.Once
+	running   sync.WaitGroup
+}
+
+const (
+	// abortSlots bounds the goroutines: when more clients than this leave within
+	// abortAgain, the workers' own detection of closed connections must do.
+	abortSlots = 256
+	// abortAgain is the pause before the second try. A worker knows an id only
+	// once its tokenizer is done with the request; before that, it ignores the
+	// first one.
+	abortAgain   = time.Second
+	abortTimeout = 2 * time.Second
+	// maxAbortedPrompts bounds the ids aborted of one batch.
+	maxAbortedPrompts = 1024
+)
+
+func newAborter(t *proxy.Transport, m *metrics, log *slog.Logger) *aborter {
+	return &aborter{transport: t, metrics: m, log: log, slots: make(chan struct{}, abortSlots), stop: make(chan struct{})}
+}
+
+// send aborts a request in the background. A batch is known to the worker as
+// rid_0, rid_1 and so on, or by the client's own list.
+func (a *aborter) send(w *worker.Worker, rid []byte, rids []string, batch bool, prompts int) {
+	select {
+	case a.slots <- struct{}{}:
+	default:
+		a.metrics.abortsDropped.Inc()
+		return
+	}
+	ids := append([]string(nil), rids...)
+	if len(ids) == 0 && len(rid) > 0 {
+		ids = batchIDs(string(rid), batch, prompts)
+	}
+	a.running.Go(func() {
+		defer func() { <-a.slots }()
+		a.abort(w, ids)
+		timer := time.NewTimer(abortAgain)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			a.abort(w, ids)
+		case <-a.stop:
+		}
+	})
+}
+
+func batchIDs(rid string, batch bool, prompts int) []string {
+	if !batch {
+		return []string{rid}
+	}
+	ids := make([]string, min(prompts, maxAbortedPrompts))
+	for i := range ids {
+		ids[i] = rid + "_" + strconv.Itoa(i)
+	}
+	return ids
+}
+
+var (
+	abortMethod = []byte("POST")
+	abortPath   = []byte("/abort_request")
+	abortType   = []proxy.Field{{Key: "Content-Type", Value: []byte("application/json")}}
+)
+
+func (a *aborter) abort(w *worker.Worker, ids []string) {
+	for _, id := range ids {
+		body := append(openai.AppendStringField([]byte{'{'}, "rid", id), '}')
+		resp, err := a.transport.Do(nil, &proxy.Request{
+			Target: proxy.Target{Addr: w.Addr, TLS: w.TLS}, Method: abortMethod, Path: abortPath, Extra: abortType,
+			Body: [][]byte{body}, HeaderTimeout: abortTimeout, ReadTimeout: abortTimeout,
+		})
+		if err != nil {
+			a.log.Debug("cannot abort request", "worker", w.URL, "error", err)
+			return
+		}
+		_ = resp.Close()
+		a.metrics.aborts.Inc()
+	}
+}
+
+// wait ends the pauses and waits for what is on its way.
+func (a *aborter) wait() {
+	a.once.Do(func() { close(a.stop) })
+	a.running.Wait()
+}

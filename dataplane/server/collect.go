@@ -1,0 +1,114 @@
+package server
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// totals are what /status shows of all workers together.
+type totals struct {
+	requests, errors   atomic.Uint64
+	compared, accurate atomic.Uint64 // answers with an expected and a reported overlap; of those, hits
+}
+
+// collector reads the workers, their streams and the index at each scrape.
+type collector struct{ s *Server }
+
+var _ prometheus.Collector = (*collector)(nil)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("warmpath_"+name, help, labels, nil)
+}
+
+var (
+	descUp           = desc("worker_up", "1 while the worker may be chosen.", "worker", "state")
+	descInFlight     = desc("in_flight_requests", "Requests dispatched to the rank and not ended.", "rank")
+	descPending      = desc("pending_prefill_tokens", "Prompt tokens dispatched to the rank, expected uncached and not prefilled.", "rank")
+	descRankErrors   = desc("attempts_failed_total", "Attempts at the rank that ended without an answer.", "rank")
+	descBlocks       = desc("index_rank_blocks", "KV block copies that the rank holds by its events.", "rank")
+	descLag          = desc("event_lag_seconds", "Age of the last event batch when it was applied.", "rank")
+	descBatches      = desc("event_batches_total", "Event batches applied.", "rank")
+	descStreamEvents = desc("event_faults_total", "What went wrong in the rank's event stream.", "rank", "kind")
+	descIndexBlocks  = desc("index_blocks", "Block copies in the index, all workers.")
+	descIndexNodes   = desc("index_nodes", "Runs in the index's tree.")
+	descIndexBytes   = desc("index_bytes", "Estimated memory of the index.")
+)
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descUp, descInFlight, descPending, descRankErrors, descBlocks, descLag, descBatches, descStreamEvents,
+		descIndexBlocks, descIndexNodes, descIndexBytes,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	snap := c.s.Registry.Snapshot()
+	for _, w := range snap.Workers {
+		up, state := 0.0, w.State()
+		if state == worker.Ready {
+			up = 1
+		}
+		ch <- prometheus.MustNewConstMetric(descUp, prometheus.GaugeValue, up, w.URL, state.String())
+	}
+	for _, r := range snap.Ranks {
+		c.collectRank(ch, r)
+	}
+	st := c.s.Index.Stats()
+	ch <- prometheus.MustNewConstMetric(descIndexBlocks, prometheus.GaugeValue, float64(st.Entries))
+	ch <- prometheus.MustNewConstMetric(descIndexNodes, prometheus.GaugeValue, float64(st.Runs))
+	ch <- prometheus.MustNewConstMetric(descIndexBytes, prometheus.GaugeValue, float64(st.Bytes))
+}
+
+func (c *collector) collectRank(ch chan<- prometheus.Metric, r *worker.Rank) {
+	id := r.ID()
+	gauge := func(d *prometheus.Desc, v float64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, id)
+	}
+	gauge(descInFlight, float64(r.Load.InFlight()))
+	gauge(descPending, float64(r.Load.Pending()))
+	ch <- prometheus.MustNewConstMetric(descRankErrors, prometheus.CounterValue, float64(r.Count.Errors.Load()), id)
+	stream := c.s.Ingest.Stream(r)
+	if stream == nil {
+		return
+	}
+	st := &stream.Stats
+	gauge(descBlocks, float64(stream.Blocks()))
+	gauge(descLag, st.Lag().Seconds())
+	ch <- prometheus.MustNewConstMetric(descBatches, prometheus.CounterValue, float64(st.Batches.Load()), id)
+	for _, f := range []struct {
+		kind  string
+		count *atomic.Uint64
+	}{
+		{"gap", &st.Gaps}, {"lost", &st.Lost}, {"replayed", &st.Replayed}, {"duplicate", &st.Duplicates},
+		{"overflow", &st.Overflows}, {"restart", &st.Restarts}, {"resync", &st.Resyncs}, {"malformed", &st.Malformed},
+		{"unknown_event", &st.UnknownEvents}, {"unknown_field", &st.UnknownFields},
+		{"unknown_parent", &st.UnknownParents}, {"unknown_removal", &st.UnknownRemovals},
+	} {
+		ch <- prometheus.MustNewConstMetric(descStreamEvents, prometheus.CounterValue, float64(f.count.Load()), id, f.kind)
+	}
+}
+
+// serveMetrics answers in Prometheus' text format.
+func (s *Server) serveMetrics(ctx *fasthttp.RequestCtx) {
+	families, err := s.metrics.registry.Gather()
+	if err != nil {
+		s.cfg.Log.Error("cannot gather metrics", "error", err)
+	}
+	format := expfmt.NewFormat(expfmt.TypeTextPlain)
+	ctx.SetContentType(string(format))
+	encoder := expfmt.NewEncoder(ctx, format)
+	for _, f := range families {
+		if err := encoder.Encode(f); err != nil {
+			s.cfg.Log.Error("cannot encode metrics", "family", f.GetName(), "error", err)
+		}
+	}
+}

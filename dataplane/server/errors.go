@@ -1,0 +1,34 @@
+package server
+
+import (
+	"errors"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/route"
+)
+
+// errorFor is the one table from errors to what a client is told.
+func errorFor(err error, model string) *openai.Error {
+	var e *openai.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, route.ErrUnknownModel):
+		return openai.ModelNotFound(model)
+	case errors.Is(err, route.ErrNoWorker):
+		return openai.NoWorker(model)
+	case errors.Is(err, route.ErrAmbiguous):
+		return openai.BadRequest("model", "Several models are served here: name one in the field model.")
+	case errors.Is(err, errHung), errors.Is(err, proxy.ErrTimeout):
+		return openai.UpstreamTimeout("No worker answered in time.")
+	case errors.Is(err, proxy.ErrBadResponse):
+		return openai.Upstream("The worker's answer was not valid HTTP.")
+	case errors.Is(err, proxy.ErrDial), errors.Is(err, proxy.ErrNoResponse), errors.Is(err, proxy.ErrTruncated):
+		return openai.Upstream("Every worker that was tried failed before it answered.")
+	case errors.Is(err, proxy.ErrBadRequest):
+		return openai.BadRequest("", "The request cannot be forwarded: its path or a header holds control characters.")
+	default:
+		return openai.Internal("The router failed to handle the request.")
+	}
+}

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// exchange is one request and its answer. It is pooled: everything in it is
+// reused, and reset when the answer has ended.
+type exchange struct {
+	s        *Server
+	req      openai.Request
+	prompt   route.Prompt
+	scratch  route.Scratch
+	decision route.Decision
+	tried    []*worker.Rank
+	upstream proxy.Request
+	usage    openai.UsageScanner
+	canceler proxy.Canceler
+	gone     atomic.Bool // the client left
+	lease    worker.Lease
+
+	onGone  func() // e.clientGone, made once
+	onHang  func() // e.canceler.Cancel, made once
+	unwatch func()
+
+	api      openai.API
+	inferred bool // the body was read: an API whose answers are counted
+	started  time.Time
+	firstAt  time.Time
+	status   int
+	awaited  *worker.Worker // Await was called for it and Begun was not
+	key      uint64
+
+	rid   []byte // the request's id, ours or the client's
+	field []byte // `"rid":"…"`, when it is ours
+	rank  []byte
+	parts [][]byte
+	extra []proxy.Field
+	value []byte // response header values
+}
+
+func newExchange(s *Server) *exchange {
+	e := &exchange{s: s}
+	e.onGone = e.clientGone
+	e.onHang = e.canceler.Cancel
+	return e
+}
+
+var _ proxy.Observer = (*exchange)(nil)
+
+// serve answers one request; withBody says that its method has one.
+func (e *exchange) serve(ctx *fasthttp.RequestCtx, api openai.API, withBody bool) {
+	e.api, e.started = api, time.Now()
+	e.s.inFlight.Add(1)
+	if withBody {
+		if err := e.req.Parse(api, ctx.PostBody()); err != nil {
+			e.refuse(ctx, err)
+			return
+		}
+		e.inferred = api != openai.APIOther
+	}
+	if stop, err := e.s.Watcher.Watch(ctx.Conn(), e.onGone); err == nil {
+		e.unwatch = stop
+	}
+	e.describe(ctx)
+	e.forward(ctx)
+}
+
+// describe fills in what routing needs to know.
+func (e *exchange) describe(ctx *fasthttp.RequestCtx) {
+	e.prompt = route.Prompt{
+		Model: e.req.Model, LoRA: e.lora(), Salt: e.req.CacheSalt,
+		Opaque: e.req.Multimodal || e.req.ExtraKey != "" || e.req.Batch,
+		// Four bytes a token is what English text and JSON come to; it only has to
+		// order prompts by size.
+		Estimate: len(ctx.PostBody()) / 4, DP: -1,
+	}
+	if e.req.HasRank {
+		e.prompt.DP = e.req.Rank
+	}
+	if !e.inferred || e.req.Batch {
+		return
+	}
+	if e.req.HasIDs {
+		e.prompt.Tokens, e.prompt.Exact = e.req.InputIDs, true
+		return
+	}
+	if e.s.Tokenizer == nil || !e.s.usesOverlap() {
+		return
+	}
+	if target := e.s.anyWorker(&e.prompt); target != nil {
+		if ids, err := e.s.Tokenizer.Tokens(nil, target.URL, &e.req); err == nil {
+			e.prompt.Tokens, e.prompt.Exact = ids, true
+		}
+	}
+}
+
+// lora names the adapter: by its own field, or behind the colon of the model.
+func (e *exchange) lora() string {
+	if e.req.LoRA != "" {
+		return e.req.LoRA
+	}
+	_, adapter := openai.SplitModel(e.req.Model, "")
+	return adapter
+}
+
+// identify makes sure that the request has an id by which it can be aborted.
+func (e *exchange) identify() {
+	e.rid, e.field = e.rid[:0], e.field[:0]
+	if e.req.HasRID || !e.inferred {
+		e.rid = append(e.rid, e.req.RID...)
+		return
+	}
+	hi, lo := rand.Uint64(), rand.Uint32()
+	e.rid = openai.AppendRID(e.rid, hi, lo)
+	e.field = openai.AppendRIDField(e.field, hi, lo)
+}
+
+// clientGone runs on the watcher's goroutine.
+func (e *exchange) clientGone() {
+	e.gone.Store(true)
+	e.canceler.Cancel()
+}
+
+// Body implements proxy.Observer.
+func (e *exchange) Body(p []byte) {
+	if e.inferred {
+		_, _ = e.usage.Write(p)
+	}
+}
+
+// firstByte marks the prompt as prefilled.
+func (e *exchange) firstByte() {
+	e.firstAt = time.Now()
+	e.lease.FirstByte()
+	e.begun()
+}
+
+// begun ends the time in which the request may be sent elsewhere.
+func (e *exchange) begun() {
+	if e.awaited != nil {
+		e.awaited.Begun(e.key)
+		e.awaited = nil
+	}
+}
+
+// Broken implements proxy.Observer: the worker's answer ended early.
+func (e *exchange) Broken(error) []byte {
+	if !e.req.Stream {
+		return nil // cut: a part of a JSON document must not pass for the whole
+	}
+	out := openai.Upstream("The worker failed before the end of its answer.").AppendSSE(nil)
+	return append(out, "data: [DONE]\n\n"...)
+}
+
+// Closed implements proxy.Observer: the answer has ended, one way or another.
+func (e *exchange) Closed(err error) {
+	now := time.Now()
+	usage := e.usage.Usage()
+	if err == nil {
+		e.s.Router.Ended(&e.decision, usage.CompletionTokens, now)
+	} else {
+		e.abort()
+		if !e.gone.Load() {
+			e.s.metrics.broken(e.decision.Rank)
+		}
+	}
+	e.s.metrics.answered(e, usage, now, err)
+	e.release()
+}
+
+// abort tells the worker to stop: closing the connection does not reliably do
+// so.
+func (e *exchange) abort() {
+	if !e.inferred || e.decision.Rank == nil {
+		return
+	}
+	e.s.aborts.send(e.decision.Rank.Worker, e.rid, e.req.RIDs, e.req.Batch, e.req.Prompts)
+}
+
+// refuse answers with an error before any worker was asked or after all failed.
+func (e *exchange) refuse(ctx *fasthttp.RequestCtx, err error) {
+	e.s.fail(ctx, errorFor(err, e.prompt.Model))
+	e.release()
+}
+
+// release gives everything back; e must not be touched afterwards.
+func (e *exchange) release() {
+	e.lease.End()
+	e.begun()
+	if e.unwatch != nil {
+		e.unwatch() // from here on nobody cancels
+	}
+	e.s.inFlight.Add(-1)
+	s := e.s
+	e.req.Reset()
+	e.canceler.Reset()
+	e.gone.Store(false)
+	clear(e.tried)
+	clear(e.parts)
+	clear(e.extra)
+	e.upstream = proxy.Request{}
+	e.prompt, e.decision = route.Prompt{}, route.Decision{}
+	e.tried, e.parts, e.extra = e.tried[:0], e.parts[:0], e.extra[:0]
+	e.unwatch, e.inferred, e.status, e.lease = nil, false, 0, worker.Lease{}
+	e.started, e.firstAt = time.Time{}, time.Time{}
+	s.exchanges.Put(e)
+}

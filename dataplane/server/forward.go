@@ -1,0 +1,194 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/route"
+)
+
+// errHung is a worker that stopped answering its probes while a request
+// waited for it.
+var errHung = errors.New("server: worker hangs")
+
+// forward sends the request to the best worker, and to the next best one for
+// as long as no answer has begun.
+func (e *exchange) forward(ctx *fasthttp.RequestCtx) {
+	e.identify()
+	var last error
+	for attempt := 0; attempt <= e.s.cfg.Retries; attempt++ {
+		d, err := e.s.Router.Pick(&e.scratch, &e.prompt, e.tried)
+		if err != nil {
+			if last != nil && errors.Is(err, route.ErrNoWorker) {
+				err = last // what went wrong says more than that nobody is left
+			}
+			e.refuse(ctx, err)
+			return
+		}
+		e.decision = d
+		resp, err := e.attempt(ctx)
+		if err == nil && !e.tryAnother(resp) {
+			e.answer(ctx, resp)
+			return
+		}
+		if err == nil {
+			err = fmt.Errorf("cannot get answer of %s: status %d: %w", d.Rank.ID(), resp.Status, proxy.ErrNoResponse)
+			_ = resp.Close()
+		}
+		if e.giveUp(ctx, err) {
+			return
+		}
+		last = err
+		e.tried = append(e.tried, d.Rank)
+	}
+	e.refuse(ctx, last)
+}
+
+// attempt sends the request to the decision's rank.
+func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
+	rank := e.decision.Rank
+	e.compose(ctx)
+	e.lease = rank.Load.Begin(e.decision.Uncached())
+	e.awaited = rank.Worker
+	e.key = rank.Worker.Await(e.onHang)
+	resp, err := e.s.Transport.Do(&e.canceler, &e.upstream)
+	if err == nil {
+		// A streaming worker sends its header before it has computed anything.
+		// Nothing is promised to the client until the first byte of the body.
+		if err = resp.Await(); err == nil {
+			e.firstByte()
+			return resp, nil
+		}
+		_ = resp.Close()
+	}
+	e.lease.End()
+	e.begun()
+	rank.Count.Errors.Add(1)
+	if errors.Is(err, proxy.ErrCanceled) && !e.gone.Load() {
+		e.canceler.Reset()
+		if !e.gone.Load() { // else the client left just now, and its cancel was reset with it
+			return nil, fmt.Errorf("cannot get answer of %s: %w: %w", rank.ID(), errHung, err)
+		}
+	}
+	if retryable(err) {
+		rank.Worker.Suspect()
+	}
+	return nil, err
+}
+
+// retryable reports whether another worker may be asked: the client has seen
+// nothing, and the failure points at the worker.
+func retryable(err error) bool {
+	return proxy.Retryable(err) || errors.Is(err, proxy.ErrTruncated) || errors.Is(err, errHung)
+}
+
+// tryAnother reports whether an answer is a refusal that another worker may
+// not give: 503 is a worker that is starting, stopping or full.
+func (e *exchange) tryAnother(resp *proxy.Response) bool {
+	if resp.Status != fasthttp.StatusServiceUnavailable || len(e.tried) >= e.s.cfg.Retries {
+		return false
+	}
+	var probe route.Scratch // rare path: keep the decision's own scratch
+	_, err := e.s.Router.Pick(&probe, &e.prompt, append(e.tried, e.decision.Rank))
+	if err != nil {
+		return false
+	}
+	e.lease.End()
+	return true
+}
+
+// giveUp ends the request after a failure that no other worker can mend.
+func (e *exchange) giveUp(ctx *fasthttp.RequestCtx, err error) bool {
+	if e.gone.Load() {
+		e.abort()
+		e.s.metrics.clientGone.Inc()
+		ctx.SetConnectionClose()
+		ctx.SetStatusCode(499) // nobody reads it; the metrics do
+		e.release()
+		return true
+	}
+	if !retryable(err) {
+		if errors.Is(err, proxy.ErrTimeout) {
+			e.abort()
+		}
+		e.refuse(ctx, err)
+		return true
+	}
+	if errors.Is(err, errHung) {
+		e.abort() // it may wake up and compute for nobody
+	}
+	e.s.metrics.retries.Inc()
+	return false
+}
+
+// compose makes the upstream request: the client's bytes, with the id and the
+// rank spliced in.
+func (e *exchange) compose(ctx *fasthttp.RequestCtx) {
+	w := e.decision.Rank.Worker
+	e.parts, e.extra = e.parts[:0], e.extra[:0]
+	body := ctx.PostBody()
+	if e.inferred {
+		e.compositeBody(body)
+	} else if len(body) > 0 {
+		e.parts = append(e.parts, body)
+	}
+	e.upstream = proxy.Request{
+		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS},
+		Method: ctx.Method(), Path: ctx.RequestURI(), Header: &ctx.Request.Header, Extra: e.extra, Body: e.parts,
+		HeaderTimeout: e.s.cfg.FirstByteTimeout, ReadTimeout: e.s.cfg.StallTimeout,
+	}
+}
+
+// compositeBody splices the fields that the worker must see into the body.
+func (e *exchange) compositeBody(body []byte) {
+	rank := e.decision.Rank
+	e.rank = e.rank[:0]
+	if len(rank.Worker.Ranks()) > 1 && !e.req.HasRank {
+		if e.api == openai.APIGenerate {
+			e.rank = append(e.rank, `"routed_dp_rank":`...)
+			e.rank = strconv.AppendInt(e.rank, int64(rank.DP), 10)
+		} else {
+			e.rank = strconv.AppendInt(e.rank, int64(rank.DP), 10)
+			e.extra = append(e.extra, proxy.Field{Key: "X-Data-Parallel-Rank", Value: e.rank})
+		}
+	}
+	fields := e.field
+	if e.api == openai.APIGenerate && len(e.rank) > 0 {
+		if len(fields) > 0 {
+			fields = append(fields, ',')
+		}
+		fields = append(fields, e.rank...)
+	}
+	if len(fields) == 0 {
+		e.parts = append(e.parts, body)
+		return
+	}
+	e.parts = openai.SpliceField(e.parts, body, fields)
+}
+
+// answer forwards the worker's answer to the client.
+func (e *exchange) answer(ctx *fasthttp.RequestCtx, resp *proxy.Response) {
+	d := &e.decision
+	e.status = resp.Status
+	if e.inferred {
+		e.usage.Reset(e.api, e.req.Stream)
+	}
+	d.Rank.Count.Requests.Add(1)
+	id, matched, total, inferred := d.Rank.ID(), d.Matched, d.Total, e.inferred
+	e.value = strconv.AppendInt(e.value[:0], int64(matched), 10)
+	e.value = append(e.value, '/')
+	e.value = strconv.AppendInt(e.value, int64(total), 10)
+	value := e.value
+	// Forward may end the exchange when the answer has no body: what is needed
+	// after it was taken out before.
+	proxy.Forward(ctx, resp, e)
+	ctx.Response.Header.Set("X-Warmpath-Worker", id)
+	if inferred {
+		ctx.Response.Header.SetBytesV("X-Warmpath-Overlap", value)
+	}
+}

@@ -1,0 +1,131 @@
+package server
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// hitShare is the share of the expected overlap from which an answer counts as
+// a hit of the prediction.
+const hitShare = 0.8
+
+// metrics are the request path's counters. What belongs to workers, streams
+// and the index is read from them at each scrape; see collect.go.
+type metrics struct {
+	registry      *prometheus.Registry
+	requests      *prometheus.CounterVec // worker, policy, status
+	prompt        *prometheus.CounterVec // worker
+	cached        *prometheus.CounterVec // worker
+	expected      *prometheus.CounterVec // worker
+	overlap       *prometheus.CounterVec // result: exact, hit, miss
+	ttft          *prometheus.HistogramVec
+	latency       *prometheus.HistogramVec
+	errors        *prometheus.CounterVec // status of our own error answers
+	retries       prometheus.Counter
+	clientGone    prometheus.Counter
+	aborts        prometheus.Counter
+	abortsDropped prometheus.Counter
+	cut           *prometheus.CounterVec // worker
+	policy        string
+
+	totals totals
+}
+
+// ttftBuckets reach from a decode step to the longest queue that someone
+// waits in, by factors of about two.
+var ttftBuckets = []float64{.005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8, 15, 30, 60, 120, 300, 600}
+
+func newMetrics(s *Server) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), policy: s.Router.Policy().Name()}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "warmpath", Name: name, Help: help, Buckets: ttftBuckets,
+		}, []string{"worker"})
+		m.registry.MustRegister(h)
+		return h
+	}
+	m.requests = counter("requests_total", "Answers by worker, policy and HTTP status.", "worker", "policy", "status")
+	m.prompt = counter("prompt_tokens_total", "Prompt tokens of answers that reported usage.", "worker")
+	m.cached = counter("hit_tokens_total", "Prompt tokens that the worker reported as cached.", "worker")
+	m.expected = counter("expected_hit_tokens_total", "Prompt tokens that the router expected to be cached, of the same answers.", "worker")
+	m.overlap = counter("overlap_predictions_total",
+		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss.", "result")
+	m.errors = counter("errors_total", "Requests that the router answered with an error of its own, by HTTP status.", "status")
+	m.cut = counter("answers_cut_total", "Answers that a worker broke off after they had begun.", "worker")
+	m.ttft = histogram("ttft_seconds", "Time from the request to the first byte of the answer's body.")
+	m.latency = histogram("request_seconds", "Time from the request to the end of the answer.")
+	m.retries = counter("retries_total", "Requests sent to another worker before their answer began.").WithLabelValues()
+	m.clientGone = counter("client_gone_total", "Clients that left before the end of their answer.").WithLabelValues()
+	m.aborts = counter("aborts_total", "Requests aborted at a worker because their client left.").WithLabelValues()
+	m.abortsDropped = counter("aborts_dropped_total", "Aborts not sent because too many were under way.").WithLabelValues()
+	m.registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s})
+	return m
+}
+
+// failed counts an error answer of the router's own.
+func (m *metrics) failed(status int) {
+	m.totals.requests.Add(1)
+	m.totals.errors.Add(1)
+	m.errors.WithLabelValues(strconv.Itoa(status)).Inc()
+}
+
+// broken counts an answer that a worker broke off.
+func (m *metrics) broken(rank *worker.Rank) {
+	m.totals.errors.Add(1)
+	m.cut.WithLabelValues(rank.ID()).Inc()
+}
+
+// answered counts a forwarded answer that has ended.
+func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err error) {
+	id := e.decision.Rank.ID()
+	m.totals.requests.Add(1)
+	m.requests.WithLabelValues(id, m.policy, strconv.Itoa(e.status)).Inc()
+	if !e.inferred {
+		return
+	}
+	if err != nil && e.gone.Load() {
+		m.clientGone.Inc()
+	}
+	m.ttft.WithLabelValues(id).Observe(e.firstAt.Sub(e.started).Seconds())
+	m.latency.WithLabelValues(id).Observe(now.Sub(e.started).Seconds())
+	if err != nil || !usage.HasCached || !usage.HasPrompt {
+		return
+	}
+	m.prompt.WithLabelValues(id).Add(float64(usage.PromptTokens))
+	m.cached.WithLabelValues(id).Add(float64(usage.CachedTokens))
+	count := &e.decision.Rank.Count
+	count.PromptTokens.Add(uint64(usage.PromptTokens))
+	count.CachedTokens.Add(uint64(usage.CachedTokens))
+	if e.decision.Exact {
+		m.expected.WithLabelValues(id).Add(float64(e.decision.Cached))
+		m.compare(e.decision.Cached, usage.CachedTokens)
+	}
+}
+
+// compare counts how good the prediction of the overlap was.
+func (m *metrics) compare(expected, actual int) {
+	m.totals.compared.Add(1)
+	result := "miss"
+	switch {
+	case expected == actual:
+		result = "exact"
+	case float64(actual) >= hitShare*float64(expected):
+		result = "hit"
+	}
+	if result != "miss" {
+		m.totals.accurate.Add(1)
+	}
+	m.overlap.WithLabelValues(result).Inc()
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fastjson"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// modelCard is one entry of GET /v1/models.
+type modelCard struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+// serveModels lists what the known workers serve.
+func (s *Server) serveModels(ctx *fasthttp.RequestCtx) {
+	data := []modelCard{}
+	for _, w := range s.Registry.Snapshot().Workers {
+		info := w.Info()
+		if info == nil || w.State() == worker.Dead {
+			continue
+		}
+		for _, name := range info.Models {
+			known := slices.ContainsFunc(data, func(m modelCard) bool { return m.ID == name })
+			if !known {
+				data = append(data, modelCard{ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "sglang"})
+			}
+		}
+	}
+	s.serveJSON(ctx, fasthttp.StatusOK, map[string]any{"object": "list", "data": data})
+}
+
+// serveAbort passes a client's own abort on to every worker: the router does
+// not keep which worker has which id.
+func (s *Server) serveAbort(ctx *fasthttp.RequestCtx) {
+	rid := fastjson.GetString(ctx.PostBody(), "rid")
+	if !ctx.IsPost() || rid == "" {
+		s.fail(ctx, openai.BadRequest("rid", `Name the request: POST {"rid": "…"}.`))
+		return
+	}
+	for _, w := range s.Registry.Snapshot().Workers {
+		s.aborts.send(w, []byte(rid), nil, false, 1)
+	}
+	ctx.SetStatusCode(fasthttp.StatusOK)
+}
+
+// usesOverlap reports whether the policy looks at what workers hold: only then
+// is it worth asking for a text's token ids.
+func (s *Server) usesOverlap() bool { return s.Router.Policy().Name() == "kv" }
+
+// anyWorker returns a fit worker that serves the prompt's model, the less
+// loaded of two, or nil.
+func (s *Server) anyWorker(p *route.Prompt) *worker.Worker {
+	var best *worker.Rank
+	ranks := s.Registry.Snapshot().Ranks
+	if len(ranks) == 0 {
+		return nil
+	}
+	first := rand.IntN(len(ranks))
+	for seen, i := 0, 0; i < len(ranks) && seen < 2; i++ {
+		r := ranks[(first+i)%len(ranks)]
+		info := r.Worker.Info()
+		if r.Worker.State() != worker.Ready || info == nil || !route.Serves(info, p.Model) {
+			continue
+		}
+		seen++
+		if best == nil || r.Load.InFlight() < best.Load.InFlight() {
+			best = r
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.Worker
+}

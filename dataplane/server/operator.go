@@ -1,0 +1,162 @@
+package server
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"errors"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fastjson"
+
+	"github.com/warmpath/warmpath/dataplane/console"
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// operatorPath reports whether a path belongs to the operator's API.
+func operatorPath(path string) bool {
+	switch path {
+	case "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index":
+		return true
+	default:
+		return false
+	}
+}
+
+// handleOperator serves the operator's API.
+func (s *Server) handleOperator(ctx *fasthttp.RequestCtx) {
+	path := string(ctx.Path())
+	switch {
+	case path == "/health":
+		ctx.SetBodyString("ok\n")
+		return
+	case path == "/ready":
+		s.serveReady(ctx)
+		return
+	case path == "/console" || path == "/": // holds no facts; its requests for /status carry the key
+		ctx.SetContentType("text/html; charset=utf-8")
+		ctx.SetBody(console.Page())
+		return
+	case !s.authorized(ctx):
+		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
+		s.fail(ctx, openai.Unauthorized())
+		return
+	}
+	switch path {
+	case "/status":
+		s.serveJSON(ctx, fasthttp.StatusOK, s.Status())
+	case "/metrics":
+		s.serveMetrics(ctx)
+	case "/workers":
+		s.serveWorkers(ctx)
+	case "/workers/drain":
+		s.serveDrain(ctx)
+	case "/debug/index":
+		ctx.SetContentType("text/plain; charset=utf-8")
+		s.Index.Dump(ctx, maxDumpNodes)
+	default:
+		s.fail(ctx, openai.NotFound(path))
+	}
+}
+
+// maxDumpNodes keeps /debug/index readable and small: some 100 KB of text.
+const maxDumpNodes = 1000
+
+// authorized checks the operator's key, in constant time.
+func (s *Server) authorized(ctx *fasthttp.RequestCtx) bool {
+	if s.cfg.OperatorKey == "" {
+		return true
+	}
+	token, ok := bytes.CutPrefix(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization), []byte("Bearer "))
+	return ok && subtle.ConstantTimeCompare(token, []byte(s.cfg.OperatorKey)) == 1
+}
+
+// serveReady says whether a request sent now would find a worker.
+func (s *Server) serveReady(ctx *fasthttp.RequestCtx) {
+	ready := 0
+	for _, w := range s.Registry.Snapshot().Workers {
+		if w.State() == worker.Ready {
+			ready++
+		}
+	}
+	status := fasthttp.StatusOK
+	if ready == 0 || s.draining.Load() {
+		status = fasthttp.StatusServiceUnavailable
+	}
+	s.serveJSON(ctx, status, map[string]any{"ready": status == fasthttp.StatusOK, "workers_ready": ready, "draining": s.draining.Load()})
+}
+
+// serveWorkers lists, adds and removes workers.
+func (s *Server) serveWorkers(ctx *fasthttp.RequestCtx) {
+	switch string(ctx.Method()) {
+	case fasthttp.MethodGet:
+		s.serveJSON(ctx, fasthttp.StatusOK, map[string]any{"workers": s.Status().Workers})
+	case fasthttp.MethodPost:
+		s.changeWorker(ctx, func(url string) error {
+			_, err := s.Registry.Add(url)
+			return err
+		})
+	case fasthttp.MethodDelete:
+		s.changeWorker(ctx, s.Registry.Remove)
+	default:
+		ctx.Response.Header.Set("Allow", "GET, POST, DELETE")
+		s.fail(ctx, &openai.Error{
+			Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
+			Message: "/workers takes GET, POST and DELETE.",
+		})
+	}
+}
+
+// serveDrain takes a worker out of the choice: POST {"url": …, "drain": true}.
+func (s *Server) serveDrain(ctx *fasthttp.RequestCtx) {
+	if !ctx.IsPost() {
+		ctx.Response.Header.Set("Allow", "POST")
+		s.fail(ctx, &openai.Error{
+			Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
+			Message: "/workers/drain takes POST.",
+		})
+		return
+	}
+	drain := true
+	if v, err := fastjson.ParseBytes(ctx.PostBody()); err == nil && v.Exists("drain") {
+		drain = v.GetBool("drain")
+	}
+	s.changeWorker(ctx, func(url string) error {
+		w, err := s.Registry.Get(url)
+		if err != nil {
+			return err
+		}
+		w.Drain(drain)
+		return nil
+	})
+}
+
+// changeWorker applies change to the worker named by the query or the body.
+func (s *Server) changeWorker(ctx *fasthttp.RequestCtx, change func(url string) error) {
+	url := workerURL(ctx)
+	if url == "" {
+		s.fail(ctx, openai.BadRequest("url", `Name the worker: {"url": "http://host:port"}, or ?url=….`))
+		return
+	}
+	err := change(url)
+	switch {
+	case err == nil:
+		s.serveJSON(ctx, fasthttp.StatusOK, map[string]any{"url": strings.TrimRight(url, "/")})
+	case errors.Is(err, worker.ErrUnknown):
+		s.fail(ctx, &openai.Error{Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Param: "url", Code: "worker_not_found", Message: err.Error()})
+	case errors.Is(err, worker.ErrDuplicate):
+		s.fail(ctx, &openai.Error{Status: fasthttp.StatusConflict, Type: "invalid_request_error", Param: "url", Code: "worker_exists", Message: err.Error()})
+	case errors.Is(err, worker.ErrBadURL):
+		s.fail(ctx, openai.BadRequest("url", err.Error()))
+	default:
+		s.fail(ctx, openai.Internal(err.Error()))
+	}
+}
+
+func workerURL(ctx *fasthttp.RequestCtx) string {
+	if u := ctx.QueryArgs().Peek("url"); len(u) > 0 {
+		return string(u)
+	}
+	return fastjson.GetString(ctx.PostBody(), "url")
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+)
+
+// handleClient serves the clients' listener.
+func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
+	path := string(ctx.Path())
+	switch {
+	case ambiguousLength(&ctx.Request.Header):
+		ctx.SetConnectionClose()
+		s.fail(ctx, openai.BadRequest("", "The request has both Content-Length and Transfer-Encoding."))
+	case s.operator == nil && operatorPath(path):
+		s.handleOperator(ctx)
+	case path == "/health":
+		ctx.SetBodyString("ok\n")
+	case path == "/ready":
+		s.serveReady(ctx)
+	case path == "/v1/models" && ctx.IsGet():
+		s.serveModels(ctx)
+	case path == "/abort_request":
+		s.serveAbort(ctx)
+	default:
+		s.serveInference(ctx, path)
+	}
+}
+
+// serveInference forwards what workers answer.
+func (s *Server) serveInference(ctx *fasthttp.RequestCtx, path string) {
+	api, method, ok := apiOf(path)
+	switch {
+	case !ok:
+		s.fail(ctx, openai.NotFound(path))
+	case method != string(ctx.Method()):
+		ctx.Response.Header.Set("Allow", method)
+		s.fail(ctx, &openai.Error{
+			Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
+			Message: path + " takes " + method + ", not " + string(ctx.Method()) + ".",
+		})
+	default:
+		e, _ := s.exchanges.Get().(*exchange)
+		e.serve(ctx, api, method == fasthttp.MethodPost)
+	}
+}
+
+// apiOf says how a path is forwarded. What is not listed is not forwarded: a
+// worker also has routes that change its weights and its cache.
+func apiOf(path string) (api openai.API, method string, ok bool) {
+	switch path {
+	case "/v1/chat/completions":
+		return openai.APIChat, fasthttp.MethodPost, true
+	case "/v1/completions":
+		return openai.APICompletions, fasthttp.MethodPost, true
+	case "/generate":
+		return openai.APIGenerate, fasthttp.MethodPost, true
+	case "/v1/embeddings", "/v1/rerank", "/v1/responses", "/v1/score", "/v1/classify", "/v1/messages",
+		"/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify":
+		return openai.APIOther, fasthttp.MethodPost, true
+	case "/model_info", "/get_model_info", "/server_info", "/get_server_info":
+		return openai.APIOther, fasthttp.MethodGet, true
+	default:
+		return 0, "", false
+	}
+}
+
+// ambiguousLength finds a request whose end two servers may see in two places:
+// the way to smuggle a second request past one of them.
+func ambiguousLength(h *fasthttp.RequestHeader) bool {
+	return len(h.Peek(fasthttp.HeaderTransferEncoding)) > 0 && len(h.Peek(fasthttp.HeaderContentLength)) > 0
+}
+
+// badRequest answers what fasthttp could not read as a request.
+func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
+	var small *fasthttp.ErrSmallBuffer
+	var ne net.Error
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		s.fail(ctx, openai.TooLarge(s.cfg.MaxBodyBytes))
+	case errors.As(err, &small):
+		s.fail(ctx, &openai.Error{
+			Status: fasthttp.StatusRequestHeaderFieldsTooLarge, Type: "invalid_request_error", Code: "header_too_large",
+			Message: "The request's header is too large.",
+		})
+	case errors.As(err, &ne) && ne.Timeout():
+		s.fail(ctx, &openai.Error{
+			Status: fasthttp.StatusRequestTimeout, Type: "invalid_request_error", Code: "request_timeout",
+			Message: "The request did not arrive in time.",
+		})
+	default:
+		s.fail(ctx, openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error()))))
+	}
+	ctx.SetConnectionClose()
+}
+
+// firstLine keeps an error's words short: fasthttp's quote the whole buffer.
+func firstLine(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if len(text) > 120 {
+		text = text[:120] + "…"
+	}
+	return text
+}
+
+// fail answers with an error as OpenAI's clients read it.
+func (s *Server) fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
+	s.metrics.failed(e.Status)
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(e.Status)
+	ctx.SetContentType("application/json")
+	if e.Status == fasthttp.StatusServiceUnavailable || e.Status == fasthttp.StatusTooManyRequests {
+		ctx.Response.Header.Set("Retry-After", "1")
+	}
+	ctx.SetBody(e.AppendJSON(nil))
+}

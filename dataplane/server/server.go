@@ -1,0 +1,165 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/radix"
+)
+
+// Tokenizer turns text and messages into the token ids that target, a worker's
+// URL, would make of them.
+type Tokenizer interface {
+	Tokens(done <-chan struct{}, target string, req *openai.Request) ([]uint32, error)
+}
+
+// Config holds the server's settings; zero fields take the defaults.
+type Config struct {
+	Listener         net.Listener // clients
+	Operator         net.Listener // operators; nil serves their API on Listener too
+	OperatorKey      string       // bearer token for the operator API; "" asks for none
+	Version          string
+	MaxBodyBytes     int           // default 64 MiB
+	MaxHeaderBytes   int           // default 64 KiB
+	Retries          int           // further workers tried before the answer begins; default 3
+	FirstByteTimeout time.Duration // default 30 min: long prompts wait in the worker's queue
+	StallTimeout     time.Duration // between two reads of an answer; default 10 min
+	DrainTimeout     time.Duration // for requests in flight at shutdown; default 30 s
+	Log              *slog.Logger
+}
+
+func (c *Config) setDefaults() {
+	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 64<<20)
+	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 64<<10)
+	c.Retries = cmp.Or(c.Retries, 3)
+	c.FirstByteTimeout = cmp.Or(c.FirstByteTimeout, 30*time.Minute)
+	c.StallTimeout = cmp.Or(c.StallTimeout, 10*time.Minute)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+}
+
+// Parts are what the server serves with.
+type Parts struct {
+	Registry  *worker.Registry
+	Ingest    *ingest.Manager
+	Index     *radix.Index
+	Router    *route.Router
+	Transport *proxy.Transport
+	Watcher   *proxy.Watcher
+	Tokenizer Tokenizer // nil: text is routed by load alone
+}
+
+// Server serves clients and operators.
+type Server struct {
+	Parts
+	cfg       Config
+	client    *fasthttp.Server
+	operator  *fasthttp.Server // nil when the client's listener serves both
+	metrics   *metrics
+	exchanges sync.Pool
+	aborts    *aborter
+	started   time.Time
+	inFlight  atomic.Int64
+	draining  atomic.Bool
+}
+
+// New returns a server over these parts.
+func New(cfg Config, parts Parts) *Server {
+	cfg.setDefaults()
+	s := &Server{Parts: parts, cfg: cfg, started: time.Now()}
+	s.metrics = newMetrics(s)
+	s.aborts = newAborter(parts.Transport, s.metrics, cfg.Log)
+	s.exchanges.New = func() any { return newExchange(s) }
+	s.client = s.fasthttp(s.handleClient)
+	if cfg.Operator != nil {
+		s.operator = s.fasthttp(s.handleOperator)
+	}
+	return s
+}
+
+func (s *Server) fasthttp(h fasthttp.RequestHandler) *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler:               h,
+		ErrorHandler:          s.badRequest,
+		MaxRequestBodySize:    s.cfg.MaxBodyBytes,
+		ReadBufferSize:        s.cfg.MaxHeaderBytes,
+		IdleTimeout:           5 * time.Minute,
+		ReadTimeout:           0, // a deadline for reading would also cut a stream that is being answered
+		NoDefaultServerHeader: true,
+		NoDefaultDate:         true,
+		NoDefaultContentType:  true,
+		CloseOnShutdown:       true,
+		TCPKeepalive:          true,
+		Logger:                quiet{s.cfg.Log},
+	}
+}
+
+// Addr returns where clients connect.
+func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
+
+// Run serves until ctx ends, then drains: new connections are refused,
+// requests in flight are answered, and what has not ended by DrainTimeout is
+// cut.
+func (s *Server) Run(ctx context.Context) error {
+	var g errgroup.Group
+	failed := make(chan struct{}, 2)
+	serve := func(srv *fasthttp.Server, l net.Listener) {
+		g.Go(func() error {
+			err := srv.Serve(l)
+			failed <- struct{}{}
+			if err != nil && !errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("cannot serve %s: %w", l.Addr(), err)
+			}
+			return nil
+		})
+	}
+	serve(s.client, s.cfg.Listener)
+	if s.operator != nil {
+		serve(s.operator, s.cfg.Operator)
+	}
+	select {
+	case <-ctx.Done():
+	case <-failed:
+	}
+	s.drain()
+	s.aborts.wait()
+	return g.Wait()
+}
+
+// drain ends the servers; the operator's last, so that a drain can be watched.
+func (s *Server) drain() {
+	s.draining.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
+	defer cancel()
+	if err := s.client.ShutdownWithContext(ctx); err != nil {
+		s.cfg.Log.Warn("requests were cut at shutdown", "in_flight", s.inFlight.Load(), "error", err)
+	}
+	if s.operator != nil {
+		_ = s.operator.ShutdownWithContext(ctx)
+	}
+}
+
+// quiet sends fasthttp's printf log, which has a line for each broken client
+// connection, to the debug level.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Printf(format string, args ...any) {
+	q.log.Debug("fasthttp", "message", fmt.Sprintf(format, args...))
+}

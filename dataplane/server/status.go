@@ -1,0 +1,146 @@
+package server
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// Status is the body of GET /status: what the console and `warmpath up` show.
+type Status struct {
+	Version       string         `json:"version"`
+	UptimeSeconds float64        `json:"uptime_seconds"`
+	Policy        string         `json:"policy"`
+	Draining      bool           `json:"draining"`
+	Requests      uint64         `json:"requests"` // ended, errors included
+	InFlight      int64          `json:"in_flight"`
+	Errors        uint64         `json:"errors"`
+	PromptTokens  uint64         `json:"prompt_tokens"` // of answers that reported usage
+	HitTokens     uint64         `json:"hit_tokens"`
+	HitRate       float64        `json:"hit_rate"` // hit_tokens / prompt_tokens
+	Accuracy      float64        `json:"accuracy"` // share of answers with at least 0.8 of the expected overlap
+	Compared      uint64         `json:"compared"` // answers that Accuracy is taken over
+	Index         IndexStatus    `json:"index"`
+	Workers       []WorkerStatus `json:"workers"`
+}
+
+// IndexStatus is the index's size.
+type IndexStatus struct {
+	Blocks int64 `json:"blocks"`
+	Nodes  int64 `json:"nodes"`
+	Bytes  int64 `json:"bytes"`
+}
+
+// WorkerStatus is one rank of one worker.
+type WorkerStatus struct {
+	ID            string        `json:"id"`
+	URL           string        `json:"url"`
+	Rank          int           `json:"rank"`
+	State         string        `json:"state"`
+	StateSeconds  float64       `json:"state_seconds"`
+	Error         string        `json:"error,omitempty"`
+	Model         string        `json:"model"`
+	Version       string        `json:"version,omitempty"`
+	PageSize      int           `json:"page_size"`
+	InFlight      int64         `json:"in_flight"`
+	PendingTokens int64         `json:"pending_tokens"`
+	Requests      uint64        `json:"requests"`
+	Failed        uint64        `json:"failed"`
+	Share         float64       `json:"share"` // of all requests
+	PromptTokens  uint64        `json:"prompt_tokens"`
+	HitTokens     uint64        `json:"hit_tokens"`
+	HitRate       float64       `json:"hit_rate"`
+	Blocks        int           `json:"blocks"`
+	Events        *EventsStatus `json:"events"`
+}
+
+// EventsStatus is how well a rank's cache is known.
+type EventsStatus struct {
+	State           string  `json:"state"` // connecting, replaying, live, degraded or none
+	Sequence        uint64  `json:"sequence"`
+	LagMS           float64 `json:"lag_ms"`
+	Batches         uint64  `json:"batches"`
+	Gaps            uint64  `json:"gaps"`
+	Lost            uint64  `json:"lost"`
+	Replayed        uint64  `json:"replayed"`
+	Restarts        uint64  `json:"restarts"`
+	Malformed       uint64  `json:"malformed"`
+	UnknownEvents   uint64  `json:"unknown_events"`
+	UnknownFields   uint64  `json:"unknown_fields"`
+	UnknownParents  uint64  `json:"unknown_parents"`
+	UnknownRemovals uint64  `json:"unknown_removals"`
+}
+
+// Status returns the router's state now.
+func (s *Server) Status() Status {
+	index, t := s.Index.Stats(), &s.metrics.totals
+	st := Status{
+		Version: s.cfg.Version, UptimeSeconds: time.Since(s.started).Seconds(), Policy: s.Router.Policy().Name(),
+		Draining: s.draining.Load(), Requests: t.requests.Load(), InFlight: s.inFlight.Load(), Errors: t.errors.Load(),
+		Compared: t.compared.Load(), Accuracy: ratio(t.accurate.Load(), t.compared.Load()),
+		Index:   IndexStatus{Blocks: int64(index.Entries), Nodes: int64(index.Runs), Bytes: int64(index.Bytes)},
+		Workers: []WorkerStatus{},
+	}
+	var answered uint64
+	for _, r := range s.Registry.Snapshot().Ranks {
+		w := s.rankStatus(r)
+		answered += w.Requests
+		st.PromptTokens += w.PromptTokens
+		st.HitTokens += w.HitTokens
+		st.Workers = append(st.Workers, w)
+	}
+	st.HitRate = ratio(st.HitTokens, st.PromptTokens)
+	for i := range st.Workers {
+		st.Workers[i].Share = ratio(st.Workers[i].Requests, answered)
+	}
+	return st
+}
+
+func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
+	w := r.Worker
+	st := WorkerStatus{
+		ID: r.ID(), URL: w.URL, Rank: r.DP, State: w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
+		Error: w.LastError(), InFlight: r.Load.InFlight(), PendingTokens: r.Load.Pending(),
+		Requests: r.Count.Requests.Load(), Failed: r.Count.Errors.Load(),
+		PromptTokens: r.Count.PromptTokens.Load(), HitTokens: r.Count.CachedTokens.Load(),
+		Events: &EventsStatus{State: "none"},
+	}
+	st.HitRate = ratio(st.HitTokens, st.PromptTokens)
+	if info := w.Info(); info != nil {
+		st.Model, st.Version, st.PageSize = info.Model(), info.Version, info.PageSize
+	}
+	if stream := s.Ingest.Stream(r); stream != nil {
+		e := &stream.Stats
+		st.Blocks = stream.Blocks()
+		st.Events = &EventsStatus{
+			State: e.State().String(), Sequence: e.Sequence.Load(), LagMS: float64(e.Lag().Microseconds()) / 1000,
+			Batches: e.Batches.Load(), Gaps: e.Gaps.Load(), Lost: e.Lost.Load(), Replayed: e.Replayed.Load(),
+			Restarts: e.Restarts.Load(), Malformed: e.Malformed.Load(), UnknownEvents: e.UnknownEvents.Load(),
+			UnknownFields: e.UnknownFields.Load(), UnknownParents: e.UnknownParents.Load(),
+			UnknownRemovals: e.UnknownRemovals.Load(),
+		}
+	}
+	return st
+}
+
+func ratio(a, b uint64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+// serveJSON answers with v.
+func (s *Server) serveJSON(ctx *fasthttp.RequestCtx, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		s.fail(ctx, errorFor(err, ""))
+		return
+	}
+	ctx.SetStatusCode(status)
+	ctx.SetContentType("application/json")
+	ctx.SetBody(append(body, '\n'))
+}

@@ -1,0 +1,229 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+)
+
+var (
+	// ErrUnavailable says that no ids can be had for this prompt now.
+	ErrUnavailable = errors.New("tokens: unavailable")
+	// ErrNotText says that the prompt is not one that text tells: images, audio, embeddings.
+	ErrNotText = fmt.Errorf("%w: the prompt is not text", ErrUnavailable)
+	// ErrUnsupported says that the worker has no /v1/tokenize.
+	ErrUnsupported = fmt.Errorf("%w: the worker does not tokenize", ErrUnavailable)
+	// ErrPaused says that the worker failed to tokenize several times in a row and is left alone.
+	ErrPaused = fmt.Errorf("%w: the worker failed lately", ErrUnavailable)
+)
+
+// Fetcher sends one POST to a worker and returns the whole answer. It must return soon after ctx
+// ends. The answer is the caller's; body must not be kept.
+type Fetcher interface {
+	Fetch(ctx context.Context, target, path string, body []byte) (status int, answer []byte, err error)
+}
+
+// Config of a Source. Fetch is required; zero values mean the defaults.
+type Config struct {
+	Fetch Fetcher
+	// MaxBytes bounds the cache: 4 bytes an id and about 150 an entry. Default 256 MiB, which is
+	// some 8,000 prompts of 8,000 tokens. Negative: no cache.
+	MaxBytes int64
+	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
+	Deadline time.Duration
+	// RecheckAfter is for how long a worker that lacks /v1/tokenize is not asked again. Default 60 s.
+	RecheckAfter time.Duration
+	// PauseAfter failures in a row, a worker is left alone for Pause, so that a worker that hangs
+	// does not delay every request by the deadline. Defaults 3 and 1 s.
+	PauseAfter int
+	Pause      time.Duration
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+}
+
+// Source gets and remembers token ids.
+type Source struct {
+	fetch    Fetcher
+	deadline time.Duration
+	seeds    [2]maphash.Seed
+	shards   [shardCount]shard
+	targets  targets
+
+	hits, misses, shared, failures atomic.Uint64
+}
+
+// New returns a Source with an empty cache.
+func New(cfg Config) (*Source, error) {
+	if cfg.Fetch == nil {
+		return nil, errors.New("tokens: no fetcher")
+	}
+	setDefaults(&cfg)
+	s := &Source{
+		fetch:    cfg.Fetch,
+		deadline: cfg.Deadline,
+		seeds:    [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+	}
+	for i := range s.shards {
+		s.shards[i].init(cfg.MaxBytes / shardCount)
+	}
+	s.targets.init(cfg)
+	return s, nil
+}
+
+func setDefaults(cfg *Config) {
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = 256 << 20
+	}
+	if cfg.Deadline <= 0 {
+		cfg.Deadline = 500 * time.Millisecond
+	}
+	if cfg.RecheckAfter <= 0 {
+		cfg.RecheckAfter = time.Minute
+	}
+	if cfg.PauseAfter <= 0 {
+		cfg.PauseAfter = 3
+	}
+	if cfg.Pause <= 0 {
+		cfg.Pause = time.Second
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+}
+
+// Tokens returns the ids of the request's prompt, of a batch the first prompt's, asking target when
+// they are not known. Ids that came with the request are returned as they are: those alone belong
+// to the request. When done closes the call returns early, unless it is fetching for others too.
+func (s *Source) Tokens(done <-chan struct{}, target string, req *openai.Request) ([]uint32, error) {
+	if req.HasIDs {
+		return req.InputIDs, nil
+	}
+	if req.Multimodal || (req.Prompt == nil && req.Messages == nil) {
+		return nil, ErrNotText
+	}
+	k := s.keyOf(req)
+	sh := s.shardOf(k)
+	// Fast path: a known prompt.
+	ids, f, first := sh.lookup(k)
+	if f == nil {
+		s.hits.Add(1)
+		return ids, nil
+	}
+	if !first {
+		return s.wait(done, f)
+	}
+	s.misses.Add(1)
+	return s.lead(sh, k, f, target, req)
+}
+
+// lead fetches for all who wait on f. Even when the fetcher panics they are let go.
+func (s *Source) lead(sh *shard, k key, f *flight, target string, req *openai.Request) (ids []uint32, err error) {
+	err = ErrUnavailable
+	defer func() { sh.finish(k, f, ids, err) }()
+	ids, err = s.load(target, req)
+	return ids, err
+}
+
+// wait is for a prompt that another caller is fetching.
+func (s *Source) wait(done <-chan struct{}, f *flight) ([]uint32, error) {
+	s.shared.Add(1)
+	select {
+	case <-f.done:
+		return f.ids, f.err
+	case <-done:
+		return nil, fmt.Errorf("%w: the caller left", ErrUnavailable)
+	}
+}
+
+// load asks the worker.
+func (s *Source) load(target string, req *openai.Request) ([]uint32, error) {
+	if err := s.targets.check(target); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.deadline)
+	defer cancel()
+	status, answer, err := s.fetch.Fetch(ctx, target, "/v1/tokenize", appendRequest(nil, req))
+	ids, err := readAnswer(status, answer, err)
+	s.targets.record(target, err)
+	if err != nil {
+		s.failures.Add(1)
+		return nil, fmt.Errorf("cannot tokenize on %s: %w", target, err)
+	}
+	return ids, nil
+}
+
+// errRefused is a worker's no to this prompt: the worker itself is well.
+var errRefused = fmt.Errorf("%w: refused", ErrUnavailable)
+
+func readAnswer(status int, answer []byte, err error) ([]uint32, error) {
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
+		return nil, ErrUnsupported
+	case status >= 500:
+		return nil, fmt.Errorf("%w: status %d", ErrUnavailable, status)
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("%w: status %d", errRefused, status)
+	}
+	// An id takes at least two bytes, so this never grows; the copy below gives back what is over.
+	ids, err := openai.AppendTokens(make([]uint32, 0, len(answer)/2), answer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return append(make([]uint32, 0, len(ids)), ids...), nil
+}
+
+// appendRequest appends the body for /v1/tokenize. Raw JSON is copied as it is: what the client
+// sent is what the worker's template sees in both places.
+func appendRequest(dst []byte, req *openai.Request) []byte {
+	dst = append(dst, '{')
+	if req.RawModel != nil {
+		dst = append(appendName(dst, "model"), req.RawModel...)
+		dst = append(dst, ',')
+	}
+	if req.Messages == nil {
+		dst = append(appendName(dst, "prompt"), req.Prompt...)
+		return append(dst, '}')
+	}
+	dst = append(appendName(dst, "messages"), req.Messages...)
+	for _, f := range req.PromptFields() {
+		dst = append(dst, ',')
+		dst = append(appendName(dst, f.Name), f.Raw...)
+	}
+	return append(dst, '}')
+}
+
+func appendName(dst []byte, name string) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, name...)
+	return append(dst, `":`...)
+}
+
+// Stats are counters since New, and the cache's size now.
+type Stats struct {
+	// Hits were in the cache, Misses were not, Shared waited for another caller's fetch.
+	Hits, Misses, Shared uint64
+	// Failures are fetches that gave no ids.
+	Failures uint64
+	Evicted  uint64
+	Entries  int
+	Bytes    int64
+}
+
+// Stats returns the counters.
+func (s *Source) Stats() Stats {
+	st := Stats{
+		Hits: s.hits.Load(), Misses: s.misses.Load(), Shared: s.shared.Load(), Failures: s.failures.Load(),
+	}
+	for i := range s.shards {
+		s.shards[i].addStats(&st)
+	}
+	return st
+}

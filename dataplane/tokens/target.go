@@ -1,0 +1,67 @@
+package tokens
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// targets remembers which workers not to ask. Only misses come here, so one lock does.
+type targets struct {
+	now            func() time.Time
+	recheck, pause time.Duration
+	pauseAfter     int
+
+	mu    sync.Mutex
+	state map[string]targetState // guarded by mu; holds only workers with something against them
+}
+
+// targetState is what is held against a worker.
+type targetState struct {
+	until  time.Time // not to be asked before
+	reason error
+	fails  int // in a row
+}
+
+func (t *targets) init(cfg Config) {
+	t.now, t.recheck = cfg.Now, cfg.RecheckAfter
+	t.pause, t.pauseAfter = cfg.Pause, cfg.PauseAfter
+	t.state = make(map[string]targetState)
+}
+
+// check returns why a worker is not to be asked now.
+func (t *targets) check(target string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st, ok := t.state[target]
+	if !ok || !t.now().Before(st.until) {
+		return nil
+	}
+	return st.reason
+}
+
+// record notes how a fetch ended. A refused prompt counts as an answer.
+func (t *targets) record(target string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case err == nil, errors.Is(err, errRefused):
+		delete(t.state, target)
+	case errors.Is(err, ErrUnsupported):
+		t.state[target] = targetState{until: t.now().Add(t.recheck), reason: ErrUnsupported}
+	default:
+		st := t.state[target]
+		if st.fails++; st.fails >= t.pauseAfter {
+			st.until, st.reason = t.now().Add(t.pause), ErrPaused
+		}
+		t.state[target] = st
+	}
+}
+
+// Forget drops what is held against a worker: call it when a worker leaves or restarts, or the
+// memory of workers gone would stay.
+func (s *Source) Forget(target string) {
+	s.targets.mu.Lock()
+	defer s.targets.mu.Unlock()
+	delete(s.targets.state, target)
+}

@@ -1,0 +1,22 @@
+// Package worker knows who exists, who is fit and how loaded: the registry of
+// SGLang workers, their readiness probes and their in-flight work.
+//
+// A worker is one HTTP server; a rank is one data-parallel replica behind it
+// with a KV cache of its own. Requests are sent to ranks, probes to workers.
+//
+// # Concurrency
+//
+// Every method may be called from any goroutine. Registry.Run owns one monitor
+// goroutine per worker; Add and Remove start and stop them. The request path
+// reads an immutable Snapshot through one atomic load and touches only atomics
+// of the ranks in it. Registry.mu guards the set of workers and is never held
+// across I/O or a callback.
+//
+// # Ownership
+//
+// Snapshots, Info and the slices in them are immutable once published.
+//
+// # Errors
+//
+// ErrUnknown, ErrDuplicate and ErrBadURL come from Add and Remove.
+package worker

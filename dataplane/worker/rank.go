@@ -1,0 +1,57 @@
+package worker
+
+import (
+	"strconv"
+	"sync/atomic"
+)
+
+// Counters are what a rank has been asked and what it answered, for /status
+// and /metrics.
+type Counters struct {
+	Requests     atomic.Uint64 // answers that began
+	Errors       atomic.Uint64 // attempts that ended without an answer
+	PromptTokens atomic.Uint64 // of answers that reported usage
+	CachedTokens atomic.Uint64 // of those, served from the cache
+}
+
+// Rank is one data-parallel replica of a worker: a KV cache and a queue.
+type Rank struct {
+	Worker *Worker
+	DP     int // 0-based rank, meaningful when the worker has more than one
+
+	id      string                   // URL, with #rank when there are several; fixed
+	holders atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
+
+	Load  Load
+	Count Counters
+}
+
+// ID names the rank to people: the worker's URL, with "#rank" when the worker
+// has several.
+func (r *Rank) ID() string { return r.id }
+
+// SetHolders publishes the index ids that stand for the rank's cache: one, or
+// one for each KV group of a hybrid model.
+func (r *Rank) SetHolders(ids []uint32) { r.holders.Store(&ids) }
+
+// Holders returns what SetHolders published. A prefix is worth only what all of
+// them hold.
+func (r *Rank) Holders() []uint32 {
+	if p := r.holders.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// newRanks builds the ranks of a worker.
+func newRanks(w *Worker, n int) []*Rank {
+	ranks := make([]*Rank, n)
+	for i := range ranks {
+		id := w.URL
+		if n > 1 {
+			id += "#" + strconv.Itoa(i)
+		}
+		ranks[i] = &Rank{Worker: w, DP: i, id: id}
+	}
+	return ranks
+}

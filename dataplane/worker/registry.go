@@ -1,0 +1,160 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Errors of Add and Remove.
+var (
+	ErrUnknown   = errors.New("worker: unknown")
+	ErrDuplicate = errors.New("worker: already there")
+	ErrBadURL    = errors.New("worker: bad URL")
+	ErrClosed    = errors.New("worker: registry is closed")
+)
+
+// Observer is told of workers that come and go. Calls for one worker come in
+// order from one goroutine; they must not block for long.
+type Observer interface {
+	// Up is called when a worker becomes ready with a cache of its own: at first
+	// sight and after each Down.
+	Up(w *Worker, info *Info)
+	// Down is called when a worker's process is gone, and its cache with it.
+	Down(w *Worker)
+}
+
+// Config holds the registry's settings; zero fields take the defaults.
+type Config struct {
+	Interval  time.Duration // between probes; default 250 ms
+	Timeout   time.Duration // of one probe; default 500 ms
+	HangAfter time.Duration // unanswered probes for so long: requests not begun are sent elsewhere; default 5 s
+	Log       *slog.Logger
+}
+
+func (c *Config) setDefaults() {
+	c.Interval = cmp.Or(c.Interval, 250*time.Millisecond) // with Timeout: a dead worker is out in under a second
+	c.Timeout = cmp.Or(c.Timeout, 500*time.Millisecond)
+	c.HangAfter = cmp.Or(c.HangAfter, 5*time.Second)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+}
+
+// Snapshot is the set of workers at one moment.
+type Snapshot struct {
+	Workers []*Worker
+	Ranks   []*Rank // all ranks of all workers, in the order of Workers
+}
+
+// Registry holds the workers and watches their health.
+type Registry struct {
+	cfg      Config
+	observer Observer
+	snap     atomic.Pointer[Snapshot]
+
+	mu      sync.Mutex
+	closed  bool                // guarded by mu
+	workers map[string]*monitor // by URL; guarded by mu
+	running sync.WaitGroup
+}
+
+// NewRegistry returns an empty registry. observer may be nil.
+func NewRegistry(cfg Config, observer Observer) *Registry {
+	cfg.setDefaults()
+	r := &Registry{cfg: cfg, observer: observer, workers: make(map[string]*monitor)}
+	r.snap.Store(&Snapshot{})
+	return r
+}
+
+// Snapshot returns the workers as they are now.
+func (r *Registry) Snapshot() *Snapshot { return r.snap.Load() }
+
+// Add begins to watch the worker at url. It returns before the worker is
+// known to be there.
+func (r *Registry) Add(url string) (*Worker, error) {
+	w, err := newWorker(url)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, ErrClosed
+	}
+	if _, ok := r.workers[w.URL]; ok {
+		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &monitor{r: r, w: w, probe: newProber(w, r.cfg.Timeout), cancel: cancel, done: make(chan struct{})}
+	r.workers[w.URL] = m
+	r.publishLocked()
+	r.running.Go(func() { m.run(ctx) })
+	return w, nil
+}
+
+// Remove forgets the worker at url, cache and all. Requests that it has run
+// on.
+func (r *Registry) Remove(url string) error {
+	url = strings.TrimRight(url, "/")
+	r.mu.Lock()
+	m, ok := r.workers[url]
+	delete(r.workers, url)
+	r.publishLocked()
+	r.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("cannot remove worker %s: %w", url, ErrUnknown)
+	}
+	m.cancel()
+	<-m.done
+	return nil
+}
+
+// Get returns the worker at url.
+func (r *Registry) Get(url string) (*Worker, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m, ok := r.workers[strings.TrimRight(url, "/")]; ok {
+		return m.w, nil
+	}
+	return nil, fmt.Errorf("cannot find worker %s: %w", url, ErrUnknown)
+}
+
+// Run waits for ctx and then stops every monitor.
+func (r *Registry) Run(ctx context.Context) error {
+	<-ctx.Done()
+	r.mu.Lock()
+	r.closed = true
+	for _, m := range r.workers {
+		m.cancel()
+	}
+	r.mu.Unlock()
+	r.running.Wait()
+	return nil
+}
+
+// publish makes a new snapshot after a change of workers or ranks.
+func (r *Registry) publish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.publishLocked()
+}
+
+func (r *Registry) publishLocked() {
+	s := &Snapshot{}
+	for _, m := range r.workers {
+		s.Workers = append(s.Workers, m.w)
+	}
+	slices.SortFunc(s.Workers, func(a, b *Worker) int { return strings.Compare(a.URL, b.URL) })
+	for _, w := range s.Workers {
+		s.Ranks = append(s.Ranks, w.Ranks()...)
+	}
+	r.snap.Store(s)
+}

@@ -1,0 +1,157 @@
+package worker
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Worker is one SGLang server.
+type Worker struct {
+	URL  string      // "http://host:port", as given, without a trailing slash
+	Addr string      // host:port to dial
+	TLS  *tls.Config // nil for plain HTTP
+
+	state    atomic.Uint32 // what the probes say; see State
+	draining atomic.Bool
+	since    atomic.Int64 // unix nanoseconds of the last change of state
+	lastErr  atomic.Pointer[string]
+	info     atomic.Pointer[Info]
+	ranks    atomic.Pointer[[]*Rank]
+	kick     chan struct{} // capacity 1: probe now
+
+	mu      sync.Mutex
+	nextKey uint64
+	unbegun map[uint64]func() // guarded by mu; cancels requests without a first byte
+}
+
+// newWorker checks and splits a worker's URL.
+func newWorker(raw string) (*Worker, error) {
+	u, err := url.Parse(strings.TrimRight(raw, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		return nil, fmt.Errorf("cannot use worker %q: %w: want http://host:port", raw, ErrBadURL)
+	}
+	if u.Path != "" || u.RawQuery != "" || u.User != nil {
+		return nil, fmt.Errorf("cannot use worker %q: %w: a path, query or user is not supported", raw, ErrBadURL)
+	}
+	port := u.Port()
+	w := &Worker{kick: make(chan struct{}, 1), unbegun: make(map[uint64]func())}
+	if u.Scheme == "https" {
+		w.TLS = &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
+		if port == "" {
+			port = "443"
+		}
+	} else if port == "" {
+		port = "80"
+	}
+	w.URL = u.Scheme + "://" + u.Host
+	w.Addr = net.JoinHostPort(u.Hostname(), port)
+	ranks := newRanks(w, 1)
+	w.ranks.Store(&ranks)
+	w.since.Store(time.Now().UnixNano())
+	return w, nil
+}
+
+// State returns what the worker may be used for now.
+func (w *Worker) State() State {
+	s := State(w.state.Load())
+	if s != Dead && w.draining.Load() {
+		return Draining
+	}
+	return s
+}
+
+// Since returns when the probed state last changed.
+func (w *Worker) Since() time.Time { return time.Unix(0, w.since.Load()) }
+
+// LastError returns the words of the last failed probe, or "".
+func (w *Worker) LastError() string {
+	if p := w.lastErr.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// Info returns what the worker said of itself, or nil before its first answer.
+func (w *Worker) Info() *Info { return w.info.Load() }
+
+// Ranks returns the worker's ranks, one until the worker says otherwise.
+func (w *Worker) Ranks() []*Rank { return *w.ranks.Load() }
+
+// Drain takes the worker out of the choice, or back into it. Requests that it
+// has are not touched.
+func (w *Worker) Drain(on bool) { w.draining.Store(on) }
+
+// Suspect takes a ready worker out of the choice at once and probes it: the
+// request path calls it when a connection failed.
+func (w *Worker) Suspect() {
+	if w.state.CompareAndSwap(uint32(Ready), uint32(Slow)) {
+		w.since.Store(time.Now().UnixNano())
+	}
+	w.Probe()
+}
+
+// Probe asks for a probe now instead of at the next interval.
+func (w *Worker) Probe() {
+	select {
+	case w.kick <- struct{}{}:
+	default: // one is already asked for
+	}
+}
+
+// Await registers cancel to be called when the worker is found hanging. The
+// request path registers a request until its answer begins, so that it can be
+// sent elsewhere; the returned key ends that with Begun. cancel is called under
+// the worker's lock: it must not block and not call back.
+func (w *Worker) Await(cancel func()) (key uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nextKey++
+	w.unbegun[w.nextKey] = cancel
+	return w.nextKey
+}
+
+// Begun ends what Await began.
+func (w *Worker) Begun(key uint64) {
+	w.mu.Lock()
+	delete(w.unbegun, key)
+	w.mu.Unlock()
+}
+
+// giveUp cancels every request whose answer has not begun. It does so under
+// the lock: once Begun has returned, the request's memory serves another one
+// and must not be canceled any more.
+func (w *Worker) giveUp() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, cancel := range w.unbegun {
+		cancel()
+	}
+	clear(w.unbegun)
+}
+
+// setState publishes a probe's finding and reports whether it is news.
+func (w *Worker) setState(s State) bool {
+	old := State(w.state.Swap(uint32(s)))
+	if old != s {
+		w.since.Store(time.Now().UnixNano())
+	}
+	return old != s
+}
+
+func (w *Worker) setError(err error) {
+	if err == nil {
+		w.lastErr.Store(nil)
+		return
+	}
+	text := err.Error()
+	w.lastErr.Store(&text)
+}

@@ -1,0 +1,3 @@
+// Package warmpath is the root of the module; the program is in cmd/warmpath, and ARCHITECTURE.md says how its packages
+// meet. Here are only the tests that police the repository: who may import whom, and how large a file may grow.
+package warmpath

@@ -1,0 +1,45 @@
+package nixl
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// EnvLibrary names the library to use instead of searching for one.
+const EnvLibrary = "NIXL_CAPI_LIB"
+
+// libraryName is what the loader searches in LD_LIBRARY_PATH and the system's folders, after all known places.
+const libraryName = "libnixl_capi.so"
+
+// wheelPattern is where the wheels nixl-cu12 and nixl-cu13 put the library, below a Python installation's prefix.
+// Debian's own Python uses dist-packages.
+const wheelPattern = "lib/python3*/*-packages/.nixl_cu*.mesonpy.libs/" + libraryName
+
+// Find returns the paths to try, best first: NIXL_CAPI_LIB alone when it is set; otherwise the active virtual or Conda
+// environment, the user's and the system's Python, and the loader's own search.
+func Find() []string {
+	if path := os.Getenv(EnvLibrary); path != "" {
+		return []string{path}
+	}
+	var paths []string
+	for _, prefix := range prefixes() {
+		// The only error of Glob is a bad pattern, which a prefix with brackets can make: then there is nothing there.
+		found, _ := filepath.Glob(filepath.Join(prefix, wheelPattern))
+		paths = append(paths, found...)
+	}
+	return append(paths, libraryName)
+}
+
+// prefixes lists the Python installations to look in.
+func prefixes() []string {
+	var list []string
+	for _, env := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if dir := os.Getenv(env); dir != "" {
+			list = append(list, dir)
+		}
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		list = append(list, filepath.Join(home, ".local"))
+	}
+	return append(list, "/usr/local", "/opt/venv", "/usr")
+}

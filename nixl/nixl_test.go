@@ -1,0 +1,154 @@
+//go:build cgo && linux
+
+package nixl_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/warmpath/warmpath/cgo"
+	"github.com/warmpath/warmpath/cgo/cgotest"
+	"github.com/warmpath/warmpath/nixl"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func openFake(t *testing.T, flags ...string) *nixl.Library {
+	t.Helper()
+	lib, err := nixl.Open(cgotest.Library(t, flags...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lib
+}
+
+func TestLibraryPlugins(t *testing.T) {
+	lib := openFake(t)
+	got, err := lib.Plugins()
+	if want := []string{"UCX", "POSIX"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("Plugins() = %q, %v, want %q", got, err, want)
+	}
+}
+
+// The fake refuses a call from a thread that is not the agent's own, so any call that strays fails this test.
+func TestAgentCallsStayOnOneThread(t *testing.T) {
+	a, err := openFake(t).NewAgent("owner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			if _, err := a.Plugins(); err != nil {
+				t.Errorf("Plugins: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := a.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func TestAgentClose(t *testing.T) {
+	a, err := openFake(t).NewAgent("closing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		// Close comes in between: each call is either made or refused, and none hangs.
+		wg.Go(func() {
+			if _, err := a.Plugins(); err != nil && !errors.Is(err, nixl.ErrClosed) {
+				t.Errorf("Plugins = %v, want nil or %v", err, nixl.ErrClosed)
+			}
+		})
+	}
+	for range 2 {
+		if err := a.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	wg.Wait()
+	if _, err := a.Plugins(); !errors.Is(err, nixl.ErrClosed) {
+		t.Errorf("Plugins after Close = %v, want %v", err, nixl.ErrClosed)
+	}
+}
+
+func TestNewAgentRefused(t *testing.T) {
+	a, err := openFake(t).NewAgent("refuse")
+	if a != nil || !errors.Is(err, cgo.StatusBackend) {
+		t.Errorf("NewAgent = %v, %v, want nil, %v", a, err, cgo.StatusBackend)
+	}
+}
+
+func TestOpenSearches(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("CONDA_PREFIX", "")
+	t.Setenv("VIRTUAL_ENV", "")
+	t.Setenv(nixl.EnvLibrary, "")
+	wheel := filepath.Join(home, ".local/lib/python3.11/site-packages/.nixl_cu13.mesonpy.libs")
+	if err := os.MkdirAll(wheel, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inWheel := filepath.Join(wheel, "libnixl_capi.so")
+	if err := os.Rename(cgotest.Library(t), inWheel); err != nil {
+		t.Fatal(err)
+	}
+	if paths := nixl.Find(); !slices.Contains(paths, inWheel) || paths[len(paths)-1] != "libnixl_capi.so" {
+		t.Errorf("Find() = %q, want %q in it and the bare name last", paths, inWheel)
+	}
+	lib, err := nixl.Open("")
+	if err != nil || !strings.HasSuffix(lib.Path(), "libnixl_capi.so") {
+		t.Errorf("Open = %v, want a library", err)
+	}
+	named := "/nonexistent/named.so"
+	t.Setenv(nixl.EnvLibrary, named)
+	if _, err := nixl.Open(""); !errors.Is(err, nixl.ErrNotFound) || !strings.Contains(err.Error(), named) {
+		t.Errorf("Open with %s=%s = %v, want %v and the path", nixl.EnvLibrary, named, err, nixl.ErrNotFound)
+	}
+}
+
+// realLibrary is NIXL itself, where it is installed: in a Python environment, or among the engines of bench/engines.
+func realLibrary(t *testing.T) string {
+	t.Helper()
+	engines := os.Getenv("WARMPATH_ENGINES")
+	if home, err := os.UserHomeDir(); engines == "" && err == nil {
+		engines = filepath.Join(home, ".cache/warmpath-engines")
+	}
+	found, _ := filepath.Glob(filepath.Join(engines, "sglang/lib/python3*/site-packages/.nixl_cu*.mesonpy.libs/libnixl_capi.so"))
+	for _, path := range append(found, nixl.Find()...) {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	t.Skip("NIXL is not on this machine: bench/engines/install.sh or `pip install --no-deps nixl-cu13==1.5.1` brings it")
+	return ""
+}
+
+func TestRealLibrary(t *testing.T) {
+	lib, err := nixl.Open(realLibrary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := lib.NewAgent("warmpath-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := a.Plugins()
+	if err != nil || !slices.Contains(names, "UCX") {
+		t.Errorf("Plugins() = %q, %v, want UCX among them", names, err)
+	}
+	t.Logf("%s: plugins %q", lib.Path(), names)
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,95 @@
+//go:build !race
+
+package radix
+
+import (
+	"runtime"
+	"testing"
+)
+
+func TestMatchDoesNotAllocate(t *testing.T) {
+	x, d, c := shared(t, 64, 256, 32)
+	buf := make([]Overlap, 0, 64)
+	buf = x.Match(buf[:0], d, c)
+	if len(buf) != 64 {
+		t.Fatalf("Match finds %d workers, want 64", len(buf))
+	}
+	if n := testing.AllocsPerRun(100, func() { buf = x.Match(buf[:0], d, c) }); n != 0 {
+		t.Errorf("Match allocates %v times, want 0", n)
+	}
+}
+
+func TestAppendHashesDoesNotAllocate(t *testing.T) {
+	x := New(Config{})
+	tokens := make([]uint32, 1024)
+	buf := make([]Hash, 0, 64)
+	if n := testing.AllocsPerRun(100, func() { buf = x.AppendHashes(buf[:0], tokens, 16) }); n != 0 {
+		t.Errorf("AppendHashes allocates %v times, want 0", n)
+	}
+}
+
+// TestMemoryIsGivenBack fills an index and empties it in each way there is: nothing may be counted any more, and the
+// heap must be where it was.
+func TestMemoryIsGivenBack(t *testing.T) {
+	tests := []struct {
+		name  string
+		empty func(x *Index, w Worker, engine []uint64)
+	}{
+		{"clear", func(x *Index, w Worker, _ []uint64) { x.Clear(w) }},
+		{"remove worker", func(x *Index, w Worker, _ []uint64) { x.RemoveWorker(w) }},
+		{"remove tail first", func(x *Index, w Worker, engine []uint64) {
+			for i := len(engine) - 1; i >= 0; i-- {
+				x.Remove(w, TierGPU, engine[i:i+1])
+			}
+		}},
+		{"remove head first", func(x *Index, w Worker, engine []uint64) { x.Remove(w, TierGPU, engine) }},
+	}
+	const workers, prompts, depth = 4, 250, 1000 // a million entries
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := New(Config{Seed: 1})
+			d := x.Domain(DomainKey{})
+			engine := make([]uint64, prompts*depth)
+			blocks := make([]Hash, len(engine))
+			for i := range engine {
+				engine[i], blocks[i] = uint64(i), Hash(i)*spread
+			}
+			before := heap()
+			for range workers {
+				w := x.AddWorker()
+				for p := range prompts {
+					mustStore(t, x, Store{Worker: w, Domain: d, Engine: engine[p*depth : (p+1)*depth], Blocks: blocks[p*depth : (p+1)*depth]})
+				}
+			}
+			s, grown := x.Stats(), heap()-before
+			if s.Entries != workers*prompts*depth || s.Blocks != prompts*depth || s.Runs != prompts || s.Holds != workers*prompts {
+				t.Errorf("Stats() = %+v of the full index", s)
+			}
+			if s.Bytes < grown/2 || s.Bytes > 2*grown {
+				t.Errorf("Stats().Bytes = %d, the heap grew by %d", s.Bytes, grown)
+			}
+			t.Logf("%.1f heap bytes an entry", float64(grown)/float64(s.Entries))
+			for w := range Worker(workers) {
+				tt.empty(x, w, engine)
+			}
+			if s := x.Stats(); s.Entries+s.Blocks+s.Runs+s.Holds > 0 || s.UnknownRemovals > 0 {
+				t.Errorf("Stats() = %+v of the emptied index", s)
+			}
+			if left := heap() - before; left > grown/100 {
+				t.Errorf("%d of %d bytes stay on the heap", left, grown)
+			}
+			runtime.KeepAlive(x)
+			runtime.KeepAlive(engine)
+			runtime.KeepAlive(blocks)
+		})
+	}
+}
+
+// heap returns the bytes alive. Two collections: the first only ages what sync.Pool holds.
+func heap() int {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}

@@ -1,0 +1,59 @@
+// Package radix is the block index: which worker holds which leading blocks of a prompt.
+//
+// A prompt is a chain of blocks of tokens and each block is one [Hash]. The chains that workers hold form a path-compressed
+// radix tree: a run is a stretch of block hashes without pointers, children hang at any offset of it, so nothing is ever split,
+// and each worker that holds a part of a run has one hold there: a bit per block and tier. Workers name blocks by hashes of
+// their own ("engine hashes") in removals and parents; a table per worker maps these to places.
+//
+//	file           job
+//	index.go       Index, Config
+//	hash.go        tokens to block hashes
+//	domain.go      model, block size, LoRA and salt that keep chains apart
+//	worker.go      who holds: ids, their reuse, dropping all that one holds
+//	engine.go      a worker's table: engine hash to place and copies per tier
+//	run.go         a stretch of blocks: extending, trimming, dying
+//	hold.go        what one worker holds of one run
+//	lead.go        the part of all holds that look-ups read
+//	children.go    (run, offset, hash) to the run that continues there
+//	store.go, remove.go, match.go, stats.go, dump.go
+//
+// # Semantics
+//
+// A block counts for a worker while at least one copy of it is there in any tier. Copies are counted per worker, tier and engine
+// hash: stored twice, it needs two removals. [Index.Match] counts leading blocks only: a missing block in the middle (a hole) cuts the
+// count, and storing it again makes the tail count again.
+//
+// A parent must be a block that the worker holds in some tier at that moment. One whose last copy is gone is unknown, even while
+// blocks behind it are still there: the engine hash no longer says where the child belongs, and to refuse (the caller then
+// resyncs the worker) can only credit too little.
+//
+// An engine hash has one place. Stored at another place (other content, parent or domain) it moves: the copies at the older place
+// are released at once. Two removals then find one copy, and the second counts as unknown; nothing is credited that may be gone.
+//
+// # Concurrency
+//
+// Every method may be called from any goroutine. Writers are striped three ways, none of which depends on a prompt's first block:
+// a mutex per worker (its engine table), a mutex per run, and a mutex per stripe of the child table. Lock order:
+//
+//	Index.mu                        (alone)
+//	worker.mu > run.mu > stripe.mu  (never two of one kind)
+//
+// Look-ups take no lock at all. They rely on these rules:
+//
+//   - The hash at an offset of a run never changes. A run grows by publishing a longer slice over the same array, and one that was
+//     trimmed is sealed, so that an offset is never given to other content.
+//   - What a hold covers is one 64-bit word: worker, leading blocks in any tier, leading blocks on the GPU.
+//   - Unlinked runs are left to the garbage collector, so a look-up may finish on one; its words say that nobody holds anything.
+//
+// A look-up that runs beside writers sees each run's part of each worker as it was at some moment during the call, not all
+// at one moment. A worker that nobody writes to meanwhile is always answered exactly.
+//
+// # Ownership
+//
+// No slice that is passed in is kept. Match and AppendHashes append to dst and allocate only when dst is too small.
+//
+// # Errors
+//
+// A failed [Index.Store] has changed nothing but a counter: see [ErrUnknownParent], [ErrUnknownWorker], [ErrUnknownDomain],
+// [ErrUnknownTier] and [ErrMismatch].
+package radix

@@ -1,0 +1,87 @@
+package radix
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Dump writes the tree as text, at most maxNodes runs of it, for people. It walks the whole child table, and
+// a tree that changes meanwhile may come out torn.
+func (x *Index) Dump(w io.Writer, maxNodes int) {
+	d := dumper{out: bufio.NewWriter(w), left: maxNodes, below: make(map[*run][]*run)}
+	x.children.each(func(r *run) { d.below[r.parent] = append(d.below[r.parent], r) })
+	for _, kids := range d.below {
+		slices.SortFunc(kids, func(a, b *run) int {
+			return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.id, b.id))
+		})
+	}
+	names := x.domainNames()
+	for i, root := range *x.roots.Load() {
+		k := names[Domain(i)]
+		fmt.Fprintf(d.out, "domain %d model=%q block=%d lora=%q salt=%q bigram=%t\n", i, k.Model, k.BlockSize, k.LoRA, k.Salt, k.Bigram)
+		d.children(root, "")
+	}
+	// Nothing to tell a reader who has gone away.
+	_ = d.out.Flush()
+}
+
+func (x *Index) domainNames() map[Domain]DomainKey {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	names := make(map[Domain]DomainKey, len(x.domains))
+	for k, d := range x.domains {
+		names[d] = k
+	}
+	return names
+}
+
+type dumper struct {
+	out   *bufio.Writer
+	left  int
+	below map[*run][]*run
+}
+
+// children writes what hangs below r.
+func (d *dumper) children(r *run, indent string) {
+	kids := d.below[r]
+	for i, k := range kids {
+		if d.left == 0 {
+			fmt.Fprintf(d.out, "%s└─ … %d more here\n", indent, len(kids)-i)
+			return
+		}
+		d.left--
+		branch, deeper := "├─ ", "│  "
+		if i == len(kids)-1 {
+			branch, deeper = "└─ ", "   "
+		}
+		fmt.Fprintf(d.out, "%s%s@%d %d blocks %016x", indent, branch, k.offset, len(*k.blocks.Load()), uint64(k.first))
+		d.holders(k)
+		d.children(k, indent+deeper)
+	}
+}
+
+// maxDumpHolders keeps a line readable where thousands of workers share a prompt.
+const maxDumpHolders = 8
+
+// holders writes each worker's leading blocks in any tier and on the GPU.
+func (d *dumper) holders(r *run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	shown := 0
+	for _, h := range r.holds {
+		if h == nil {
+			continue
+		}
+		if shown++; shown > maxDumpHolders {
+			continue
+		}
+		fmt.Fprintf(d.out, " w%d:%d/%d", h.worker, h.leadAny, h.leadGPU)
+	}
+	if shown > maxDumpHolders {
+		fmt.Fprintf(d.out, " +%d", shown-maxDumpHolders)
+	}
+	fmt.Fprintln(d.out)
+}

@@ -1,0 +1,55 @@
+package radix
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+)
+
+// Config configures an [Index]. The zero value is good.
+type Config struct {
+	// Seed keys the hash functions: indexes with the same seed hash alike. 0 draws one, so that nobody who can send prompts can
+	// prepare collisions.
+	Seed uint64
+	// Stripes is the number of locks over the child table, rounded up to a power of two. 0 means defaultStripes.
+	Stripes int
+}
+
+// defaultStripes is about four for each core of a large router (64 cores), so that two writers seldom meet; a stripe is one
+// cache line, and the whole table 16 KiB when it is empty.
+const defaultStripes = 256
+
+// Index tells which workers hold the leading blocks of a chain. It must not be copied.
+type Index struct {
+	keys     keys
+	children children
+
+	mu      sync.Mutex
+	domains map[DomainKey]Domain      // guarded by mu
+	free    []Worker                  // ids to reuse; guarded by mu
+	roots   atomic.Pointer[[]*run]    // by Domain; replaced under mu
+	workers atomic.Pointer[[]*worker] // by Worker, nil where removed; replaced under mu
+
+	scratch sync.Pool // *[]uint32: worker to index into a result, see matchState
+
+	lastRun atomic.Uint64 // run ids; never reused
+	count   counters
+}
+
+// New returns an empty index.
+func New(cfg Config) *Index {
+	seed := cfg.Seed
+	for seed == 0 {
+		seed = rand.Uint64()
+	}
+	stripes := cfg.Stripes
+	if stripes <= 0 {
+		stripes = defaultStripes
+	}
+	x := &Index{keys: newKeys(seed), domains: make(map[DomainKey]Domain)}
+	x.children.init(stripes, x.keys[keyChild])
+	x.roots.Store(&[]*run{})
+	x.workers.Store(&[]*worker{})
+	x.scratch.New = func() any { return new([]uint32) }
+	return x
+}

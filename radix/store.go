@@ -1,0 +1,165 @@
+package radix
+
+import "fmt"
+
+// Store says that a worker holds a stretch of blocks. Its slices are not kept.
+type Store struct {
+	Worker Worker
+	Domain Domain // where a chain without a parent starts; with a parent, the parent's domain counts
+	Tier   Tier
+	// Parent is the engine hash of the block before the first, when HasParent.
+	Parent    uint64
+	HasParent bool
+	Engine    []uint64 // the engine's names of the blocks
+	Blocks    []Hash   // their content; each follows the one before it
+}
+
+// Store enters blocks behind their parent. It applies all of s or, when it fails, nothing.
+func (x *Index) Store(s Store) error {
+	if len(s.Engine) != len(s.Blocks) {
+		return fmt.Errorf("cannot store %d engine hashes for %d blocks: %w", len(s.Engine), len(s.Blocks), ErrMismatch)
+	}
+	if s.Tier >= tiers {
+		return fmt.Errorf("cannot store in tier %d: %w", s.Tier, ErrUnknownTier)
+	}
+	o := x.lock(s.Worker)
+	if o == nil {
+		return fmt.Errorf("cannot store for worker %d: %w", s.Worker, ErrUnknownWorker)
+	}
+	defer o.unlock()
+	at, err := x.startLocked(o, &s)
+	if err != nil {
+		return err
+	}
+	x.storeLocked(o, &s, at)
+	return nil
+}
+
+// spot is a point between blocks: offset blocks into run.
+type spot struct {
+	run    *run
+	offset int
+}
+
+// startLocked finds where the first block goes.
+func (x *Index) startLocked(o *worker, s *Store) (spot, error) {
+	if s.HasParent {
+		e := o.table.find(s.Parent)
+		if e == nil {
+			x.count.unknownParents.Add(1)
+			return spot{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w", len(s.Blocks), s.Worker, s.Parent, ErrUnknownParent)
+		}
+		return spot{o.holds[e.handle].run, int(e.offset) + 1}, nil
+	}
+	root := x.root(s.Domain)
+	if root == nil {
+		return spot{}, fmt.Errorf("cannot store for domain %d: %w", s.Domain, ErrUnknownDomain)
+	}
+	return spot{root, 0}, nil
+}
+
+// storeLocked walks down from at, run by run, and enters the blocks as it goes. At each step the worker holds a block of the run it
+// comes from (or that is a root), so only the run it steps into can be dead: then it takes the step again.
+func (x *Index) storeLocked(o *worker, s *Store, at spot) {
+	from, engine, blocks := at, s.Engine, s.Blocks
+	for len(blocks) > 0 {
+		r := at.run
+		r.mu.Lock()
+		if r.dead.Load() {
+			r.mu.Unlock()
+			at = from
+			continue
+		}
+		n, next := x.growLocked(at, blocks)
+		if n > 0 {
+			h := o.holdLocked(r)
+			for i := range n {
+				o.enterLocked(h, engine[i], uint32(at.offset+i), s.Tier)
+			}
+			h.advance()
+			r.leads.Load().set(h.slot, h.lead())
+		}
+		r.mu.Unlock()
+		from = spot{r, at.offset + n}
+		at = spot{next, 0}
+		engine, blocks = engine[n:], blocks[n:]
+	}
+	x.settleMovedLocked(o)
+}
+
+// growLocked returns how many of the blocks are in at's run from there on, extending it if they go beyond its end, and the run
+// that takes the next block, made if need be.
+func (x *Index) growLocked(at spot, blocks []Hash) (n int, next *run) {
+	r := at.run
+	n = agree((*r.blocks.Load())[at.offset:], blocks)
+	if n == len(blocks) {
+		return n, nil
+	}
+	end := uint32(at.offset + n)
+	next = x.children.find(r, end, blocks[n])
+	if next != nil && !next.dead.Load() {
+		return n, next
+	}
+	if more := r.extendLocked(int(end), blocks[n:]); more > 0 {
+		x.count.blocks.Add(int64(more))
+		n += more
+		end += uint32(more)
+		if n == len(blocks) {
+			return n, nil
+		}
+	}
+	return n, x.linkLocked(r, end, blocks[n:])
+}
+
+// linkLocked hangs a new run below r, whose lock is held.
+func (x *Index) linkLocked(r *run, offset uint32, blocks []Hash) *run {
+	blocks = append([]Hash(nil), blocks[:min(len(blocks), maxRun)]...)
+	c := newRun(x.lastRun.Add(1), r, offset, blocks)
+	r.kids++
+	r.kidTop = max(r.kidTop, offset)
+	x.count.runs.Add(1)
+	x.count.blocks.Add(int64(len(blocks)))
+	x.children.put(c)
+	return c
+}
+
+// enterLocked counts a copy of the block at an offset of h's run under an engine hash.
+func (o *worker) enterLocked(h *hold, key uint64, offset uint32, t Tier) {
+	e := o.table.find(key)
+	if e == nil {
+		n := copies{}
+		n[t] = 1
+		o.table.insert(entry{key: key, handle: h.handle, offset: offset, n: n})
+		h.acquire(offset, t)
+		return
+	}
+	if e.handle != h.handle || e.offset != offset {
+		// The older place may be in another run, and only one run is locked at a time.
+		o.moved = append(o.moved, place{o.holds[e.handle], e.offset, e.n})
+		*e = entry{key: key, handle: h.handle, offset: offset}
+	}
+	if e.n[t] == 0 {
+		h.acquire(offset, t)
+	}
+	e.add(t)
+}
+
+// settleMovedLocked releases the places that engine hashes have moved away from.
+func (x *Index) settleMovedLocked(o *worker) {
+	for _, p := range o.moved {
+		r := p.hold.run
+		r.mu.Lock()
+		for t, n := range p.n {
+			if n > 0 {
+				p.hold.release(p.offset, Tier(t))
+			}
+		}
+		r.dropped++
+		x.leaveLocked(o, p.hold)
+	}
+	clear(o.moved)
+	o.moved = o.moved[:0]
+	if cap(o.moved) > 1024 { // moves are rare: do not keep the memory of a freak
+		o.moved = nil
+	}
+}

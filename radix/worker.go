@@ -1,0 +1,157 @@
+package radix
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Worker is a holder of blocks: one data-parallel rank, or one group of KV layers of it. Ids are dense, and an id is used again only
+// after all that its last owner held is gone.
+type Worker uint32
+
+// worker is one owner of an id; the next owner gets a new one, so a late writer cannot write into it.
+type worker struct {
+	id Worker
+
+	mu      sync.Mutex
+	removed bool     // guarded by mu, as is all below
+	table   engines  // engine hash to place
+	holds   []*hold  // by handle, nil where free
+	spare   []uint32 // free handles
+	moved   []place  // scratch of a store
+
+	entries   atomic.Int64 // table.len, for readers
+	holdCount atomic.Int64 // holds that are not nil
+	bytes     atomic.Int64 // of table and holds
+}
+
+// place is a block of a run in some tiers.
+type place struct {
+	hold   *hold
+	offset uint32
+	n      copies
+}
+
+// AddWorker returns the id of a new worker, which holds nothing.
+func (x *Index) AddWorker() Worker {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	old := *x.workers.Load()
+	// Copied because look-ups read the table without the lock; workers come and go a few times a minute.
+	table := make([]*worker, len(old), len(old)+1)
+	copy(table, old)
+	var id Worker
+	if n := len(x.free); n > 0 {
+		id = x.free[n-1]
+		x.free = x.free[:n-1]
+	} else {
+		id = Worker(len(table))
+		if id == maxWorkers {
+			panic("radix: more than a million workers")
+		}
+		table = append(table, nil)
+	}
+	table[id] = &worker{id: id}
+	x.workers.Store(&table)
+	return id
+}
+
+// RemoveWorker drops all that w holds and gives its id back. Removing an unknown worker does nothing.
+//
+// A Match that runs meanwhile may still name w. A caller that keeps ids beyond one Match must itself forget w first.
+func (x *Index) RemoveWorker(w Worker) {
+	o := x.takeOut(w)
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	o.removed = true
+	x.clearLocked(o)
+	o.unlock()
+
+	x.mu.Lock()
+	x.free = append(x.free, w)
+	x.mu.Unlock()
+}
+
+// takeOut removes w from the table and returns it; its id stays taken.
+func (x *Index) takeOut(w Worker) *worker {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	o := x.worker(w)
+	if o == nil {
+		return nil
+	}
+	table := append([]*worker(nil), *x.workers.Load()...)
+	table[w] = nil
+	x.workers.Store(&table)
+	return o
+}
+
+// worker returns the present owner of an id, or nil.
+func (x *Index) worker(w Worker) *worker {
+	table := *x.workers.Load()
+	if uint64(w) >= uint64(len(table)) {
+		return nil
+	}
+	return table[w]
+}
+
+// lock returns the owner of an id with its lock held, or nil.
+func (x *Index) lock(w Worker) *worker {
+	o := x.worker(w)
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	if o.removed {
+		o.mu.Unlock()
+		return nil
+	}
+	return o
+}
+
+// unlock publishes the sizes and unlocks.
+func (o *worker) unlock() {
+	o.entries.Store(int64(o.table.len))
+	holds := int64(len(o.holds) - len(o.spare))
+	o.holdCount.Store(holds)
+	o.bytes.Store(int64(len(o.table.slots))*entryBytes + holds*holdBytes)
+	o.mu.Unlock()
+}
+
+// Blocks returns how many engine hashes w holds in any tier; 0 for an unknown worker.
+func (x *Index) Blocks(w Worker) int {
+	o := x.worker(w)
+	if o == nil {
+		return 0
+	}
+	return int(o.entries.Load())
+}
+
+// holdLocked returns the worker's hold on r, made if need be. Both are locked.
+func (o *worker) holdLocked(r *run) *hold {
+	if h := r.holdLocked(o.id); h != nil {
+		return h
+	}
+	h := &hold{run: r, worker: o.id}
+	if n := len(o.spare); n > 0 {
+		h.handle = o.spare[n-1]
+		o.spare = o.spare[:n-1]
+		o.holds[h.handle] = h
+	} else {
+		h.handle = uint32(len(o.holds))
+		o.holds = append(o.holds, h)
+	}
+	r.addLocked(h)
+	return h
+}
+
+// dropLocked forgets a hold that holds nothing. The run's lock is not needed.
+func (o *worker) dropLocked(h *hold) {
+	o.holds[h.handle] = nil
+	o.spare = append(o.spare, h.handle)
+	if len(o.spare) == len(o.holds) {
+		o.holds, o.spare = nil, nil
+	}
+}

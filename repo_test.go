@@ -1,0 +1,275 @@
+package warmpath_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/warmpath/warmpath"
+
+// rule says what the non-test files of a folder may import. Everything of this module that is not allowed is forbidden;
+// everything else is allowed unless it is named in never.
+type rule struct {
+	allow []string // folders of this module; "..." is all of it
+	never []string // other packages, with all below them
+}
+
+// The request path and its leaves stay free of net/http: it is five times the CPU of fasthttp for a proxied request.
+var (
+	anyHTTP = []string{"net/http", "github.com/valyala/fasthttp"}
+	// A policy is a pure function, so that a decision can be replayed: no clock, no chance, no lock, no I/O.
+	anyState = append([]string{"time", "math/rand", "crypto/rand", "sync", "os", "net", "context", "log", "unsafe"}, anyHTTP...)
+)
+
+// rules is the direction of imports, leaves first. A folder that is not here may not hold Go files.
+var rules = map[string]rule{
+	".":             {never: anyHTTP},
+	"radix":         {never: anyHTTP},
+	"zmq":           {never: anyHTTP},
+	"zmq/kvevent":   {never: anyHTTP},
+	"nvml":          {never: anyHTTP},
+	"nvml/nvmltest": {never: anyHTTP},
+	"cgo":           {never: anyHTTP},
+	"cgo/cgotest":   {never: anyHTTP},
+	"nixl":          {allow: []string{"cgo"}, never: anyHTTP},
+
+	"dataplane/policy":  {never: anyState},
+	"dataplane/openai":  {},
+	"dataplane/proxy":   {},
+	"dataplane/console": {},
+	"dataplane/worker":  {},
+	"dataplane/ingest":  {allow: []string{"radix", "zmq", "zmq/kvevent", "dataplane/worker"}},
+	"dataplane/tokens":  {allow: []string{"dataplane/openai", "dataplane/proxy"}},
+	"dataplane/route": {allow: []string{
+		"radix", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/worker",
+	}},
+	"dataplane/server": {allow: []string{
+		"radix", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
+		"dataplane/route", "dataplane/tokens", "dataplane/worker",
+	}},
+	"dataplane": {allow: []string{
+		"radix", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
+		"dataplane/route", "dataplane/server", "dataplane/tokens", "dataplane/worker",
+	}},
+
+	"bench/sim":     {allow: []string{"zmq", "zmq/kvevent"}},
+	"bench/replay":  {allow: []string{"bench/sim", "dataplane"}},
+	"bench/engines": {},
+
+	"cmd/warmpath": {allow: []string{"..."}},
+}
+
+// Sizes that keep a file and a function readable at a sitting.
+const (
+	maxFileLines, maxTestLines, maxFuncLines = 400, 600, 60
+	maxFileBytes                             = 1 << 20
+)
+
+// longer lists what may exceed the sizes, with the reason.
+var longer = map[string]string{}
+
+// forbidden are words that point at one machine or at notes that are not in the repository. They are put together
+// here so that this file does not hold them.
+var forbidden = []string{"../" + "shared", "/wo" + "rk/", "/ro" + "ot/"}
+
+// source is one parsed Go file.
+type source struct {
+	path string // slash-separated, from the root
+	file *ast.File
+	set  *token.FileSet
+}
+
+func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+func (s source) lines(n ast.Node) int {
+	return s.set.Position(n.End()).Line - s.set.Position(n.Pos()).Line + 1
+}
+
+// committed lists the files of the repository: what .gitignore leaves out is skipped by name.
+func committed(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := fs.WalkDir(os.DirFS("."), ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "bin", "dist", "__pycache__", ".venv", ".idea", ".vscode"}, d.Name()):
+			return fs.SkipDir
+		case d.Type().IsRegular() && !strings.Contains(d.Name(), ".tmp."):
+			files = append(files, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// sources parses every Go file, by folder, whatever its build tags.
+func sources(t *testing.T) map[string][]source {
+	t.Helper()
+	folders := map[string][]source{}
+	for _, p := range committed(t) {
+		if path.Ext(p) != ".go" || strings.Contains(p, "testdata/") {
+			continue
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, p, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folders[path.Dir(p)] = append(folders[path.Dir(p)], source{p, file, set})
+	}
+	return folders
+}
+
+// below reports whether a package is one of list or lies below one.
+func below(name string, list []string) bool {
+	return slices.ContainsFunc(list, func(other string) bool {
+		return other == "..." || name == other || strings.HasPrefix(name, other+"/")
+	})
+}
+
+func TestImportDirection(t *testing.T) {
+	folders := sources(t)
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		rule, ok := rules[folder]
+		if !ok {
+			t.Errorf("%s is not in the table of rules: say there what it may import", folder)
+			continue
+		}
+		for _, s := range folders[folder] {
+			for _, spec := range s.file.Imports {
+				if name := strings.Trim(spec.Path.Value, `"`); !s.isTest() && !rule.permits(name) {
+					t.Errorf("%s imports %s, which the table of rules does not allow", s.path, name)
+				}
+			}
+		}
+	}
+}
+
+// permits reports whether an import is in the direction of the rule.
+func (r rule) permits(name string) bool {
+	if name == module {
+		return false
+	}
+	if folder, ours := strings.CutPrefix(name, module+"/"); ours {
+		return slices.Contains(r.allow, folder) || slices.Contains(r.allow, "...")
+	}
+	return !below(name, r.never)
+}
+
+func TestRulePermits(t *testing.T) {
+	r := rule{allow: []string{"zmq"}, never: []string{"net/http", "time"}}
+	tests := map[string]bool{
+		module + "/zmq":         true,
+		module + "/zmq/kvevent": false, // a folder is allowed without what is below it
+		module:                  false,
+		"fmt":                   true,
+		"timestamp":             true,
+		"time":                  false,
+		"net/http/httptest":     false, // and forbidden with what is below it
+	}
+	for name, want := range tests {
+		if got := r.permits(name); got != want {
+			t.Errorf("permits(%q) = %t, want %t", name, got, want)
+		}
+	}
+	if !(rule{allow: []string{"..."}}).permits(module + "/radix") {
+		t.Error("a rule that allows all of the module does not permit radix")
+	}
+}
+
+func TestRulesAreNotStale(t *testing.T) {
+	folders := sources(t)
+	for folder, rule := range rules {
+		for _, name := range append([]string{folder}, rule.allow...) {
+			if _, ok := folders[name]; !ok && name != "..." {
+				t.Errorf("the table of rules names %s, which has no Go files", name)
+			}
+		}
+	}
+}
+
+func TestOnlyCgoImportsC(t *testing.T) {
+	for folder, files := range sources(t) {
+		for _, s := range files {
+			for _, spec := range s.file.Imports {
+				if spec.Path.Value == `"C"` && folder != "cgo" {
+					t.Errorf(`%s imports "C": only the package cgo does`, s.path)
+				}
+			}
+		}
+	}
+}
+
+func TestOnePackageDoc(t *testing.T) {
+	for folder, files := range sources(t) {
+		var docs []string
+		want := path.Join(folder, "doc.go")
+		for _, s := range files {
+			if s.file.Name.Name == "main" {
+				want = path.Join(folder, "main.go")
+			}
+			if s.file.Doc != nil && !s.isTest() {
+				docs = append(docs, s.path)
+			}
+		}
+		if !slices.Equal(docs, []string{want}) {
+			t.Errorf("%s has its package doc in %v, want it in %s", folder, docs, want)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for _, files := range sources(t) {
+		for _, s := range files {
+			if ast.IsGenerated(s.file) {
+				continue
+			}
+			limit := maxFileLines
+			if s.isTest() {
+				limit = maxTestLines
+			}
+			if n := s.set.File(s.file.Pos()).LineCount(); n > limit && longer[s.path] == "" {
+				t.Errorf("%s has %d lines, want at most %d", s.path, n, limit)
+			}
+			for _, decl := range s.file.Decls {
+				if f, ok := decl.(*ast.FuncDecl); ok && s.lines(f) > maxFuncLines && longer[s.path+":"+f.Name.Name] == "" {
+					t.Errorf("%s: %s has %d lines, want at most %d", s.path, f.Name.Name, s.lines(f), maxFuncLines)
+				}
+			}
+		}
+	}
+}
+
+func TestCommittedText(t *testing.T) {
+	for _, p := range committed(t) {
+		data, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := strings.HasPrefix(p, "bench/results/") || strings.Contains(p, "testdata/")
+		if len(data) > maxFileBytes && !kept {
+			t.Errorf("%s has %d bytes, want at most %d outside bench/results and testdata", p, len(data), maxFileBytes)
+		}
+		if bytes.IndexByte(data, 0) >= 0 { // not text
+			continue
+		}
+		for _, word := range forbidden {
+			if i := bytes.Index(data, []byte(word)); i >= 0 {
+				t.Errorf("%s:%d holds %q, which means nothing elsewhere", p, 1+bytes.Count(data[:i], []byte("\n")), word)
+			}
+		}
+	}
+}

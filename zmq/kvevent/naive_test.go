@@ -1,0 +1,368 @@
+package kvevent_test
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+// The oracle: msgpack into any value first, with recursion and copies, and the meaning of it afterwards. It shares no
+// code with the decoder.
+
+type (
+	node   struct{ v, raw any } // raw is the value's []byte.
+	number struct {
+		v     uint64
+		above bool
+	}
+	list   []node
+	dict   []node // Keys and values in turn.
+	opaque struct{}
+)
+
+type naive struct{ b []byte }
+
+type bad struct{}
+
+func (n *naive) take(size uint64) []byte {
+	if size > uint64(len(n.b)) {
+		panic(bad{})
+	}
+	s := n.b[:size]
+	n.b = n.b[size:]
+	return s
+}
+
+func (n *naive) uint(size uint64) (v uint64) {
+	for _, c := range n.take(size) {
+		v = v<<8 | uint64(c)
+	}
+	return v
+}
+
+func (n *naive) node() node {
+	before := n.b
+	v := n.value()
+	return node{v, before[:len(before)-len(n.b)]}
+}
+
+func (n *naive) nodes(count uint64) (all []node) {
+	for range count {
+		all = append(all, n.node())
+	}
+	return all
+}
+
+func (n *naive) value() any {
+	c := uint64(n.take(1)[0])
+	switch {
+	case c < 0x80:
+		return number{v: c}
+	case c < 0x90:
+		return dict(n.nodes(2 * (c - 0x80)))
+	case c < 0xa0:
+		return list(n.nodes(c - 0x90))
+	case c < 0xc0:
+		return string(n.take(c - 0xa0))
+	case c >= 0xe0:
+		return number{v: c | 0xffffffffffffff00}
+	}
+	switch c {
+	case 0xc0:
+		return nil
+	case 0xc2, 0xc3:
+		return opaque{}
+	case 0xc4, 0xc5, 0xc6:
+		return n.take(n.uint(1 << (c - 0xc4)))
+	case 0xc7, 0xc8, 0xc9:
+		n.take(1 + n.uint(1<<(c-0xc7)))
+		return opaque{}
+	case 0xca:
+		return float64(math.Float32frombits(uint32(n.uint(4))))
+	case 0xcb:
+		return math.Float64frombits(n.uint(8))
+	case 0xcc, 0xcd, 0xce, 0xcf:
+		v := n.uint(1 << (c - 0xcc))
+		return number{v, v > math.MaxInt64}
+	case 0xd0:
+		return number{v: uint64(int8(n.uint(1)))}
+	case 0xd1:
+		return number{v: uint64(int16(n.uint(2)))}
+	case 0xd2:
+		return number{v: uint64(int32(n.uint(4)))}
+	case 0xd3:
+		return number{v: n.uint(8)}
+	case 0xd4, 0xd5, 0xd6, 0xd7, 0xd8:
+		n.take(1 + 1<<(c-0xd4))
+		return opaque{}
+	case 0xd9, 0xda, 0xdb:
+		return string(n.take(n.uint(1 << (c - 0xd9))))
+	case 0xdc, 0xdd:
+		return list(n.nodes(n.uint(2 << (c - 0xdc))))
+	case 0xde, 0xdf:
+		return dict(n.nodes(2 * n.uint(2<<(c-0xde))))
+	}
+	panic(bad{})
+}
+
+// naiveDecode is what Decode must do.
+func naiveDecode(payload []byte) (b kvevent.Batch, ok bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, expected := r.(bad); !expected {
+				panic(r)
+			}
+			b, ok = kvevent.Batch{}, false
+		}
+	}()
+	n := naive{payload}
+	top := as[list](n.value())
+	must(len(n.b) == 0 && len(top) >= 2)
+	switch ts := top[0].v.(type) {
+	case float64:
+		b.Time = ts
+	case number:
+		b.Time = float64(int64(ts.v))
+		if ts.above {
+			b.Time = float64(ts.v)
+		}
+	default:
+		panic(bad{})
+	}
+	for _, e := range as[list](top[1].v) {
+		naiveEvent(&b, e)
+	}
+	if len(top) > 2 {
+		rank, has := optional(top[2].v)
+		b.Rank, b.HasRank = int(rank), has
+	}
+	b.UnknownFields += max(0, len(top)-3)
+	return b, true
+}
+
+func must(ok bool) {
+	if !ok {
+		panic(bad{})
+	}
+}
+
+func as[T any](v any) T {
+	t, ok := v.(T)
+	must(ok)
+	return t
+}
+
+func optional(v any) (int64, bool) {
+	if v == nil {
+		return 0, false
+	}
+	i := as[number](v)
+	must(!i.above)
+	return int64(i.v), true
+}
+
+func text(v any) []byte {
+	if v == nil {
+		return nil
+	}
+	return append([]byte{}, as[string](v)...)
+}
+
+// positions names the elements of the array shapes.
+var positions = map[string][]string{
+	"BlockStored": {
+		"", "block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name", "extra_keys",
+		"group_idx", "kv_cache_spec_kind", "kv_cache_spec_sliding_window",
+	},
+	"BlockRemoved":     {"", "block_hashes", "medium", "group_idx"},
+	"AllBlocksCleared": {""},
+}
+
+var kinds = map[string]kvevent.Kind{
+	"BlockStored": kvevent.Stored, "BlockRemoved": kvevent.Removed, "AllBlocksCleared": kvevent.Cleared,
+}
+
+func naiveEvent(b *kvevent.Batch, n node) {
+	var tag string
+	var fields dict
+	switch v := n.v.(type) {
+	case dict:
+		tag, fields = naiveTag(v), v
+	case list:
+		must(len(v) > 0)
+		tag = as[string](v[0].v)
+		names := positions[tag]
+		must(tag != "BlockStored" || len(v) >= 5)
+		for i := 1; i < len(v) && names != nil; i++ {
+			name := "?"
+			if i < len(names) {
+				name = names[i]
+			}
+			if m, ok := v[i].v.(dict); ok && name == "lora_name" {
+				for j := 0; j < len(m); j += 2 { // SGLang 0.5.18: the only name there is cache_salt.
+					key, _ := m[j].v.(string)
+					if key != "cache_salt" {
+						key = "?"
+					}
+					fields = append(fields, node{v: key}, m[j+1])
+				}
+				continue
+			}
+			fields = append(fields, node{v: name}, v[i])
+		}
+	default:
+		panic(bad{})
+	}
+	kind := kinds[tag]
+	if kind == 0 {
+		b.UnknownEvents++
+		return
+	}
+	naiveFields(b, kind, fields)
+}
+
+func naiveTag(m dict) string {
+	for i := 0; i < len(m); i += 2 {
+		if m[i].v == "type" {
+			return as[string](m[i+1].v)
+		}
+	}
+	panic(bad{})
+}
+
+func naiveFields(b *kvevent.Batch, kind kvevent.Kind, m dict) {
+	e := kvevent.Event{Kind: kind}
+	seen := map[string]bool{}
+	for i := 0; i < len(m); i += 2 {
+		key, _ := m[i].v.(string)
+		if key == "type" {
+			continue
+		}
+		known := kind == kvevent.Stored && key != "" ||
+			kind == kvevent.Removed && (key == "block_hashes" || key == "medium" || key == "group_idx" ||
+				key == "locality" || key == "ownership")
+		if !known || !naiveField(b, &e, key, m[i+1].v) {
+			b.UnknownFields++
+		}
+		seen[key] = true
+	}
+	must(kind == kvevent.Cleared || seen["block_hashes"])
+	must(kind != kvevent.Stored || seen["token_ids"] && seen["block_size"])
+	b.Events = append(b.Events, e)
+}
+
+func naiveField(b *kvevent.Batch, e *kvevent.Event, key string, v any) bool {
+	switch key {
+	case "block_hashes":
+		e.Hashes, e.RawHashes = nil, nil
+		hashes := as[list](v)
+		for i, h := range hashes {
+			hash, raw := naiveHash(e, h.v)
+			e.Hashes = append(e.Hashes, hash)
+			if raw != nil && e.RawHashes == nil {
+				e.RawHashes = make([][]byte, len(hashes))
+			}
+			if raw != nil {
+				e.RawHashes[i] = raw
+			}
+		}
+	case "parent_block_hash":
+		e.Parent, e.RawParent, e.HasParent = 0, nil, v != nil
+		if v != nil {
+			e.Parent, e.RawParent = naiveHash(e, v)
+		}
+	case "token_ids":
+		naiveTokens(b, e, as[list](v))
+	case "block_size":
+		size, has := optional(v)
+		must(has && size >= 0)
+		e.BlockSize = int(size)
+	case "lora_id":
+		e.LoRAID, e.HasLoRAID = optional(v)
+	case "medium":
+		naiveMedium(e, text(v))
+	case "lora_name":
+		e.LoRAName = text(v)
+	case "cache_salt":
+		e.CacheSalt = text(v)
+	case "session_id":
+		e.SessionID = text(v)
+	case "extra_keys":
+		e.ExtraKeys = nil
+		if v != nil {
+			e.ExtraKeys = [][]byte{}
+			for _, k := range as[list](v) {
+				var raw []byte
+				if k.v != nil {
+					raw = k.raw.([]byte)
+				}
+				e.ExtraKeys = append(e.ExtraKeys, raw)
+			}
+		}
+	case "group_idx":
+		g, has := optional(v)
+		e.Group, e.HasGroup = int(g), has
+	case "kv_cache_spec_kind":
+		e.SpecKind = text(v)
+	case "kv_cache_spec_sliding_window":
+		w, _ := optional(v)
+		e.SlidingWindow = int(w)
+	case "locality":
+		e.Locality = text(v)
+	case "ownership":
+		e.Ownership = text(v)
+	default:
+		return false
+	}
+	return true
+}
+
+func naiveHash(e *kvevent.Event, v any) (uint64, []byte) {
+	if raw, ok := v.([]byte); ok {
+		must(len(raw) >= 8)
+		return binary.BigEndian.Uint64(raw), raw
+	}
+	i := as[number](v)
+	e.Unsigned = e.Unsigned || i.above
+	return i.v, nil
+}
+
+func naiveTokens(b *kvevent.Batch, e *kvevent.Event, tokens list) {
+	e.Tokens, e.Bigram = nil, false
+	for i, t := range tokens {
+		pair, ok := t.v.(list)
+		if i == 0 {
+			e.Bigram = ok
+		}
+		must(ok == e.Bigram)
+		if !ok {
+			pair = list{t}
+		} else {
+			must(len(pair) == 2)
+		}
+		for _, p := range pair {
+			v := as[number](p.v).v
+			if v > math.MaxUint32 {
+				b.WideTokens++
+				v ^= v >> 32
+			}
+			e.Tokens = append(e.Tokens, uint32(v))
+		}
+	}
+}
+
+func naiveMedium(e *kvevent.Event, name []byte) {
+	e.Medium, e.MediumName = kvevent.MediumOther, name
+	switch string(name) {
+	case "GPU":
+		e.Medium, e.MediumName = kvevent.MediumGPU, nil
+	case "CPU", "CPU_PINNED":
+		e.Medium, e.MediumName = kvevent.MediumCPU, nil
+	case "DISK", "EXTERNAL", "STORAGE":
+		e.Medium = kvevent.MediumStorage
+	}
+	if name == nil {
+		e.Medium = kvevent.MediumNone
+	}
+}

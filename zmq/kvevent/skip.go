@@ -1,0 +1,48 @@
+package kvevent
+
+// skip passes over one value of any type and returns its bytes. It counts open elements instead of recursing: nesting
+// costs a hostile sender one byte a level and would cost a recursion a stack frame.
+func (r *reader) skip() []byte {
+	start := r.p
+	for open := 1; open > 0; open-- {
+		open += r.skipHead()
+		// Each open element still takes a byte, so more of them than bytes cannot end well.
+		if r.bad || open-1 > r.left() {
+			r.fail()
+			return nil
+		}
+	}
+	return r.b[start:r.p:r.p]
+}
+
+// skipHead passes over a value without its elements, and returns how many elements follow.
+func (r *reader) skipHead() int {
+	c := r.peek()
+	switch {
+	case r.bad:
+		return 0
+	case c&0xf0 == fixMap, c == map16, c == map32:
+		return 2 * r.dict()
+	case c&0xf0 == fixArr, c == arr16, c == arr32:
+		return r.array()
+	case c&0xe0 == fixStr, c >= str8 && c <= str32:
+		r.str()
+	case c >= bin8 && c <= bin32:
+		r.bin()
+	case c == codeNil, c == codeF, c == codeT:
+		r.p++
+	case c == f32, c == f64:
+		r.float()
+	case c >= ext8 && c <= ext32:
+		r.p++
+		n := r.size(1 << (c - ext8))
+		r.take(1) // The extension's type.
+		r.take(n)
+	case c >= fixExt1 && c <= fixExtF:
+		r.p++
+		r.take(1 + 1<<(c-fixExt1))
+	default:
+		r.word() // Fails on 0xc1, the one code without a meaning.
+	}
+	return 0
+}

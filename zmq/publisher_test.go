@@ -1,0 +1,46 @@
+package zmq_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/zmq"
+)
+
+func TestPublisherLifetime(t *testing.T) {
+	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: "tcp://127.0.0.1:0", Bind: true, ReplayEndpoint: anyPort})
+	require.NoError(t, err)
+	require.Regexp(t, `^tcp://127\.0\.0\.1:[1-9]\d*$`, p.Endpoint())
+	require.Regexp(t, `^tcp://127\.0\.0\.1:[1-9]\d*$`, p.ReplayEndpoint())
+
+	_, err = zmq.NewPublisher(zmq.PublisherConfig{Endpoint: p.Endpoint(), Bind: true})
+	require.Error(t, err, "taken")
+	_, err = zmq.NewPublisher(zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: p.Endpoint()})
+	require.Error(t, err, "taken")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, p.WaitSubscriptions(ctx, 1), context.Canceled)
+	require.NoError(t, p.Run(ctx))
+	require.ErrorIs(t, p.Run(ctx), zmq.ErrRunning)
+	require.NoError(t, p.Close())
+	require.EqualValues(t, 0, p.Publish(nil), "a publisher that is closed still counts")
+
+	never, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
+	require.NoError(t, err)
+	require.NoError(t, never.Close())
+	require.NoError(t, never.Close())
+}
+
+func TestPublisherDropsWhatRunDoesNotTake(t *testing.T) {
+	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, HWM: 2})
+	require.NoError(t, err)
+	for _, s := range []string{"a", "b", "c"} {
+		p.Publish([]byte(s))
+	}
+	require.Equal(t, 1, p.Dropped())
+	start(t, p.Run)
+	require.Equal(t, []string{"0:a", "1:b", "2:c"}, replayAll(t, p.ReplayEndpoint(), 0))
+}
