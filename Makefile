@@ -37,7 +37,7 @@ setup: # installs libzmq's headers, pkg-config and a C compiler where they are m
 
 .PHONY: build
 build: setup ## bin/warmpath
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
+	go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
 
 .PHONY: run
 run: build ## a whole cluster on this machine: simulated workers, router, console (ARGS='--workers 8')

@@ -21,5 +21,5 @@
 // # Errors
 //
 // [ErrUnavailable], [ErrOpen] and [ErrSymbol] say why there is no library. A call that the library refuses returns a
-// [Status].
+// [StatusError].
 package cgo

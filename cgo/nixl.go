@@ -48,7 +48,7 @@ func (n *NIXL) CreateAgent(name string) (Agent, error) {
 	defer C.free(unsafe.Pointer(c))
 	var handle unsafe.Pointer
 	if s := C.wp_nixl_agent_create(n.lib, c, &handle); s != 0 {
-		return Agent{}, Status(s)
+		return Agent{}, StatusError(s)
 	}
 	return Agent{handle: handle}, nil
 }
@@ -56,7 +56,7 @@ func (n *NIXL) CreateAgent(name string) (Agent, error) {
 // DestroyAgent ends an agent; its handle must not be used again.
 func (n *NIXL) DestroyAgent(a Agent) error {
 	if s := C.wp_nixl_agent_destroy(n.lib, a.handle); s != 0 {
-		return Status(s)
+		return StatusError(s)
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (n *NIXL) Plugins(a Agent) ([]string, error) {
 	status := C.wp_nixl_plugins(n.lib, a.handle, &names, &size)
 	defer C.free(unsafe.Pointer(names))
 	if status != 0 {
-		return nil, Status(status)
+		return nil, StatusError(status)
 	}
 	if size == 0 {
 		return nil, nil

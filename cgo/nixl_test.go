@@ -78,10 +78,10 @@ func TestRefusalsAreStatuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lib.CreateAgent(""); !errors.Is(err, cgo.StatusInvalidParam) {
-		t.Errorf(`CreateAgent("") = %v, want %v`, err, cgo.StatusInvalidParam)
+	if _, err := lib.CreateAgent(""); !errors.Is(err, cgo.ErrInvalidParam) {
+		t.Errorf(`CreateAgent("") = %v, want %v`, err, cgo.ErrInvalidParam)
 	}
-	if _, err := lib.CreateAgent("refuse"); !errors.Is(err, cgo.StatusBackend) {
-		t.Errorf(`CreateAgent("refuse") = %v, want %v`, err, cgo.StatusBackend)
+	if _, err := lib.CreateAgent("refuse"); !errors.Is(err, cgo.ErrBackend) {
+		t.Errorf(`CreateAgent("refuse") = %v, want %v`, err, cgo.ErrBackend)
 	}
 }

@@ -14,37 +14,34 @@ var (
 	ErrSymbol = errors.New("cgo: library lacks a function")
 )
 
-// Status is what a call into the library answered when that was not success. The values are nixl_capi_status_t of
+// StatusError is what a call into the library answered when that was not success. The values are nixl_capi_status_t of
 // nixl-sys 1.5.1.
-type Status int
+type StatusError int
 
-// The statuses of nixl_capi_status_t. The library folds nearly every failure into StatusBackend.
+// The failures of nixl_capi_status_t. The library folds nearly every one into ErrBackend.
 const (
-	StatusInProgress   Status = 1
-	StatusInvalidParam Status = -1
-	StatusBackend      Status = -2
-	StatusInvalidState Status = -3
-	StatusException    Status = -4
-	StatusNoTelemetry  Status = -5
-	StatusNotFound     Status = -6
+	ErrInvalidParam StatusError = -1
+	ErrBackend      StatusError = -2
+	ErrInvalidState StatusError = -3
+	ErrException    StatusError = -4
+	ErrNoTelemetry  StatusError = -5
+	ErrNotFound     StatusError = -6
 )
 
 // Error names the status.
-func (s Status) Error() string {
+func (s StatusError) Error() string {
 	switch s {
-	case StatusInProgress:
-		return "nixl: in progress"
-	case StatusInvalidParam:
+	case ErrInvalidParam:
 		return "nixl: invalid parameter"
-	case StatusBackend:
+	case ErrBackend:
 		return "nixl: backend or peer failed"
-	case StatusInvalidState:
+	case ErrInvalidState:
 		return "nixl: invalid state"
-	case StatusException:
+	case ErrException:
 		return "nixl: exception"
-	case StatusNoTelemetry:
+	case ErrNoTelemetry:
 		return "nixl: no telemetry"
-	case StatusNotFound:
+	case ErrNotFound:
 		return "nixl: not found"
 	default:
 		return fmt.Sprintf("nixl: status %d", int(s))

@@ -84,8 +84,8 @@ func TestAgentClose(t *testing.T) {
 
 func TestNewAgentRefused(t *testing.T) {
 	a, err := openFake(t).NewAgent("refuse")
-	if a != nil || !errors.Is(err, cgo.StatusBackend) {
-		t.Errorf("NewAgent = %v, %v, want nil, %v", a, err, cgo.StatusBackend)
+	if a != nil || !errors.Is(err, cgo.ErrBackend) {
+		t.Errorf("NewAgent = %v, %v, want nil, %v", a, err, cgo.ErrBackend)
 	}
 }
 

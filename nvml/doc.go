@@ -7,7 +7,8 @@
 //
 // A call of a function that the loaded driver lacks would end the process, not return an error: go-nvml leaves the
 // symbols to the loader, which gives up at the first call. So every call here is made only after the symbol was looked
-// up, and what an older driver cannot tell is a [Field] that is not OK.
+// up, and what an older driver cannot tell is a [Field] that is not OK. For the same reason the binary does not start under
+// LD_BIND_NOW=1.
 //
 // # Concurrency
 //

@@ -4,6 +4,7 @@ package radix
 
 import (
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -38,7 +39,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		{"clear", func(x *Index, w Worker, _ []uint64) { x.Clear(w) }},
 		{"remove worker", func(x *Index, w Worker, _ []uint64) { x.RemoveWorker(w) }},
 		{"remove tail first", func(x *Index, w Worker, engine []uint64) {
-			for i := len(engine) - 1; i >= 0; i-- {
+			for i := range slices.Backward(engine) {
 				x.Remove(w, TierGPU, engine[i:i+1])
 			}
 		}},

@@ -10,8 +10,8 @@ import (
 
 // shared builds an index where all workers hold one chain, stored in pieces, as engines do chunk by chunk, and each has
 // branches of its own at every piece.
-func shared(t testing.TB, workers, depth, piece int) (*Index, Domain, []Hash) {
-	t.Helper()
+func shared(tb testing.TB, workers, depth, piece int) (*Index, Domain, []Hash) {
+	tb.Helper()
 	x := New(Config{Seed: 1})
 	d := x.Domain(DomainKey{Model: "m", BlockSize: 16})
 	c := make([]Hash, depth)
@@ -26,10 +26,10 @@ func shared(t testing.TB, workers, depth, piece int) (*Index, Domain, []Hash) {
 				s.Engine = append(s.Engine, uint64(i))
 				s.Blocks = append(s.Blocks, c[i])
 			}
-			mustStore(t, x, s)
+			mustStore(tb, x, s)
 			end := uint64(at + len(s.Engine) - 1)
 			own := uint64(w+1)<<32 | end
-			mustStore(t, x, Store{Worker: id, HasParent: true, Parent: end, Engine: []uint64{own}, Blocks: []Hash{Hash(own)}})
+			mustStore(tb, x, Store{Worker: id, HasParent: true, Parent: end, Engine: []uint64{own}, Blocks: []Hash{Hash(own)}})
 		}
 	}
 	return x, d, c

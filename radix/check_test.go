@@ -6,52 +6,52 @@ import (
 )
 
 // checkIndex walks a quiet index and compares everything that is kept twice.
-func checkIndex(t testing.TB, x *Index) {
-	t.Helper()
+func checkIndex(tb testing.TB, x *Index) {
+	tb.Helper()
 	runs, blocks := 0, 0
 	kids := map[*run]int{}
 	x.children.each(func(r *run) {
 		runs++
 		blocks += len(*r.blocks.Load())
 		kids[r.parent]++
-		checkRun(t, x, r)
+		checkRun(tb, x, r)
 	})
 	x.children.each(func(r *run) {
 		if r.kids != kids[r] {
-			t.Fatalf("run %d counts %d children, has %d", r.id, r.kids, kids[r])
+			tb.Fatalf("run %d counts %d children, has %d", r.id, r.kids, kids[r])
 		}
 	})
 	for _, r := range *x.roots.Load() {
 		if r.kids != kids[r] || len(r.holds) > 0 || len(*r.blocks.Load()) > 0 {
-			t.Fatalf("root %d: %d children, want %d; %d holds", r.id, r.kids, kids[r], len(r.holds))
+			tb.Fatalf("root %d: %d children, want %d; %d holds", r.id, r.kids, kids[r], len(r.holds))
 		}
 	}
 	if s := x.Stats(); s.Runs != runs || s.Blocks != blocks {
-		t.Fatalf("Stats() = %+v, the tree has %d runs and %d blocks", s, runs, blocks)
+		tb.Fatalf("Stats() = %+v, the tree has %d runs and %d blocks", s, runs, blocks)
 	}
 	for _, o := range *x.workers.Load() {
 		if o != nil {
-			checkWorker(t, o)
+			checkWorker(tb, o)
 		}
 	}
 }
 
 // checkRun checks one linked run.
-func checkRun(t testing.TB, x *Index, r *run) {
-	t.Helper()
+func checkRun(tb testing.TB, x *Index, r *run) {
+	tb.Helper()
 	if r.dead.Load() || len(r.holds) == len(r.spare) && r.kids == 0 {
-		t.Fatalf("run %d is linked but nobody needs it", r.id)
+		tb.Fatalf("run %d is linked but nobody needs it", r.id)
 	}
 	parent := *r.parent.blocks.Load()
 	if int(r.offset) > len(parent) || r.offset > r.parent.kidTop {
-		t.Fatalf("run %d hangs at %d of %d blocks, kidTop %d", r.id, r.offset, len(parent), r.parent.kidTop)
+		tb.Fatalf("run %d hangs at %d of %d blocks, kidTop %d", r.id, r.offset, len(parent), r.parent.kidTop)
 	}
 	have := *r.blocks.Load()
 	if have[0] != r.first || x.children.find(r.parent, r.offset, r.first) != r {
-		t.Fatalf("run %d is not found by its key", r.id)
+		tb.Fatalf("run %d is not found by its key", r.id)
 	}
 	if int(r.offset) < len(parent) && parent[r.offset] == r.first {
-		t.Fatalf("run %d repeats the block that its parent goes on with", r.id)
+		tb.Fatalf("run %d repeats the block that its parent goes on with", r.id)
 	}
 	holders := map[Worker]bool{}
 	for slot, h := range r.holds {
@@ -59,25 +59,25 @@ func checkRun(t testing.TB, x *Index, r *run) {
 			continue
 		}
 		if holders[h.worker] {
-			t.Fatalf("worker %d holds run %d twice", h.worker, r.id)
+			tb.Fatalf("worker %d holds run %d twice", h.worker, r.id)
 		}
 		holders[h.worker] = true
 		if h.run != r || int(h.slot) != slot || h.top() > len(have) {
-			t.Fatalf("run %d slot %d: hold at slot %d, top %d of %d blocks", r.id, slot, h.slot, h.top(), len(have))
+			tb.Fatalf("run %d slot %d: hold at slot %d, top %d of %d blocks", r.id, slot, h.slot, h.top(), len(have))
 		}
 		if got := r.leads.Load().words[slot].Load(); got != h.lead() {
-			t.Fatalf("run %d slot %d publishes %#x, want %#x", r.id, slot, got, h.lead())
+			tb.Fatalf("run %d slot %d publishes %#x, want %#x", r.id, slot, got, h.lead())
 		}
-		checkHold(t, h)
+		checkHold(tb, h)
 	}
 	if r.leads.Load() != nil && len(r.holds) == 0 || len(r.spare) > len(r.holds) {
-		t.Fatalf("run %d keeps leads without holds", r.id)
+		tb.Fatalf("run %d keeps leads without holds", r.id)
 	}
 }
 
 // checkHold recounts a hold's bits.
-func checkHold(t testing.TB, h *hold) {
-	t.Helper()
+func checkHold(tb testing.TB, h *hold) {
+	tb.Helper()
 	live := 0
 	for _, words := range h.has {
 		for _, v := range words {
@@ -95,26 +95,43 @@ func checkHold(t testing.TB, h *hold) {
 		return i/64 < len(h.has[TierGPU]) && h.has[TierGPU][i/64]>>(i%64)&1 == 1
 	})
 	if h.live != live || live == 0 || h.leadAny != anyTier || h.leadGPU != gpu {
-		t.Fatalf("hold of worker %d on run %d: live %d leads %d/%d, want %d %d/%d",
+		tb.Fatalf("hold of worker %d on run %d: live %d leads %d/%d, want %d %d/%d",
 			h.worker, h.run.id, h.live, h.leadAny, h.leadGPU, live, anyTier, gpu)
 	}
 }
 
 // checkWorker compares a worker's table with its holds.
-func checkWorker(t testing.TB, o *worker) {
-	t.Helper()
+func checkWorker(tb testing.TB, o *worker) {
+	tb.Helper()
 	type key struct {
 		handle, offset uint32
 		tier           int
 	}
-	entries, names := 0, map[key]int{}
+	entries, aliases, names := 0, 0, map[key]int{}
 	for _, e := range o.table.slots {
 		if e.empty() {
 			continue
 		}
 		entries++
+		if e.handle == aliased {
+			a := o.aliases[e.key]
+			if len(a.places) < 2 {
+				tb.Fatalf("worker %d: alias %#x has %d places", o.id, e.key, len(a.places))
+			}
+			for i := range a.places {
+				p := &a.places[i]
+				names[key{p.hold.handle, p.offset, tiers}]++
+				for tier := range Tier(tiers) {
+					if a.credited(p, tier) {
+						names[key{p.hold.handle, p.offset, int(tier)}]++
+					}
+				}
+			}
+			aliases++
+			continue
+		}
 		if got := o.table.find(e.key); got == nil || *got != e {
-			t.Fatalf("worker %d: entry %#x is not found", o.id, e.key)
+			tb.Fatalf("worker %d: entry %#x is not found", o.id, e.key)
 		}
 		for tier, n := range e.n {
 			if n > 0 {
@@ -122,8 +139,11 @@ func checkWorker(t testing.TB, o *worker) {
 			}
 		}
 	}
+	if aliases != len(o.aliases) || len(o.later) > 0 {
+		tb.Fatalf("worker %d: %d aliases, want %d; %d changes left", o.id, len(o.aliases), aliases, len(o.later))
+	}
 	if entries != o.table.len {
-		t.Fatalf("worker %d: %d entries, table says %d", o.id, entries, o.table.len)
+		tb.Fatalf("worker %d: %d entries, table says %d", o.id, entries, o.table.len)
 	}
 	live := map[uint32]int{}
 	for k, n := range names {
@@ -131,12 +151,12 @@ func checkWorker(t testing.TB, o *worker) {
 		live[k.handle]++
 		extra := h.more[moreKey(k.offset, Tier(k.tier))]
 		if h.has[k.tier][k.offset/64]>>(k.offset%64)&1 == 0 || int(extra) != n-1 {
-			t.Fatalf("worker %d: %d names of block %+v, hold counts %d more", o.id, n, k, extra)
+			tb.Fatalf("worker %d: %d names of block %+v, hold counts %d more", o.id, n, k, extra)
 		}
 	}
 	for i, h := range o.holds {
 		if h != nil && (int(h.handle) != i || h.live != live[h.handle]) {
-			t.Fatalf("worker %d: hold %d has %d bits, table says %d", o.id, i, h.live, live[h.handle])
+			tb.Fatalf("worker %d: hold %d has %d bits, table says %d", o.id, i, h.live, live[h.handle])
 		}
 	}
 }

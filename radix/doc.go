@@ -11,11 +11,13 @@
 //	domain.go      model, block size, LoRA and salt that keep chains apart
 //	worker.go      who holds: ids, their reuse, dropping all that one holds
 //	engine.go      a worker's table: engine hash to place and copies per tier
+//	alias.go       an engine hash that names a block in more than one domain
 //	run.go         a stretch of blocks: extending, trimming, dying
 //	hold.go        what one worker holds of one run
 //	lead.go        the part of all holds that look-ups read
 //	children.go    (run, offset, hash) to the run that continues there
 //	store.go, remove.go, match.go, stats.go, dump.go
+//	invariant.go   checks that -tags invariants turns on
 //
 // # Semantics
 //
@@ -27,8 +29,14 @@
 // blocks behind it are still there: the engine hash no longer says where the child belongs, and to refuse (the caller then
 // resyncs the worker) can only credit too little.
 //
-// An engine hash has one place. Stored at another place (other content, parent or domain) it moves: the copies at the older place
+// With a parent, a block goes behind the parent's place and so into its domain; the store's domain only picks among several places.
+//
+// An engine hash has one place in a domain. Stored at another one (other content or parent) it moves: the copies at the older place
 // are released at once. Two removals then find one copy, and the second counts as unknown; nothing is credited that may be gone.
+//
+// It may have a place in each of several domains (SGLang's hash leaves the LoRA adapter out). A removal does not tell which it means, so
+// it counts against all of them: a place is credited while it has more copies than there were removals. All stay known as parents until
+// removals equal copies; a parent with several places, none of them in the store's domain, is unknown.
 //
 // # Concurrency
 //

@@ -20,10 +20,10 @@ func (x *Index) Domain(k DomainKey) Domain {
 	if d, ok := x.domains[k]; ok {
 		return d
 	}
-	old := *x.roots.Load()
-	d := Domain(len(old))
+	roots := *x.roots.Load()
+	d := Domain(len(roots))
 	// Readers of the shorter slice never look behind its end, so its array may be shared.
-	roots := append(old, newRun(x.lastRun.Add(1), nil, 0, nil))
+	roots = append(roots, newRun(x.lastRun.Add(1), d, nil, 0, nil))
 	x.domains[k] = d
 	x.roots.Store(&roots)
 	return d

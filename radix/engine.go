@@ -19,9 +19,9 @@ type entry struct {
 func (e *entry) empty() bool { return e.n == copies{} }
 
 // add counts a copy. A count that is full stays: removals then reach zero early, which credits too little, never too much.
-func (e *entry) add(t Tier) {
-	if e.n[t] < math.MaxUint16 {
-		e.n[t]++
+func (n *copies) add(t Tier) {
+	if n[t] < math.MaxUint16 {
+		n[t]++
 	}
 }
 

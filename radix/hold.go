@@ -1,6 +1,9 @@
 package radix
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Tier is where a copy of a block is.
 type Tier uint8
@@ -14,6 +17,8 @@ const (
 	TierUnknown Tier = 255
 
 	tiers = 3
+	// tierPin is not a tier: its bits keep blocks in the tree that are not credited, see alias.
+	tierPin Tier = tiers
 )
 
 // hold is what one worker holds of one run. It is guarded by both the worker's and the run's lock: only the worker's writer
@@ -24,10 +29,10 @@ type hold struct {
 	handle uint32 // place in worker.holds
 	slot   uint32 // place in run.holds and run.leads
 
-	leadAny, leadGPU uint32            // blocks from the run's start without a hole
-	live             int               // bits set
-	has              [tiers][]uint64   // a bit per block of the run, as far as needed
-	more             map[uint64]uint32 // (offset, tier) to engine hashes beyond the first; nil as good as always
+	leadAny, leadGPU uint32              // blocks from the run's start without a hole
+	live             int                 // bits set
+	has              [tiers + 1][]uint64 // a bit per block of the run, as far as needed
+	more             map[uint64]uint32   // (offset, tier) to engine hashes beyond the first; nil as good as always
 }
 
 func moreKey(offset uint32, t Tier) uint64 { return uint64(offset)<<2 | uint64(t) }
@@ -73,7 +78,7 @@ func (h *hold) release(offset uint32, t Tier) {
 // word returns the 64 blocks from 64*i on as held in any tier.
 func (h *hold) word(i int) uint64 {
 	var v uint64
-	for t := range h.has {
+	for t := range tiers {
 		if i < len(h.has[t]) {
 			v |= h.has[t][i]
 		}
@@ -109,8 +114,8 @@ func leadFrom(lead uint32, word func(int) uint64) uint32 {
 func (h *hold) top() int {
 	top := 0
 	for t := range h.has {
-		for i := len(h.has[t]) - 1; i >= 0; i-- {
-			if v := h.has[t][i]; v != 0 {
+		for i, v := range slices.Backward(h.has[t]) {
+			if v != 0 {
 				top = max(top, 64*i+bits.Len64(v))
 				break
 			}

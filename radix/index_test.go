@@ -22,8 +22,9 @@ type removal struct {
 }
 
 type lookup struct {
-	chain []Hash
-	want  []Overlap
+	domain Domain
+	chain  []Hash
+	want   []Overlap
 }
 
 func chain(h ...Hash) []Hash     { return h }
@@ -44,6 +45,18 @@ func putIn(t Tier, engine []uint64, blocks []Hash) step {
 
 func putFor(w Worker, engine []uint64, blocks []Hash) step {
 	return step{store: &Store{Worker: w, Engine: engine, Blocks: blocks}}
+}
+
+// putOther stores in domain 1.
+func putOther(engine []uint64, blocks []Hash) step {
+	return step{store: &Store{Domain: 1, Engine: engine, Blocks: blocks}}
+}
+
+// holdsOther expects worker 0 to hold leading blocks of the chain in domain 1.
+func holdsOther(c []Hash, blocks int) step {
+	s := holds(c, blocks, blocks)
+	s.match.domain = 1
+	return s
 }
 
 func take(t Tier, unknown int, engine ...uint64) step {
@@ -114,6 +127,23 @@ func TestIndex(t *testing.T) {
 		{"a name twice in one store moves too", []step{
 			put(names(1, 1), chain(1, 1)), holds(chain(1, 1), 0, 0), take(TierGPU, 0, 1), put(names(2), chain(1)), holds(chain(1, 1), 1, 1),
 		}},
+		{"a name in two domains is credited in both until one copy goes", []step{
+			put(names(1, 2), chain(1, 2)), putOther(names(1, 2), chain(1, 2)), holds(abcd, 2, 2), holdsOther(abcd, 2),
+			take(TierGPU, 0, 2), holds(abcd, 1, 1), holdsOther(abcd, 1), take(TierGPU, 1, 2, 2), holds(abcd, 1, 1),
+		}},
+		{"a name in two domains credits what no removal can have hit", []step{
+			put(names(1), chain(1)), put(names(1), chain(1)), putOther(names(1), chain(1)),
+			take(TierGPU, 0, 1), holds(abcd, 1, 1), holdsOther(abcd, 0), take(TierGPU, 0, 1), holds(abcd, 0, 0), take(TierGPU, 0, 1), take(TierGPU, 1, 1),
+		}},
+		{"a parent in two domains is the one in the store's", []step{
+			put(names(1), chain(1)), putOther(names(1), chain(1)), putAfter(1, names(2), chain(2)), holds(abcd, 2, 2), holdsOther(abcd, 1),
+			fails(step{store: &Store{Domain: 9, HasParent: true, Parent: 1}}, ErrUnknownParent),
+			take(TierGPU, 0, 1), putAfter(1, names(3), chain(5)), holds(chain(1, 5), 0, 0), put(names(1), chain(1)), holds(chain(1, 5), 2, 2),
+		}},
+		{"a name that moves in one of two domains", []step{
+			put(names(1), chain(1)), putOther(names(1), chain(1)), put(names(1), chain(5)), holds(abcd, 0, 0), holds(chain(5), 1, 1), holdsOther(abcd, 1),
+			take(TierGPU, 0, 1, 1), take(TierGPU, 1, 1), holds(chain(5), 0, 0), holdsOther(abcd, 0),
+		}},
 		{"clear drops all", []step{
 			put(names(1, 2), chain(1, 2)), {clear: true}, holds(abcd, 0, 0), fails(putAfter(2, names(3), chain(3)), ErrUnknownParent), take(TierGPU, 1, 1),
 		}},
@@ -135,6 +165,7 @@ func TestIndex(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			x := New(Config{Seed: 1})
 			x.Domain(DomainKey{Model: "m"})
+			x.Domain(DomainKey{Model: "m", LoRA: "l"})
 			x.AddWorker()
 			x.AddWorker()
 			for i, s := range tt.steps {
@@ -159,7 +190,7 @@ func (s step) run(t *testing.T, x *Index, i int) {
 	case s.clear:
 		x.Clear(0)
 	default:
-		got := x.Match(nil, 0, s.match.chain)
+		got := x.Match(nil, s.match.domain, s.match.chain)
 		sortOverlaps(got)
 		if !slices.Equal(got, s.match.want) {
 			t.Fatalf("step %d: Match(%v) = %v, want %v", i, s.match.chain, got, s.match.want)
@@ -199,10 +230,10 @@ func TestDomainsNeverMeet(t *testing.T) {
 	}
 }
 
-func mustStore(t testing.TB, x *Index, s Store) {
-	t.Helper()
+func mustStore(tb testing.TB, x *Index, s Store) {
+	tb.Helper()
 	if err := x.Store(s); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

@@ -2,7 +2,6 @@ package radix
 
 import (
 	"encoding/binary"
-	"errors"
 	"slices"
 )
 
@@ -13,14 +12,73 @@ type naive struct {
 	domains int
 }
 
+// naiveEntry is an engine hash: its copies at a path in each domain, and the removals of each tier. A removal may have hit any
+// of the copies, so a path is credited only with those that all removals together would leave.
 type naiveEntry struct {
+	places  map[Domain]*naivePlace
+	removed [tiers]int
+}
+
+type naivePlace struct {
 	path string
 	n    [tiers]int
+}
+
+func (e *naiveEntry) total(t Tier) int {
+	n := -e.removed[t]
+	for _, p := range e.places {
+		n += p.n[t]
+	}
+	return n
+}
+
+// tidy forgets tiers that may be empty and places without copies; it reports whether nothing is left.
+func (e *naiveEntry) tidy() bool {
+	for t := range Tier(tiers) {
+		if e.total(t) > 0 {
+			continue
+		}
+		e.removed[t] = 0
+		for _, p := range e.places {
+			p.n[t] = 0
+		}
+	}
+	for d, p := range e.places {
+		if p.n == [tiers]int{} {
+			delete(e.places, d)
+		}
+	}
+	return len(e.places) == 0
+}
+
+// parent returns the path of the place that a child in domain d goes behind.
+func (e *naiveEntry) parent(d Domain) (path string, ok bool) {
+	if p := e.places[d]; p != nil {
+		return p.path, true
+	}
+	if len(e.places) == 1 {
+		for _, p := range e.places {
+			return p.path, true
+		}
+	}
+	return "", false
+}
+
+// credited lists the paths that surely have a copy in the tier.
+func (e *naiveEntry) credited(t Tier) (paths []string) {
+	for _, p := range e.places {
+		if p.n[t] > e.removed[t] {
+			paths = append(paths, p.path)
+		}
+	}
+	return paths
 }
 
 func newNaive() *naive { return &naive{workers: make(map[Worker]map[uint64]*naiveEntry)} }
 
 func naivePath(d Domain) string { return string(binary.LittleEndian.AppendUint32(nil, uint32(d))) }
+
+func naiveDomain(path string) Domain { return Domain(binary.LittleEndian.Uint32([]byte(path))) }
 
 func naiveStep(path string, h Hash) string {
 	return path + string(binary.LittleEndian.AppendUint64(nil, uint64(h)))
@@ -43,18 +101,35 @@ func (x *naive) store(s Store) error {
 		if parent == nil {
 			return ErrUnknownParent
 		}
-		path = parent.path
+		if path, ok = parent.parent(s.Domain); !ok {
+			return ErrUnknownParent
+		}
 	} else if int(s.Domain) >= x.domains {
 		return ErrUnknownDomain
 	}
 	for i, key := range s.Engine {
 		path = naiveStep(path, s.Blocks[i])
 		e := held[key]
-		if e == nil || e.path != path {
-			e = &naiveEntry{path: path}
+		if e == nil {
+			e = &naiveEntry{places: make(map[Domain]*naivePlace)}
 			held[key] = e
 		}
-		e.n[s.Tier]++
+		d := naiveDomain(path)
+		p := e.places[d]
+		if p == nil || p.path != path {
+			p = &naivePlace{path: path}
+			e.places[d] = p
+			for t, n := range e.removed {
+				if n > 0 && e.total(Tier(t)) <= 0 {
+					e.removed[t] = 0
+					for _, p := range e.places {
+						p.n[t] = 0
+					}
+				}
+			}
+		}
+		p.n[s.Tier]++
+		e.tidy()
 	}
 	return nil
 }
@@ -69,14 +144,15 @@ func (x *naive) remove(w Worker, t Tier, engine []uint64) (unknown int) {
 		}
 		tier := t
 		if t == TierUnknown {
-			tier = Tier(slices.IndexFunc(e.n[:], func(n int) bool { return n > 0 }))
+			for tier = 0; tier < tiers && e.total(tier) == 0; tier++ {
+			}
 		}
-		if tier >= tiers || e.n[tier] == 0 {
+		if tier >= tiers || e.total(tier) == 0 {
 			unknown++
 			continue
 		}
-		e.n[tier]--
-		if e.n == [tiers]int{} {
+		e.removed[tier]++
+		if e.tidy() {
 			delete(held, key)
 		}
 	}
@@ -89,8 +165,12 @@ func (x *naive) match(d Domain, chain []Hash) []Overlap {
 	for w, held := range x.workers {
 		anyTier, gpu := map[string]bool{}, map[string]bool{}
 		for _, e := range held {
-			anyTier[e.path] = true
-			gpu[e.path] = gpu[e.path] || e.n[TierGPU] > 0
+			for t := range Tier(tiers) {
+				for _, path := range e.credited(t) {
+					anyTier[path] = true
+					gpu[path] = gpu[path] || t == TierGPU
+				}
+			}
 		}
 		o := Overlap{Worker: w}
 		path := naivePath(d)
@@ -119,7 +199,11 @@ func (x *naive) paths() int {
 	all := map[string]bool{}
 	for _, held := range x.workers {
 		for _, e := range held {
-			all[e.path] = true
+			for t := range Tier(tiers) {
+				for _, path := range e.credited(t) {
+					all[path] = true
+				}
+			}
 		}
 	}
 	return len(all)
@@ -127,14 +211,4 @@ func (x *naive) paths() int {
 
 func sortOverlaps(o []Overlap) {
 	slices.SortFunc(o, func(a, b Overlap) int { return int(a.Worker) - int(b.Worker) })
-}
-
-// sentinel returns the error of this package that err wraps.
-func sentinel(err error) error {
-	for _, s := range []error{ErrUnknownParent, ErrUnknownWorker, ErrUnknownDomain, ErrUnknownTier, ErrMismatch} {
-		if errors.Is(err, s) {
-			return s
-		}
-	}
-	return err
 }

@@ -35,6 +35,7 @@ func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
 	if at != nil {
 		x.leaveLocked(o, at)
 	}
+	x.settleLocked(o)
 	x.count.unknownRemovals.Add(int64(unknown))
 	return unknown
 }
@@ -45,6 +46,9 @@ func (o *worker) takeLocked(key uint64, t Tier) (p place, ok bool) {
 	e := o.table.find(key)
 	if e == nil {
 		return place{}, false
+	}
+	if e.handle == aliased {
+		return place{}, o.takeAliasLocked(key, t)
 	}
 	if t == TierUnknown {
 		t = e.n.fastest()
@@ -89,7 +93,7 @@ func (x *Index) Clear(w Worker) {
 func (x *Index) clearLocked(o *worker) {
 	holds := o.holds
 	o.table = engines{}
-	o.holds, o.spare, o.moved = nil, nil, nil
+	o.holds, o.spare, o.aliases = nil, nil, nil
 	for _, h := range holds {
 		if h == nil {
 			continue
@@ -121,6 +125,7 @@ func (x *Index) leaveLocked(o *worker, h *hold) {
 func (x *Index) reapLocked(r *run) {
 	for {
 		dead := r.reapLocked(&x.count)
+		r.checkLocked()
 		r.mu.Unlock()
 		if !dead {
 			return

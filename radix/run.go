@@ -15,7 +15,8 @@ type run struct {
 	id     uint64
 	parent *run   // nil for a domain's root
 	offset uint32 // blocks of parent before this run
-	first  Hash   // blocks[0], kept when the rest is trimmed; unset in a root
+	domain Domain
+	first  Hash // blocks[0]; unset in a root
 
 	// blocks only ever grows in place or is cut short, so an offset means one hash for as long as the run lives.
 	blocks atomic.Pointer[[]Hash] // replaced under mu
@@ -31,8 +32,8 @@ type run struct {
 	dropped int      // blocks released since the last trim
 }
 
-func newRun(id uint64, parent *run, offset uint32, blocks []Hash) *run {
-	r := &run{id: id, parent: parent, offset: offset}
+func newRun(id uint64, d Domain, parent *run, offset uint32, blocks []Hash) *run {
+	r := &run{id: id, domain: d, parent: parent, offset: offset}
 	if len(blocks) > 0 {
 		r.first = blocks[0]
 	}
@@ -65,8 +66,8 @@ func (r *run) extendLocked(offset int, rest []Hash) int {
 		return 0
 	}
 	// Readers of the shorter slice never look at what append writes behind its end.
-	grown := append(have, rest[:n]...)
-	r.blocks.Store(&grown)
+	have = append(have, rest[:n]...)
+	r.blocks.Store(&have)
 	return n
 }
 

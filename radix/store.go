@@ -44,18 +44,33 @@ type spot struct {
 // startLocked finds where the first block goes.
 func (x *Index) startLocked(o *worker, s *Store) (spot, error) {
 	if s.HasParent {
-		e := o.table.find(s.Parent)
-		if e == nil {
+		p := o.parentLocked(s.Parent, s.Domain)
+		if p.hold == nil {
 			x.count.unknownParents.Add(1)
 			return spot{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w", len(s.Blocks), s.Worker, s.Parent, ErrUnknownParent)
 		}
-		return spot{o.holds[e.handle].run, int(e.offset) + 1}, nil
+		return spot{p.hold.run, int(p.offset) + 1}, nil
 	}
 	root := x.root(s.Domain)
 	if root == nil {
 		return spot{}, fmt.Errorf("cannot store for domain %d: %w", s.Domain, ErrUnknownDomain)
 	}
 	return spot{root, 0}, nil
+}
+
+// parentLocked returns the place of a parent; no hold if there is none.
+func (o *worker) parentLocked(key uint64, d Domain) place {
+	e := o.table.find(key)
+	switch {
+	case e == nil:
+		return place{}
+	case e.handle == aliased:
+		if p := o.aliases[key].in(d); p != nil {
+			return *p
+		}
+		return place{}
+	}
+	return place{hold: o.holds[e.handle], offset: e.offset}
 }
 
 // storeLocked walks down from at, run by run, and enters the blocks as it goes. At each step the worker holds a block of the run it
@@ -79,12 +94,13 @@ func (x *Index) storeLocked(o *worker, s *Store, at spot) {
 			h.advance()
 			r.leads.Load().set(h.slot, h.lead())
 		}
+		r.checkLocked()
 		r.mu.Unlock()
 		from = spot{r, at.offset + n}
 		at = spot{next, 0}
 		engine, blocks = engine[n:], blocks[n:]
 	}
-	x.settleMovedLocked(o)
+	x.settleLocked(o)
 }
 
 // growLocked returns how many of the blocks are in at's run from there on, extending it if they go beyond its end, and the run
@@ -114,7 +130,7 @@ func (x *Index) growLocked(at spot, blocks []Hash) (n int, next *run) {
 // linkLocked hangs a new run below r, whose lock is held.
 func (x *Index) linkLocked(r *run, offset uint32, blocks []Hash) *run {
 	blocks = append([]Hash(nil), blocks[:min(len(blocks), maxRun)]...)
-	c := newRun(x.lastRun.Add(1), r, offset, blocks)
+	c := newRun(x.lastRun.Add(1), r.domain, r, offset, blocks)
 	r.kids++
 	r.kidTop = max(r.kidTop, offset)
 	x.count.runs.Add(1)
@@ -133,33 +149,26 @@ func (o *worker) enterLocked(h *hold, key uint64, offset uint32, t Tier) {
 		h.acquire(offset, t)
 		return
 	}
+	if e.handle == aliased {
+		o.enterAliasLocked(key, h, offset, t)
+		return
+	}
 	if e.handle != h.handle || e.offset != offset {
-		// The older place may be in another run, and only one run is locked at a time.
-		o.moved = append(o.moved, place{o.holds[e.handle], e.offset, e.n})
+		old := o.holds[e.handle]
+		if old.run.domain != h.run.domain {
+			o.becomeAliasLocked(e)
+			o.enterAliasLocked(key, h, offset, t)
+			return
+		}
+		c := change{hold: old, offset: e.offset}
+		for t, n := range e.n {
+			c.release[t] = n > 0
+		}
+		o.later = append(o.later, c)
 		*e = entry{key: key, handle: h.handle, offset: offset}
 	}
 	if e.n[t] == 0 {
 		h.acquire(offset, t)
 	}
-	e.add(t)
-}
-
-// settleMovedLocked releases the places that engine hashes have moved away from.
-func (x *Index) settleMovedLocked(o *worker) {
-	for _, p := range o.moved {
-		r := p.hold.run
-		r.mu.Lock()
-		for t, n := range p.n {
-			if n > 0 {
-				p.hold.release(p.offset, Tier(t))
-			}
-		}
-		r.dropped++
-		x.leaveLocked(o, p.hold)
-	}
-	clear(o.moved)
-	o.moved = o.moved[:0]
-	if cap(o.moved) > 1024 { // moves are rare: do not keep the memory of a freak
-		o.moved = nil
-	}
+	e.n.add(t)
 }

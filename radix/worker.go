@@ -14,18 +14,19 @@ type worker struct {
 	id Worker
 
 	mu      sync.Mutex
-	removed bool     // guarded by mu, as is all below
-	table   engines  // engine hash to place
-	holds   []*hold  // by handle, nil where free
-	spare   []uint32 // free handles
-	moved   []place  // scratch of a store
+	removed bool              // guarded by mu, as is all below
+	table   engines           // engine hash to place
+	holds   []*hold           // by handle, nil where free
+	spare   []uint32          // free handles
+	aliases map[uint64]*alias // by engine hash; nil as good as always
+	later   []change          // scratch of a call
 
 	entries   atomic.Int64 // table.len, for readers
 	holdCount atomic.Int64 // holds that are not nil
 	bytes     atomic.Int64 // of table and holds
 }
 
-// place is a block of a run in some tiers.
+// place is a block of a run, with its copies.
 type place struct {
 	hold   *hold
 	offset uint32
@@ -47,7 +48,7 @@ func (x *Index) AddWorker() Worker {
 	} else {
 		id = Worker(len(table))
 		if id == maxWorkers {
-			panic("radix: more than a million workers")
+			panic("radix: more than a million workers") //nolint:forbidigo // ids leak: nothing sensible can follow
 		}
 		table = append(table, nil)
 	}

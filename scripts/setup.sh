@@ -46,9 +46,9 @@ install_missing() {
   fi
   echo "warmpath: installing ${missing[*]}" >&2
   $sudo apt-get -qq update
-  # Another apt-get may hold the lock, for instance on a machine that has just booted.
-  $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 \
-    install -y --no-install-recommends "${missing[@]}" >&2
+  # Another apt-get may hold the lock, for instance on a machine that has just booted. Errors go to standard error.
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 \
+    install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
 need_go

@@ -154,7 +154,8 @@ func startTraffic(ctx context.Context, base string) *traffic {
 					o := c.next(context.WithoutCancel(ctx), base, nil, n%2 == 0)
 					tr.add(o)
 					if o.err != nil {
-						break // The history has a hole now.
+						<-time.After(10 * time.Millisecond) // A router that fails fast must not drown the log.
+						break                               // The history has a hole now.
 					}
 				}
 			}

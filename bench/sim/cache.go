@@ -113,6 +113,7 @@ func (c *cache) attach(at *node, rest []uint32) (*node, int) {
 	at.children[c.keyString(rest)] = leaf
 	c.pages += leaf.pages()
 	c.inserted += leaf.pages()
+	c.clock++ // newer than a tail that descend has just cut off
 	c.touch(leaf)
 	c.settle(at)
 	c.settle(leaf)

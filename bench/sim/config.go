@@ -55,7 +55,6 @@ const off = "off"
 var (
 	ErrConfig  = errors.New("sim: bad configuration")
 	ErrFault   = errors.New("sim: unknown fault")
-	ErrStopped = errors.New("sim: worker is not running")
 )
 
 // withDefaults returns c with every default filled in.

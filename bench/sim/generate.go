@@ -139,14 +139,14 @@ type native struct{}
 
 func (native) whole(dst []byte, j *job, ps []progress) []byte {
 	if !j.list {
-		return appendNative(dst, j, 0, ps[0])
+		return appendNative(dst, j, 0, 0, ps[0])
 	}
 	dst = append(dst, '[')
 	for i, p := range ps {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendNative(dst, j, i, p)
+		dst = appendNative(dst, j, i, 0, p)
 	}
 	return append(dst, ']')
 }
@@ -154,9 +154,12 @@ func (native) whole(dst []byte, j *job, ps []progress) []byte {
 func (native) begin(dst []byte, _ *job, _ int) []byte { return dst }
 
 // chunk carries the whole text so far, not what is new.
-func (native) chunk(dst []byte, j *job, i, _ int, p progress) []byte {
+func (native) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
+	if sent == 0 {
+		j.reqs[i].answered = time.Now()
+	}
 	dst = append(dst, "data: "...)
-	dst = appendNative(dst, j, i, p)
+	dst = appendNative(dst, j, i, sent, p)
 	if j.list {
 		dst = append(dst[:len(dst)-1], `,"index":`...)
 		dst = append(appendInt(dst, i), '}')
@@ -166,8 +169,9 @@ func (native) chunk(dst []byte, j *job, i, _ int, p progress) []byte {
 
 func (native) end(dst []byte, _ *job, _ []progress) []byte { return dst }
 
-// appendNative appends the answer of one sequence so far.
-func appendNative(dst []byte, j *job, i int, p progress) []byte {
+// appendNative appends the answer of one sequence so far, of which sent tokens
+// have been told before.
+func appendNative(dst []byte, j *job, i, sent int, p progress) []byte {
 	r := j.reqs[i]
 	dst = append(dst, `{"text":`...)
 	dst = appendJSONString(dst, answerText(r, p))
@@ -201,11 +205,7 @@ func appendNative(dst []byte, j *job, i int, p progress) []byte {
 	dst = appendCachedDetails(dst, p.cached)
 	dst = append(dst, `,"dp_rank":`...)
 	dst = appendRank(dst, j)
-	if p.reason.kind != "" {
-		dst = appendNativeTimes(dst, p)
-	}
-	dst = append(dst, `,"response_sent_to_client_ts":`...)
-	dst = appendStamp(dst, time.Now())
+	dst = appendNativeTimes(dst, r, sent, p)
 	return append(dst, "}}"...)
 }
 
@@ -225,8 +225,15 @@ func appendRank(dst []byte, j *job) []byte {
 	return appendInt(dst, j.rank.id)
 }
 
-// appendNativeTimes appends what only the last event knows.
-func appendNativeTimes(dst []byte, p progress) []byte {
+// appendNativeTimes appends what only the last event knows, and in the first and
+// the last when the first was sent.
+func appendNativeTimes(dst []byte, r *request, sent int, p progress) []byte {
+	if p.reason.kind == "" {
+		if sent > 0 {
+			return dst
+		}
+		return appendSent(dst, r.answered)
+	}
 	t := p.times
 	dst = append(dst, `,"e2e_latency":`...)
 	dst = appendFloat(dst, t.finished.Sub(t.received).Seconds())
@@ -236,13 +243,23 @@ func appendNativeTimes(dst []byte, p progress) []byte {
 	dst = appendFloat(dst, max(0, t.first.Sub(t.received).Seconds()))
 	dst = append(dst, `,"api_server_dispatch_finish_ts":`...)
 	dst = appendStamp(dst, t.received)
+	if sent > 0 {
+		dst = appendSent(dst, r.answered)
+	}
 	dst = append(dst, `,"request_finished_ts":`...)
 	dst = appendStamp(dst, t.finished)
 	if d := t.finished.Sub(t.first).Seconds(); len(p.out) > 1 && d > 0 {
 		dst = append(dst, `,"decode_throughput":`...)
 		dst = appendFloat(dst, float64(len(p.out)-1)/d)
 	}
+	if sent == 0 {
+		dst = appendSent(dst, time.Now())
+	}
 	return dst
+}
+
+func appendSent(dst []byte, t time.Time) []byte {
+	return appendStamp(append(dst, `,"response_sent_to_client_ts":`...), t)
 }
 
 func appendNativeReason(dst []byte, p progress) []byte {

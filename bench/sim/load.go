@@ -47,7 +47,7 @@ type snapshot struct {
 	active   int // tokens of running requests
 	free     int // pages nobody holds
 	tree     int // pages in the prefix cache
-	evicted  int
+	evicted  int     // tokens
 	rate     float64 // generated tokens a second, over the last window
 	hitRate  float64 // of the last prefill batch
 	behind   time.Duration
@@ -86,7 +86,7 @@ func (k *rank) observe(idle bool) {
 	k.snapMu.Lock()
 	s := &k.snap
 	s.load, s.count = l, k.count
-	s.active, s.free, s.tree, s.evicted = int(l.Tokens), k.free(), k.cache.pages, k.cache.evicted
+	s.active, s.free, s.tree, s.evicted = int(l.Tokens), k.free(), k.cache.pages, k.cache.evicted*k.cfg.PageSize
 	s.behind = k.pace.lag
 	s.hitRate = ratio(k.count.matchedLast, k.count.matchedLast+k.count.computedLast)
 	if d := now.Sub(s.rateMark.at); d >= loadEvery {

@@ -70,7 +70,10 @@ func appendInputIDs(dst []byte, j *job) []byte {
 
 // newText is the text that p adds to the first sent tokens.
 func newText(r *request, sent int, p progress) []byte {
-	old := appendDecoded(nil, p.out[:sent])
-	text := answerText(r, p)
-	return text[min(len(old), len(text)):]
+	ids := p.out[sent:]
+	if p.reason.hasToken && !r.keepStop && len(ids) > 0 {
+		ids = ids[:len(ids)-1]
+	}
+	text := appendDecoded(nil, ids)
+	return text[:max(0, len(text)-p.reason.trim)]
 }

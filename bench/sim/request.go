@@ -35,12 +35,13 @@ type request struct {
 
 	wake chan struct{} // capacity 1: something below changed
 
+	answered time.Time // first event written; the handler's
+
 	mu      sync.Mutex
 	out     []uint32 // append only, so a copied slice header stays valid
 	cached  int      // prompt tokens found in the cache
 	reason  finish
 	times   times
-	aborted bool
 }
 
 // times are wall-clock stamps of one request.
@@ -177,6 +178,9 @@ func (r *request) stopped(id uint32) finish {
 func (r *request) end(kind string, now time.Time) {
 	r.mu.Lock()
 	r.reason, r.times.finished = finish{kind: kind}, now
+	if kind == "length" { // an answer of no tokens
+		r.times.first = now
+	}
 	r.mu.Unlock()
 }
 

@@ -33,6 +33,9 @@ func New(cfg Config) (*Worker, error) {
 // URL is the worker's base URL. It stays the same over restarts.
 func (w *Worker) URL() string { return "http://" + w.cfg.Listen }
 
+// Model is the served model name.
+func (w *Worker) Model() string { return w.cfg.Model }
+
 // EventsEndpoint is where rank 0 publishes its KV events, "" if nowhere.
 func (w *Worker) EventsEndpoint() string { return w.endpoint(w.cfg.Events) }
 

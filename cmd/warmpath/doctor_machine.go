@@ -58,8 +58,10 @@ func examineGPU(gpu *nvml.GPU) finding {
 	case !links.OK:
 		return finding{name, stateOK, text + ", no NVLink", ""}
 	case active.Value < links.Value:
-		return finding{name, stateMissing, fmt.Sprintf("%s, %d of %d NVLinks up", text, active.Value, links.Value),
-			"links are down by design on some machines; else see nvidia-smi nvlink --status"}
+		return finding{
+			name, stateMissing, fmt.Sprintf("%s, %d of %d NVLinks up", text, active.Value, links.Value),
+			"links are down by design on some machines; else see nvidia-smi nvlink --status",
+		}
 	default:
 		return finding{name, stateOK, fmt.Sprintf("%s, %d NVLinks up", text, links.Value), ""}
 	}
@@ -69,8 +71,10 @@ func examineGPU(gpu *nvml.GPU) finding {
 func examineNIXL() finding {
 	lib, err := nixl.Open("")
 	if err != nil {
-		return finding{"NIXL", stateMissing, strings.ReplaceAll(err.Error(), "; ", "\n"),
-			"routing works without; pip install --no-deps nixl-cu12==1.5.1, or set " + nixl.EnvLibrary}
+		return finding{
+			"NIXL", stateMissing, strings.ReplaceAll(err.Error(), "; ", "\n"),
+			"routing works without; pip install --no-deps nixl-cu12==1.5.1, or set " + nixl.EnvLibrary,
+		}
 	}
 	plugins, err := lib.Plugins()
 	if err != nil {

@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/pebbe/zmq4"
+
+	"github.com/warmpath/warmpath/nvml"
+	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
 
 // publish binds a real ZMQ socket and returns its port.
@@ -132,6 +135,33 @@ func TestDoctorWorker(t *testing.T) {
 				t.Errorf("doctor = %v, want unfit: %t", err, unfit)
 			}
 		})
+	}
+}
+
+func TestDoctorGPUs(t *testing.T) {
+	driver, err := nvmltest.Build(t.TempDir())
+	if err != nil {
+		t.Skip(err)
+	}
+	h100 := nvmltest.GPU{Name: "NVIDIA H100 80GB HBM3", Total: 80 << 30, Used: 61 << 30, Links: 18}
+	down, lost, plain := h100, h100, nvmltest.GPU{Name: "NVIDIA L4", Total: 24 << 30}
+	down.LinksDown, lost.Lost = 1, true
+	err = driver.Set(nvmltest.State{Version: "570.86.15", CUDA: 12080, GPUs: []nvmltest.GPU{h100, down, lost, plain}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := examineGPUs(nvml.New(nvml.Config{Library: driver.Library}))
+	tests := []struct{ name, state, detail string }{
+		{"driver", stateOK, "NVIDIA 570.86.15, CUDA up to 12.8"},
+		{"GPU 0", stateOK, "NVIDIA H100 80GB HBM3, 61.0 GiB of 80.0 GiB used, 18 NVLinks up"},
+		{"GPU 1", stateMissing, "NVIDIA H100 80GB HBM3, 61.0 GiB of 80.0 GiB used, 17 of 18 NVLinks up"},
+		{"GPU 2", stateMissing, "cannot open GPU 2: nvml: GPU is lost (15)"},
+		{"GPU 3", stateOK, "NVIDIA L4, 0.0 GiB of 24.0 GiB used, no NVLink"},
+	}
+	for _, test := range tests {
+		if f := find(t, found, test.name); f.State != test.state || f.Detail != test.detail {
+			t.Errorf("%+v, want %s, %q", f, test.state, test.detail)
+		}
 	}
 }
 

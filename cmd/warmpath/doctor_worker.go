@@ -42,7 +42,7 @@ func examineWorker(ctx context.Context, url string, wait time.Duration) []findin
 	if err != nil {
 		return []finding{{url, stateUnfit, err.Error(), "give its URL as http://host:port"}}
 	}
-	defer registry.Remove(url)
+	defer func() { _ = registry.Remove(w.URL) }()
 	select {
 	case info := <-arrived:
 		return append([]finding{describe(url, info)}, examineEvents(ctx, url, info)...)
@@ -68,8 +68,10 @@ func examineEvents(ctx context.Context, url string, info *worker.Info) []finding
 	}
 	found := []finding{examineEndpoints(ctx, url+" events", info.Events.Endpoints)}
 	if len(info.Events.Replays) == 0 {
-		return append(found, finding{url + " replay", stateMissing, "the worker has no replay endpoint",
-			`a gap in its events drops what is known of its cache; add "replay_endpoint" to --kv-events-config`})
+		return append(found, finding{
+			url + " replay", stateMissing, "the worker has no replay endpoint",
+			`a gap in its events drops what is known of its cache; add "replay_endpoint" to --kv-events-config`,
+		})
 	}
 	return append(found, examineEndpoints(ctx, url+" replay", info.Events.Replays))
 }
@@ -78,8 +80,10 @@ func examineEvents(ctx context.Context, url string, info *worker.Info) []finding
 func examineEndpoints(ctx context.Context, name string, endpoints []string) finding {
 	for _, endpoint := range endpoints {
 		if err := greet(ctx, endpoint); err != nil {
-			return finding{name, stateUnfit, endpoint + ": " + err.Error(),
-				`the worker names this address in /server_info; with a host in "endpoint", add "bind": true, and open the port`}
+			return finding{
+				name, stateUnfit, endpoint + ": " + err.Error(),
+				`the worker names this address in /server_info; with a host in "endpoint", add "bind": true, and open the port`,
+			}
 		}
 	}
 	return finding{name, stateOK, strings.Join(endpoints, " "), ""}

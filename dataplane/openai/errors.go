@@ -1,9 +1,10 @@
 package openai
 
 import (
-	"net/http"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/valyala/fasthttp"
 )
 
 // Error is a failure as OpenAI's clients read it.
@@ -36,13 +37,13 @@ func (e *Error) Error() string {
 
 // BadRequest is a 400 for a body that cannot be routed.
 func BadRequest(param, message string) *Error {
-	return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Message: message, Param: param}
+	return &Error{Status: fasthttp.StatusBadRequest, Type: typeInvalid, Message: message, Param: param}
 }
 
 // ModelNotFound is OpenAI's answer for a model that nobody serves.
 func ModelNotFound(model string) *Error {
 	return &Error{
-		Status: http.StatusNotFound, Type: typeInvalid, Param: "model", Code: "model_not_found",
+		Status: fasthttp.StatusNotFound, Type: typeInvalid, Param: "model", Code: "model_not_found",
 		Message: "The model " + strconv.Quote(model) + " does not exist or no worker serves it.",
 	}
 }
@@ -50,7 +51,7 @@ func ModelNotFound(model string) *Error {
 // NotFound is for a path that is not served.
 func NotFound(path string) *Error {
 	return &Error{
-		Status: http.StatusNotFound, Type: typeNotFound, Code: "not_found",
+		Status: fasthttp.StatusNotFound, Type: typeNotFound, Code: "not_found",
 		Message: "Nothing is served at " + path + ".",
 	}
 }
@@ -58,7 +59,7 @@ func NotFound(path string) *Error {
 // TooLarge is for a body above limit bytes.
 func TooLarge(limit int) *Error {
 	return &Error{
-		Status: http.StatusRequestEntityTooLarge, Type: typeInvalid, Code: "request_too_large",
+		Status: fasthttp.StatusRequestEntityTooLarge, Type: typeInvalid, Code: "request_too_large",
 		Message: "The request's body is larger than " + strconv.Itoa(limit) + " bytes.",
 	}
 }
@@ -66,20 +67,20 @@ func TooLarge(limit int) *Error {
 // Unauthorized is for a missing or unknown API key.
 func Unauthorized() *Error {
 	return &Error{
-		Status: http.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key",
+		Status: fasthttp.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key",
 		Message: "No valid API key was given.",
 	}
 }
 
 // Forbidden is for a key that may not do this.
 func Forbidden(message string) *Error {
-	return &Error{Status: http.StatusForbidden, Type: typePermission, Message: message, Code: "forbidden"}
+	return &Error{Status: fasthttp.StatusForbidden, Type: typePermission, Message: message, Code: "forbidden"}
 }
 
 // RateLimited is for a client, or a queue, above its limit: the client may try again later.
 func RateLimited(message string) *Error {
 	return &Error{
-		Status: http.StatusTooManyRequests, Type: typeRateLimit, Message: message,
+		Status: fasthttp.StatusTooManyRequests, Type: typeRateLimit, Message: message,
 		Code: "rate_limit_exceeded",
 	}
 }
@@ -87,34 +88,34 @@ func RateLimited(message string) *Error {
 // Overloaded is for a cluster that cannot take the request now.
 func Overloaded(message string) *Error {
 	return &Error{
-		Status: http.StatusServiceUnavailable, Type: typeOverloaded, Message: message, Code: "overloaded",
+		Status: fasthttp.StatusServiceUnavailable, Type: typeOverloaded, Message: message, Code: "overloaded",
 	}
 }
 
 // NoWorker is for a model whose workers are all unfit.
 func NoWorker(model string) *Error {
 	return &Error{
-		Status: http.StatusServiceUnavailable, Type: typeOverloaded, Code: "no_worker",
+		Status: fasthttp.StatusServiceUnavailable, Type: typeOverloaded, Code: "no_worker",
 		Message: "No worker can take a request for the model " + strconv.Quote(model) + " now.",
 	}
 }
 
 // Upstream is for a worker that failed before or during its answer.
 func Upstream(message string) *Error {
-	return &Error{Status: http.StatusBadGateway, Type: typeUpstream, Message: message, Code: "upstream_error"}
+	return &Error{Status: fasthttp.StatusBadGateway, Type: typeUpstream, Message: message, Code: "upstream_error"}
 }
 
 // UpstreamTimeout is for a worker that did not answer in time.
 func UpstreamTimeout(message string) *Error {
 	return &Error{
-		Status: http.StatusGatewayTimeout, Type: typeTimeout, Message: message, Code: "upstream_timeout",
+		Status: fasthttp.StatusGatewayTimeout, Type: typeTimeout, Message: message, Code: "upstream_timeout",
 	}
 }
 
 // Internal is for a fault of our own; the message must not carry what the client should not see.
 func Internal(message string) *Error {
 	return &Error{
-		Status: http.StatusInternalServerError, Type: "internal_error", Message: message, Code: "internal_error",
+		Status: fasthttp.StatusInternalServerError, Type: "internal_error", Message: message, Code: "internal_error",
 	}
 }
 

@@ -45,9 +45,8 @@ const (
 	lastShapeField = fieldCount - 1
 )
 
-// fieldOf returns the field of a key, fieldNone for the many that routing does not read.
-//
-//nolint:gocyclo // One flat table; the compiler turns it into a search by length and content.
+// fieldOf returns the field of a key, fieldNone for the many that routing does not read. The compiler
+// turns the table into a search by length and content.
 func fieldOf(key []byte) field {
 	switch string(key) {
 	case "model":

@@ -18,11 +18,7 @@ type parseCase struct {
 
 // parseCases are bodies and what is wrong with them, if anything.
 func parseCases() []parseCase {
-	const (
-		gen  = openai.APIGenerate
-		comp = openai.APICompletions
-		chat = openai.APIChat
-	)
+	const gen, comp, chat = openai.APIGenerate, openai.APICompletions, openai.APIChat
 	deep := `{"prompt":"x","y":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`
 	return []parseCase{
 		{"empty", ``, comp, "", "empty"},

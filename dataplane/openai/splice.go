@@ -1,6 +1,9 @@
 package openai
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+)
 
 // ridPrefix marks request ids made here, so that they stand out in a worker's log.
 const ridPrefix = "wp-"
@@ -24,6 +27,15 @@ func AppendRID(dst []byte, hi uint64, lo uint32) []byte {
 		dst = append(dst, hex[lo>>shift&15])
 	}
 	return dst
+}
+
+// AppendItemRID appends the id that a worker gives prompt i of a batch that came with one rid. SGLang
+// 0.5.23 aborts a batch only by these ids, one by one: an abort of rid itself does nothing. With n > 1
+// the worker makes ids of its own, and only closing the connection stops the work.
+func AppendItemRID(dst []byte, rid string, i int) []byte {
+	dst = append(dst, rid...)
+	dst = append(dst, '_')
+	return strconv.AppendInt(dst, int64(i), 10)
 }
 
 // AppendRIDField appends `"rid":"wp-…"` for SpliceField.

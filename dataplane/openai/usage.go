@@ -27,7 +27,7 @@ const (
 //
 // A key seen again begins the next record. In SSE the last record counts (a stream may report
 // usage in every event), for a batched /generate the last record of each index; in a JSON answer,
-// records add up (/generate answers a batch, and n > 1, with a list).
+// records add up (/generate answers a batch with a list; with n > 1 it counts a prompt n times).
 //
 // The zero value scans a JSON answer; Reset prepares it for the next answer and keeps its memory.
 type UsageScanner struct {

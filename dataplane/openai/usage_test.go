@@ -148,7 +148,7 @@ func TestUsageKnownNumbers(t *testing.T) {
 }
 
 func TestUsageIsNotFooled(t *testing.T) {
-	real := `"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}`
+	honest := `"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}`
 	want := openai.Usage{PromptTokens: 3, CompletionTokens: 2, CachedTokens: 1, HasPrompt: true, HasCached: true}
 	texts := []string{
 		`"cached_tokens": 5`, `{"cached_tokens":5}`, `\"cached_tokens\":5,`, `,"prompt_tokens":9,`, `cached_tokens":5`,
@@ -157,9 +157,9 @@ func TestUsageIsNotFooled(t *testing.T) {
 	for _, text := range texts {
 		quoted, _ := json.Marshal(text)
 		for _, answer := range []string{
-			`{"choices":[{"text":` + string(quoted) + `}],` + real + `}`,
-			`{` + real + `,"text":` + string(quoted) + `}`,
-			`{"m":{` + string(quoted) + `:1},"logprobs":{"cached_tokens":-0.5,"prompt_tokens":0.0,"completion_tokens":1e3},` + real + `}`,
+			`{"choices":[{"text":` + string(quoted) + `}],` + honest + `}`,
+			`{` + honest + `,"text":` + string(quoted) + `}`,
+			`{"m":{` + string(quoted) + `:1},"logprobs":{"cached_tokens":-0.5,"prompt_tokens":0.0,"completion_tokens":1e3},` + honest + `}`,
 		} {
 			for size := 1; size < 90; size++ {
 				var s openai.UsageScanner

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -98,13 +99,19 @@ func (r *Response) parseHeader() error {
 		}
 		return fmt.Errorf("%w: %w", ErrBadResponse, err)
 	}
+	if !bytes.HasPrefix(r.Header.Protocol(), http1) {
+		return fmt.Errorf("%w: protocol %q", ErrBadResponse, r.Header.Protocol())
+	}
 	if n := cn.consumed() - start; n > int64(r.t.cfg.MaxHeaderBytes) {
 		return fmt.Errorf("%w: header of %d bytes, limit %d", ErrBadResponse, n, r.t.cfg.MaxHeaderBytes)
 	}
 	return nil
 }
 
-var tokenClose = []byte("close")
+var (
+	tokenClose = []byte("close")
+	http1      = []byte("HTTP/1.")
+)
 
 // frame decides where the body ends and whether the connection lives on after it (RFC 9112 6.3).
 func (r *Response) frame(req *Request) {

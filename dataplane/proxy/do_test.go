@@ -166,18 +166,16 @@ func TestReadTimeoutIsPerRead(t *testing.T) {
 func TestEarlyAnswerToLargeBody(t *testing.T) {
 	const answer = "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig"
 	large := strings.Repeat("x", 64<<20)
-	released := make(chan struct{})
-	t.Cleanup(func() { close(released) })
 	tests := []struct {
 		name  string
-		serve func(int, *peer)
+		serve func(*peer, <-chan struct{})
 	}{
-		{"worker waits without reading", func(_ int, p *peer) {
+		{"worker waits without reading", func(p *peer, released <-chan struct{}) {
 			p.head()
 			p.send(answer)
 			<-released
 		}},
-		{"worker closes its sending side", func(_ int, p *peer) {
+		{"worker closes its sending side", func(p *peer, _ <-chan struct{}) {
 			p.head()
 			p.send(answer)
 			p.CloseWrite()
@@ -186,7 +184,9 @@ func TestEarlyAnswerToLargeBody(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := startWorker(t, tt.serve)
+			released := make(chan struct{})
+			w := startWorker(t, func(_ int, p *peer) { tt.serve(p, released) })
+			t.Cleanup(func() { close(released) })
 			tr := newTransport(t, proxy.Config{})
 			within(t, "get", func() {
 				status, body, err := get(tr, post(w.addr(), large))

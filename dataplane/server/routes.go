@@ -83,11 +83,13 @@ func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		s.fail(ctx, openai.TooLarge(s.cfg.MaxBodyBytes))
+		linger(ctx)
 	case errors.As(err, &small):
 		s.fail(ctx, &openai.Error{
 			Status: fasthttp.StatusRequestHeaderFieldsTooLarge, Type: "invalid_request_error", Code: "header_too_large",
 			Message: "The request's header is too large.",
 		})
+		linger(ctx)
 	case errors.As(err, &ne) && ne.Timeout():
 		s.fail(ctx, &openai.Error{
 			Status: fasthttp.StatusRequestTimeout, Type: "invalid_request_error", Code: "request_timeout",

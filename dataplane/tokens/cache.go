@@ -40,7 +40,7 @@ type shard struct {
 	flights map[key]*flight
 	recent  entry // sentinel of a ring: next is the latest used, prev the oldest
 	evicted uint64
-	_       [cacheLine - 8]byte // so that two shards' locks never share a line
+	_       [2*cacheLine - 104]byte // fills two lines, so that two shards' locks never share one
 }
 
 func (s *Source) shardOf(k key) *shard { return &s.shards[k.hi>>60&(shardCount-1)] }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
 )
@@ -165,11 +166,11 @@ func readAnswer(status int, answer []byte, err error) ([]uint32, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
+	case status == fasthttp.StatusNotFound, status == fasthttp.StatusMethodNotAllowed, status == fasthttp.StatusNotImplemented:
 		return nil, ErrUnsupported
 	case status >= 500:
 		return nil, fmt.Errorf("%w: status %d", ErrUnavailable, status)
-	case status != http.StatusOK:
+	case status != fasthttp.StatusOK:
 		return nil, fmt.Errorf("%w: status %d", errRefused, status)
 	}
 	// An id takes at least two bytes, so this never grows; the copy below gives back what is over.

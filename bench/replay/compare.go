@@ -1,0 +1,49 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Cluster is something to replay to.
+type Cluster interface {
+	URL() string  // base URL of its router
+	Close() error // returns when all of it has ended
+}
+
+// Start brings up a fresh cluster with a policy, ready for requests.
+type Start func(ctx context.Context, policy string) (Cluster, error)
+
+// Compare replays a trace once for each policy, every time to a fresh cluster. open gives the trace from its beginning. The
+// results that there are come with an error too.
+func Compare(ctx context.Context, policies []string, start Start, open func() (Source, error), cfg Config, begin func(policy string)) ([]*Result, error) {
+	var results []*Result
+	for _, policy := range policies {
+		if begin != nil {
+			begin(policy)
+		}
+		result, err := one(ctx, policy, start, open, cfg)
+		if result != nil {
+			result.Policy = policy
+			results = append(results, result)
+		}
+		if err != nil {
+			return results, fmt.Errorf("cannot replay with policy %s: %w", policy, err)
+		}
+	}
+	return results, nil
+}
+
+func one(ctx context.Context, policy string, start Start, open func() (Source, error), cfg Config) (result *Result, err error) {
+	source, err := open()
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := start(ctx, policy)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	return Run(ctx, cluster.URL(), source, cfg)
+}

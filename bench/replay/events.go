@@ -1,0 +1,106 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/valyala/fastjson"
+)
+
+// ErrAnswer is an answer that is not what a server of its API sends: an error inside a stream, or a stream without an end.
+var ErrAnswer = errors.New("replay: bad answer")
+
+// events takes the bytes of an SSE answer as they come. It keeps the last event and the time of the first with content.
+type events struct {
+	api   API
+	first time.Time // of the first event that carries content
+	count int
+	last  []byte // the last event's data, [DONE] excluded
+	part  []byte // a line that has not ended yet
+	done  bool
+}
+
+var (
+	dataPrefix = []byte("data:")
+	doneMark   = []byte("[DONE]")
+	errorMark  = []byte(`{"error"`)
+)
+
+// write takes the next bytes, which came at now.
+func (e *events) write(p []byte, now time.Time) {
+	for {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			e.part = append(e.part, p...)
+			return
+		}
+		if len(e.part) == 0 {
+			e.take(p[:end], now) // Fast path: the whole line is in one read.
+		} else {
+			e.part = append(e.part, p[:end]...)
+			e.take(e.part, now)
+			e.part = e.part[:0]
+		}
+		p = p[end+1:]
+	}
+}
+
+func (e *events) take(line []byte, now time.Time) {
+	data, found := bytes.CutPrefix(line, dataPrefix)
+	if !found {
+		return // An empty line between events, a comment or another field.
+	}
+	data = bytes.TrimSpace(data)
+	if bytes.Equal(data, doneMark) {
+		e.done = true
+		return
+	}
+	e.count++
+	if e.first.IsZero() && e.api.hasContent(data) {
+		e.first = now
+	}
+	e.last = append(e.last[:0], data...)
+}
+
+// hasContent reports whether an event carries a token. Chat's first event names the role only; the other APIs send nothing
+// before the first token, whose text may be empty because it ends within a UTF-8 sequence.
+func (a API) hasContent(data []byte) bool {
+	if bytes.HasPrefix(data, errorMark) {
+		return false
+	}
+	if a != APIChat {
+		return true
+	}
+	_, content, found := bytes.Cut(data, []byte(`"content":"`))
+	return found && len(content) > 0 && content[0] != '"'
+}
+
+// usage is what an answer says of its tokens.
+type usage struct {
+	prompt, cached, completion int
+}
+
+// usage reads the last event, after the stream's end.
+func (e *events) usage(parser *fastjson.Parser) (usage, error) {
+	if bytes.HasPrefix(e.last, errorMark) {
+		return usage{}, fmt.Errorf("%w: %s", ErrAnswer, e.last)
+	}
+	if !e.done {
+		return usage{}, fmt.Errorf("%w: the stream ends without [DONE]: %w", ErrAnswer, io.ErrUnexpectedEOF)
+	}
+	v, err := parser.ParseBytes(e.last)
+	if err != nil {
+		return usage{}, fmt.Errorf("%w: %w: %s", ErrAnswer, err, e.last)
+	}
+	if e.api == APIGenerate {
+		v = v.Get("meta_info")
+		return usage{v.GetInt("prompt_tokens"), v.GetInt("cached_tokens"), v.GetInt("completion_tokens")}, nil
+	}
+	v = v.Get("usage")
+	return usage{
+		v.GetInt("prompt_tokens"), v.GetInt("prompt_tokens_details", "cached_tokens"), v.GetInt("completion_tokens"),
+	}, nil
+}

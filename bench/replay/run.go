@@ -1,0 +1,157 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/valyala/fastjson"
+)
+
+// Config says how a trace is replayed.
+type Config struct {
+	API        API
+	Model      string     // empty: the server's only model
+	Vocabulary Vocabulary // zero: ids 100 to 32,099, which every large model has
+	Requests   int        // at most so many of the trace; 0: all
+	TimeScale  float64    // seconds of the trace a second; default 1
+
+	// Simulated says that the servers' own time runs TimeScale times as fast too. Measured times are then multiplied by it.
+	Simulated bool
+
+	PageSize int           // tokens a block of X-Warmpath-Overlap; default 16
+	Progress func(n int)   // called after each answer with how many there were; may be nil
+	MaxTime  time.Duration // for a whole replay; 0: none
+}
+
+func (c Config) withDefaults() Config {
+	if c.TimeScale == 0 {
+		c.TimeScale = 1
+	}
+	if c.Vocabulary.Size == 0 {
+		c.Vocabulary = Vocabulary{First: 100, Size: 32_000}
+	}
+	if c.PageSize == 0 {
+		c.PageSize = 16
+	}
+	return c
+}
+
+// ErrConfig is a configuration that cannot be replayed.
+var ErrConfig = errors.New("replay: bad configuration")
+
+func (c Config) check() error {
+	if !(c.TimeScale > 0) || c.PageSize < 1 || c.Requests < 0 || c.API > APIChat { // !(> 0) is also NaN
+		return fmt.Errorf("cannot replay with time scale %v, pages of %d tokens, %d requests: %w",
+			c.TimeScale, c.PageSize, c.Requests, ErrConfig)
+	}
+	return nil
+}
+
+// run is one replay under way.
+type run struct {
+	cfg    Config
+	client *client
+	bodies bodies
+	pool   sync.Pool // of *worker
+
+	mu     sync.Mutex
+	result Result // guarded by mu
+}
+
+// worker is the memory that one request needs.
+type worker struct {
+	body   []byte
+	events events
+	parser fastjson.Parser
+}
+
+// Run replays the source's requests to the server at base, each at its time, and returns when all are answered. An error is
+// one of the configuration, of the source or of ctx; requests that failed are counted in the result, which is there
+// with an error of ctx too.
+func Run(ctx context.Context, base string, source Source, cfg Config) (*Result, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	c, err := newClient(base, cfg.API)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	r := &run{cfg: cfg, client: c, bodies: bodies{api: cfg.API, vocabulary: cfg.Vocabulary}}
+	if cfg.Model != "" {
+		if r.bodies.model, err = json.Marshal(cfg.Model); err != nil {
+			return nil, fmt.Errorf("cannot name model %q: %w", cfg.Model, err)
+		}
+	}
+	r.pool.New = func() any { return new(worker) }
+	r.result.start(cfg)
+
+	began := time.Now()
+	var flying sync.WaitGroup
+	err = r.dispatch(ctx, source, began, &flying)
+	flying.Wait()
+	r.result.finish(time.Since(began))
+	return &r.result, err
+}
+
+// dispatch starts each request when its time has come.
+func (r *run) dispatch(ctx context.Context, source Source, began time.Time, flying *sync.WaitGroup) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for n := 0; r.cfg.Requests == 0 || n < r.cfg.Requests; n++ {
+		request, err := source.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		due := began.Add(time.Duration(float64(request.At) / r.cfg.TimeScale))
+		timer.Reset(time.Until(due))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		r.result.late(time.Since(due))
+		flying.Go(func() { r.send(ctx, &request) })
+	}
+	return nil
+}
+
+// send replays one request and enters what it showed.
+func (r *run) send(ctx context.Context, request *Request) {
+	w := r.pool.Get().(*worker)
+	defer r.pool.Put(w)
+	w.body = r.bodies.append(w.body[:0], request)
+	w.events = events{api: r.cfg.API, last: w.events.last[:0], part: w.events.part[:0]}
+
+	began := time.Now()
+	o := sample{}
+	k, err := r.client.do(ctx, w.body, &w.events)
+	if err == nil {
+		o.worker = string(k.header.Peek("X-Warmpath-Worker"))
+		o.overlap = string(k.header.Peek("X-Warmpath-Overlap"))
+		o.latency = time.Since(began)
+		r.client.release(k)
+		o.usage, err = w.events.usage(&w.parser)
+	}
+	if err == nil && w.events.first.IsZero() {
+		err = fmt.Errorf("%w: no event has content", ErrAnswer)
+	}
+	o.err, o.ttft, o.events = err, w.events.first.Sub(began), w.events.count
+
+	r.mu.Lock()
+	r.result.add(&o)
+	n := r.result.Requests
+	if r.cfg.Progress != nil {
+		r.cfg.Progress(n)
+	}
+	r.mu.Unlock()
+}

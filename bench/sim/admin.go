@@ -1,0 +1,108 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// health serves /health and /health_generate: one generated token, and so as slow
+// as the worker is busy.
+func (l *life) health(ctx *fasthttp.RequestCtx) {
+	j := &job{id: newID(), born: time.Now(), n: 1, rank: l.pick()}
+	if err := l.build(j, [][]uint32{{tokenBOS}}, nil, space{}, []sampling{{max: 1, n: 1, ignoreEOS: true}}); err != nil {
+		asProblem(err).native(ctx)
+		return
+	}
+	l.submit(j)
+	defer l.done(j)
+	if _, ok := l.wait(j.reqs[0]); !ok {
+		ctx.SetConnectionClose()
+	}
+}
+
+// abortRequest serves /abort_request. An id that nobody has is ignored; one that
+// somebody has aborts every request whose id begins with it.
+func (l *life) abortRequest(ctx *fasthttp.RequestCtx) {
+	o, err := parseObject(ctx.PostBody())
+	if err != nil {
+		asProblem(err).openAI(ctx)
+		return
+	}
+	id, err := o.text("rid", "")
+	if err != nil {
+		asProblem(err).openAI(ctx)
+		return
+	}
+	all, err := o.flag("abort_all")
+	if err != nil {
+		asProblem(err).openAI(ctx)
+		return
+	}
+	if !all && !l.busy.has(id) {
+		return
+	}
+	for _, k := range l.ranks {
+		k.abort(id, all)
+	}
+}
+
+// flushCache serves /flush_cache, which works on an idle worker only.
+func (l *life) flushCache(ctx *fasthttp.RequestCtx) {
+	flushed := true
+	for _, k := range l.ranks {
+		done := make(chan bool, 1)
+		k.flush(done)
+		select {
+		case ok := <-done:
+			flushed = flushed && ok
+		case <-l.ctx.Done():
+			ctx.SetConnectionClose()
+			return
+		}
+	}
+	if !flushed {
+		ctx.SetStatusCode(fasthttp.StatusBadRequest)
+		ctx.SetBodyString("Flush cache failed.\n")
+		return
+	}
+	ctx.SetBodyString("Cache flushed.\nPlease check backend logs for more details. " +
+		"(When there are running or waiting requests, the operation will not be performed.)\n")
+}
+
+// fault serves POST /sim/fault, which no engine has: {"kind", "count", "seconds",
+// "factor", "lost"}, see [Faults.Apply].
+func (l *life) fault(ctx *fasthttp.RequestCtx) {
+	f, err := parseFault(ctx.PostBody())
+	if err == nil {
+		err = l.faults.Apply(f)
+	}
+	if err != nil {
+		p := asProblem(err)
+		p.status = fasthttp.StatusBadRequest
+		p.openAI(ctx)
+		return
+	}
+	writeJSON(ctx, fasthttp.StatusOK, []byte(`{"success":true}`))
+}
+
+func parseFault(body []byte) (f Fault, err error) {
+	o, err := parseObject(body)
+	if err != nil {
+		return f, err
+	}
+	if f.Kind, err = o.text("kind", ""); err != nil {
+		return f, err
+	}
+	if f.Count, err = o.number("count", 0); err != nil {
+		return f, err
+	}
+	if f.Lost, err = o.flag("lost"); err != nil {
+		return f, err
+	}
+	if f.Seconds, err = o.float("seconds"); err != nil {
+		return f, err
+	}
+	f.Factor, err = o.float("factor")
+	return f, err
+}

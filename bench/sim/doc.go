@@ -1,0 +1,65 @@
+// Package sim runs simulated SGLang workers: real HTTP and ZMQ sockets and a real
+// prefix cache in front of a model that takes time and makes up words. A router, a
+// load generator or a person with curl can use one like an engine; the shapes of its
+// answers are compared with those of a real one in the tests.
+//
+// # What is simulated, and how
+//
+// Cache. A radix tree over whole pages, path-compressed as SGLang's is. A prompt of n
+// tokens finds at most floor((n−1)/page) pages: one token is always computed. Prompt
+// pages enter the tree when their prefill batch is done, the answer's when the
+// request ends: with m generated tokens the first floor((n+m−1)/page) pages are then
+// cached. Running requests lock their path; of the other leaves the least recently used goes
+// first, a whole leaf at a time.
+//
+// Scheduler. One per data-parallel rank: first come, first served; a request waits
+// until the pool can promise pages for its prompt and its whole answer (the simulator
+// knows how long that will be, so nothing is ever retracted); at most MaxRunning run.
+// Prefill goes before decode; a batch has at most ChunkedPrefill new tokens, and a longer
+// prompt is cut at a page and goes on in the next batch.
+//
+// Service time. With b running requests of c tokens of context in all:
+//
+//	prefill batch of n new tokens:  PrefillBase + n / PrefillTokensPerSecond
+//	decode step:                    DecodeBase + b·DecodePerRequest + c·DecodePerToken
+//
+// The defaults are one node of 8 H100 80 GB that serves a dense 70-billion-parameter
+// model in 16 bits at tensor parallelism 8. Prefill: 140 TFLOP a 1,000 tokens at
+// 28 % of 7.9 PFLOP/s, 16,000 tokens/s. Decode: 140 GB of weights over 26.8 TB/s
+// are 5.2 ms, 14 ms with communication and launches; 320 KB of KV a token at 70 % of that
+// bandwidth are 17 ns. Pool: 640 GB − 140 GB of weights and a margin leave room for
+// 1,000,000 tokens and more, of which 1,000,000 are taken.
+//
+// TimeScale divides every wait. What a client can see (rates, busy times, stamps) is in
+// the client's time: a worker at time scale 10 looks like an engine ten times as fast.
+//
+// Events. SGLang's exact bytes in the encoding asked for, published when SGLang
+// publishes them: after each prefill batch, after each 40th decode step, and when the
+// rank falls idle. Sequence 0 is AllBlocksCleared. Load messages go out on change and at
+// least once a second.
+//
+// Text. The vocabulary is made up (see vocabulary.go): text to ids and back is lossless,
+// and what the model says becomes the same ids again when a chat sends it back. An
+// answer's words and length depend on the prompt alone.
+//
+// Known differences: log probabilities mean nothing; tools are rendered into the prompt
+// but never called; no speculative decoding, no sessions, no host tier of the cache;
+// token ids outside the vocabulary and empty prompts get status 400, where SGLang 0.5.23 on
+// the CPU dies of both.
+//
+// # Concurrency
+//
+// All exported methods may be called from any goroutine, except that [Worker.Run]
+// may be called once, and not together with [Worker.Close]. A rank's cache and queues belong to
+// the one goroutine that runs it; others hand it functions (rank.do). A request's answer
+// is guarded by its own mutex. Locks, none held while another is taken: request.mu,
+// rank.inboxMu, rank.snapMu, Faults.mu, registry.mu, requestCounts.mu, listener.mu.
+//
+// # Ownership
+//
+// Prompts are copied into the tree. Payloads handed to a publisher are copied by it.
+//
+// # Errors
+//
+// [ErrConfig] from [New], [ErrFault] from [Faults.Apply].
+package sim

@@ -1,0 +1,86 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+)
+
+// FuzzCacheAgainstNaive reads its input as a history of operations: a byte for
+// the operation and the space, a byte for the length, then one bit a token.
+func FuzzCacheAgainstNaive(f *testing.F) {
+	f.Add([]byte{0, 8, 0xaa, 2, 8, 0xaa, 4, 8, 0, 3, 0, 5, 4, 0xa0})
+	f.Add([]byte{0, 12, 0xff, 0xff, 0, 12, 0xff, 0xf0, 4, 2, 0, 4, 2, 0})
+	f.Fuzz(func(t *testing.T, history []byte) {
+		w := newTwin(t)
+		for len(history) >= 2 && len(history) < 200 {
+			op, n := int(history[0]), int(history[1]%14)
+			history = history[2:]
+			tokens := make([]uint32, n)
+			for i := range tokens {
+				if i/8 < len(history) {
+					tokens[i] = uint32(history[i/8]>>(i%8)) & 1
+				}
+			}
+			history = history[min(len(history), (n+7)/8):]
+			w.step(op%6, twinSpace(op/6), tokens)
+		}
+	})
+}
+
+// FuzzTokenizer checks that text survives, and that a prefix that ends at a word
+// boundary has a prefix of the ids.
+func FuzzTokenizer(f *testing.F) {
+	f.Add([]byte("hello world"), 5)
+	f.Add([]byte("<|im_start|>user\nHi <|im_ <s><<s>\n"), 3)
+	f.Add([]byte("äöü  x"), 1)
+	f.Fuzz(func(t *testing.T, text []byte, cut int) {
+		ids := appendText(nil, text)
+		if got := appendDecoded(nil, ids); !bytes.Equal(got, text) {
+			t.Fatalf("decoded %q, want %q", got, text)
+		}
+		if cut <= 0 || cut >= len(text) || text[cut] != '\n' {
+			return
+		}
+		head := appendText(nil, text[:cut])
+		if len(head) > len(ids) || !equalIDs(head, ids[:len(head)]) {
+			t.Fatalf("ids of %q are no prefix of those of %q", text[:cut], text)
+		}
+	})
+}
+
+// FuzzParseObject compares the body reader with encoding/json.
+func FuzzParseObject(f *testing.F) {
+	f.Add([]byte(`{"a":1,"b":[1,{"c":"]"}],"d":"\"}"}`))
+	f.Add([]byte(` { } `))
+	f.Add([]byte(`{"a":null,"a":2`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		o, err := parseObject(body)
+		var want map[string]json.RawMessage
+		if json.Unmarshal(body, &want) != nil {
+			return // ours looks at the top level only and may accept more
+		}
+		if err != nil && want != nil {
+			t.Fatalf("parseObject(%s): %v", body, err)
+		}
+		for _, f := range o.fields {
+			if bytes.ContainsRune(f.key, '\\') || !json.Valid(append(append([]byte{'"'}, f.key...), '"')) {
+				continue
+			}
+			var key string
+			_ = json.Unmarshal(append(append([]byte{'"'}, f.key...), '"'), &key)
+			if raw := o.raw(string(f.key)); raw != nil && !bytes.Equal(raw, bytes.TrimSpace(want[key])) {
+				t.Fatalf("%s: value of %q is %s, want %s", body, key, raw, want[key])
+			}
+		}
+	})
+}
+
+func equalIDs(a, b []uint32) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

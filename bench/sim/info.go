@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+func (l *life) models(ctx *fasthttp.RequestCtx) {
+	b := l.appendModel([]byte(`{"object":"list","data":[`))
+	writeJSON(ctx, fasthttp.StatusOK, append(b, "]}"...))
+}
+
+func (l *life) model(ctx *fasthttp.RequestCtx) {
+	writeJSON(ctx, fasthttp.StatusOK, l.appendModel(nil))
+}
+
+func (l *life) appendModel(dst []byte) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = appendJSONString(dst, l.cfg.Model)
+	dst = append(dst, `,"object":"model","created":`...)
+	dst = appendInt(dst, int(time.Now().Unix()))
+	dst = append(dst, `,"owned_by":"sglang","root":`...)
+	dst = appendJSONString(dst, l.cfg.Model)
+	dst = append(dst, `,"parent":null,"max_model_len":`...)
+	return append(appendInt(dst, l.cfg.ContextLength), '}')
+}
+
+// modelInfo serves /model_info with the fields that a router may read.
+func (l *life) modelInfo(ctx *fasthttp.RequestCtx) {
+	b := append([]byte(nil), `{"model_path":`...)
+	b = appendJSONString(b, l.cfg.Model)
+	b = append(b, `,"served_model_name":`...)
+	b = appendJSONString(b, l.cfg.Model)
+	b = append(b, `,"tokenizer_path":`...)
+	b = appendJSONString(b, l.cfg.Model)
+	b = append(b, `,"is_generation":true,"preferred_sampling_params":null,"weight_version":"default",`+
+		`"load_format":"dummy","reasoning_parser":null,"tool_call_parser":null,"disaggregation_mode":"null",`+
+		`"has_image_understanding":false,"has_audio_understanding":false,"model_type":"simulated",`+
+		`"architectures":["SimulatedForCausalLM"]}`...)
+	writeJSON(ctx, fasthttp.StatusOK, b)
+}
+
+// serverInfo serves /server_info: of SGLang's 550 fields those that say what a
+// router must know.
+func (l *life) serverInfo(ctx *fasthttp.RequestCtx) {
+	c := l.cfg
+	b := append([]byte(nil), `{"model_path":`...)
+	b = appendJSONString(b, c.Model)
+	b = append(b, `,"tokenizer_path":`...)
+	b = appendJSONString(b, c.Model)
+	b = append(b, `,"served_model_name":`...)
+	b = appendJSONString(b, c.Model)
+	b = append(b, `,"context_length":`...)
+	b = appendInt(b, c.ContextLength)
+	b = append(b, `,"page_size":`...)
+	b = appendInt(b, c.PageSize)
+	b = append(b, `,"chunked_prefill_size":`...)
+	b = appendInt(b, c.Service.ChunkedPrefill)
+	b = append(b, `,"max_running_requests":`...)
+	b = appendInt(b, c.MaxRunning)
+	b = append(b, `,"tp_size":1,"dcp_size":1,"pp_size":1,"dp_size":`...)
+	b = appendInt(b, c.DPSize)
+	b = append(b, `,"schedule_policy":"fcfs","radix_eviction_policy":"lru","disable_radix_cache":false,`+
+		`"enable_cache_report":true,"enable_metrics":true,"enable_hierarchical_cache":false,`+
+		`"disaggregation_mode":"null","skip_tokenizer_init":false,"status":"ready","max_total_tokens":`...)
+	b = appendInt(b, c.CachePages*c.PageSize)
+	b = append(b, `,"max_total_num_tokens":`...)
+	b = appendInt(b, c.CachePages*c.PageSize)
+	b = append(b, `,"max_req_input_len":`...)
+	b = appendInt(b, c.maxInput())
+	if c.Events != off {
+		b = l.appendEvents(append(b, `,"kv_events":`...))
+	} else {
+		b = append(b, `,"kv_events":null`...)
+	}
+	b = append(b, `,"version":`...)
+	b = appendJSONString(b, c.Version)
+	writeJSON(ctx, fasthttp.StatusOK, append(b, `,"frontend":"python"}`...))
+}
+
+// appendEvents says where the events are, so that a router needs the URL only.
+func (l *life) appendEvents(dst []byte) []byte {
+	host, port, err := splitEndpoint(l.cfg.Events)
+	if err != nil {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, `{"publisher":"zmq","endpoint_host":`...)
+	dst = appendJSONString(dst, host)
+	dst = append(dst, `,"endpoint_port_base":`...)
+	dst = appendInt(dst, port)
+	dst = append(dst, `,"topic":`...)
+	dst = appendJSONString(dst, l.cfg.Topic)
+	dst = append(dst, `,"block_size":`...)
+	dst = appendInt(dst, l.cfg.PageSize)
+	dst = append(dst, `,"dp_size":`...)
+	dst = appendInt(dst, l.cfg.DPSize)
+	if _, port, err := splitEndpoint(l.cfg.Load); err == nil {
+		dst = append(dst, `,"load_endpoint_port_base":`...)
+		dst = appendInt(dst, port)
+		dst = append(dst, `,"load_topic":"`+loadTopic+`"`...)
+	}
+	if _, port, err := splitEndpoint(l.cfg.Replay); err == nil {
+		dst = append(dst, `,"replay_endpoint_port_base":`...)
+		dst = appendInt(dst, port)
+	}
+	return append(dst, '}')
+}
+
+// loads serves /v1/loads; ?dp_rank=N asks for one rank, and for none if there is
+// no such rank.
+func (l *life) loads(ctx *fasthttp.RequestCtx) {
+	now := time.Now()
+	b := append([]byte(nil), `{"timestamp":"`...)
+	b = now.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000-07:00")
+	b = append(b, `","version":`...)
+	b = appendJSONString(b, l.cfg.Version)
+	b = append(b, `,"accelerator":null,"num_accelerators":1,"loads":[`...)
+	want, only := ctx.QueryArgs().GetUint("dp_rank")
+	full := string(ctx.QueryArgs().Peek("include")) != "core"
+	first := true
+	for _, k := range l.ranks {
+		if only == nil && want != k.id {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = appendLoad(b, now, k.snapshot(), full)
+	}
+	writeJSON(ctx, fasthttp.StatusOK, append(b, "]}"...))
+}
+
+func appendLoad(dst []byte, now time.Time, s snapshot, full bool) []byte {
+	n := s.load
+	dst = append(dst, `{"timestamp":`...)
+	dst = appendStamp(dst, now)
+	for _, f := range loadFields(n) {
+		dst = append(dst, ',', '"')
+		dst = append(append(dst, f.name...), '"', ':')
+		dst = appendInt(dst, int(f.value))
+	}
+	dst = append(dst, `,"token_usage":`...)
+	dst = appendFloat(dst, ratio(int(n.Tokens), int(n.MaxTotal)))
+	dst = append(dst, `,"gen_throughput":`...)
+	dst = appendFloat(dst, s.rate)
+	dst = append(dst, `,"cache_hit_rate":`...)
+	dst = appendFloat(dst, s.hitRate)
+	dst = append(dst, `,"utilization":0.0,"total_prefill_uncached_tokens":`...)
+	dst = appendInt(dst, int(n.PrefillUncached))
+	dst = append(dst, `,"total_prefill_busy_us":`...)
+	dst = appendInt(dst, int(n.PrefillBusyMicros))
+	dst = append(dst, `,"decode_moments":[0.0,0.0,0.0,0.0,0.0,0.0]`...)
+	if full {
+		dst = append(dst, `,"memory":{"weight_gb":0.0,"kv_cache_gb":0.0,"graph_gb":0.0,"token_capacity":`...)
+		dst = appendInt(dst, int(n.MaxTotal))
+		dst = append(dst, `},"disaggregation":{"mode":"null","prefill_bootstrap_queue_reqs":0,`+
+			`"prefill_inflight_queue_reqs":0,"decode_prealloc_queue_reqs":0,"decode_transfer_queue_reqs":0,`+
+			`"decode_retracted_queue_reqs":0,"kv_transfer_speed_gb_s":0.0,"kv_transfer_latency_ms":0.0},`+
+			`"queues":{"waiting":`...)
+		dst = appendInt(dst, int(n.Waiting))
+		dst = append(dst, `,"grammar":0,"paused":0,"retracted":0,"prealloc_ready":0}`...)
+	}
+	return append(dst, '}')
+}
+
+type loadField struct {
+	name  string
+	value int64
+}
+
+// loadFields are the counts of /v1/loads in SGLang's order.
+func loadFields(n kvevent.Load) []loadField {
+	return []loadField{
+		{"dp_rank", int64(n.Rank)},
+		{"num_running_reqs", n.Running},
+		{"num_waiting_reqs", n.Waiting},
+		{"num_waiting_uncached_tokens", n.WaitingUncached},
+		{"num_used_tokens", n.Tokens},
+		{"num_total_tokens", n.TotalTokens},
+		{"num_active_tokens", n.Tokens},
+		{"num_prealloc_ready_tokens", 0},
+		{"max_total_num_tokens", n.MaxTotal},
+		{"max_running_requests", n.MaxRunning},
+	}
+}

@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+)
+
+// metric is one sglang:* family that every rank has.
+type metric struct {
+	name, kind, help string
+	value            func(s *snapshot) float64
+}
+
+// metricFamilies are the families of SGLang that a router can use.
+func metricFamilies() []metric {
+	return []metric{
+		{"num_running_reqs", "gauge", "The number of running requests.", func(s *snapshot) float64 { return float64(s.load.Running) }},
+		{"num_queue_reqs", "gauge", "The number of requests in the waiting queue.", func(s *snapshot) float64 { return float64(s.load.Waiting) }},
+		{"num_used_tokens", "gauge", "The number of used tokens.", func(s *snapshot) float64 { return float64(s.load.Tokens) }},
+		{"max_total_num_tokens", "gauge", "Maximum total number of tokens in the KV cache pool.", func(s *snapshot) float64 { return float64(s.load.MaxTotal) }},
+		{"token_usage", "gauge", "The token usage.", func(s *snapshot) float64 { return ratio(int(s.load.Tokens), int(s.load.MaxTotal)) }},
+		{"cache_hit_rate", "gauge", "The prefix cache hit rate.", func(s *snapshot) float64 { return s.hitRate }},
+		{"gen_throughput", "gauge", "The generation throughput (token/s).", func(s *snapshot) float64 { return s.rate }},
+		{"prompt_tokens_total", "counter", "Number of prefill tokens processed.", func(s *snapshot) float64 { return float64(s.count.prompts) }},
+		{"cached_tokens_total", "counter", "Number of cached prompt tokens.", func(s *snapshot) float64 { return float64(s.count.cached) }},
+		{"generation_tokens_total", "counter", "Number of generation tokens processed.", func(s *snapshot) float64 { return float64(s.count.answers) }},
+		{"num_requests_total", "counter", "Number of requests processed.", func(s *snapshot) float64 { return float64(s.count.requests) }},
+		{"num_aborted_requests_total", "counter", "Number of requests aborted.", func(s *snapshot) float64 { return float64(s.count.aborted) }},
+		{"evicted_tokens_total", "counter", "The number of tokens evicted from the cache.", func(s *snapshot) float64 { return float64(s.evicted) }},
+	}
+}
+
+// metrics serves /metrics in Prometheus's text format.
+func (l *life) metrics(ctx *fasthttp.RequestCtx) {
+	snaps := make([]snapshot, len(l.ranks))
+	for i, k := range l.ranks {
+		snaps[i] = k.snapshot()
+	}
+	var b []byte
+	for _, m := range metricFamilies() {
+		b = appendFamily(b, m.name, m.kind, m.help)
+		for i := range snaps {
+			b = l.appendLabels(append(append(b, "sglang:"...), m.name...), i)
+			b = strconv.AppendFloat(append(b, ' '), m.value(&snaps[i]), 'f', -1, 64)
+			b = append(b, '\n')
+		}
+	}
+	ctx.SetContentType("text/plain; version=1.0.0; charset=utf-8; escaping=underscores")
+	ctx.SetBody(l.appendRequests(b))
+}
+
+// appendRequests appends the requests served by endpoint.
+func (l *life) appendRequests(dst []byte) []byte {
+	dst = appendFamily(dst, "http_requests_total", "counter", "Total number of HTTP requests.")
+	l.served.mu.Lock()
+	defer l.served.mu.Unlock()
+	var names []string
+	for name := range l.served.by {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		dst = append(dst, `sglang:http_requests_total{endpoint="`...)
+		dst = append(append(dst, name...), `"} `...)
+		dst = append(appendInt(dst, l.served.by[name]), '\n')
+	}
+	return dst
+}
+
+func appendFamily(dst []byte, name, kind, help string) []byte {
+	dst = append(append(append(dst, "# HELP sglang:"...), name...), ' ')
+	dst = append(append(dst, help...), '\n')
+	dst = append(append(append(dst, "# TYPE sglang:"...), name...), ' ')
+	return append(append(dst, kind...), '\n')
+}
+
+func (l *life) appendLabels(dst []byte, rank int) []byte {
+	dst = append(dst, `{engine_type="unified",model_name=`...)
+	dst = strconv.AppendQuote(dst, l.cfg.Model)
+	if l.cfg.DPSize > 1 {
+		dst = append(dst, `,dp_rank="`...)
+		dst = append(appendInt(dst, rank), '"')
+	}
+	return append(dst, `,moe_ep_rank="0",pp_rank="0",tp_rank="0"}`...)
+}

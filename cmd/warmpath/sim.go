@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+// simOptions are the flags of warmpath sim that are not fields of sim.Config.
+type simOptions struct {
+	workers   int
+	encoding  string
+	noEvents  bool
+	eventPort int
+}
+
+// newSimCommand returns `warmpath sim`: simulated SGLang workers alone.
+func newSimCommand() *cobra.Command {
+	var cfg sim.Config
+	opt := simOptions{}
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Run simulated SGLang workers",
+		Long: "Run simulated SGLang workers: SGLang's HTTP API, a real prefix cache with LRU eviction,\n" +
+			"continuous batching with a stated service-time model, and KV events over ZMQ.\n" +
+			"POST /sim/fault {\"kind\":\"crash\",\"seconds\":2} makes a worker fail on demand.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := opt.apply(cmd, &cfg); err != nil {
+				return err
+			}
+			return runSim(cmd, opt, cfg)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&opt.workers, "workers", 1, "number of workers")
+	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:30000", "address of the first worker; each next one takes the next port")
+	f.StringVar(&cfg.Model, "model", "simulated", "served model name")
+	f.IntVar(&cfg.PageSize, "page-size", 16, "tokens a cache page")
+	f.IntVar(&cfg.CachePages, "cache-pages", 62_500, "KV pool of a rank in pages")
+	f.IntVar(&cfg.MaxRunning, "max-running", 64, "largest running batch of a rank")
+	f.IntVar(&cfg.DPSize, "dp-size", 1, "data-parallel ranks a worker")
+	f.IntVar(&cfg.ContextLength, "context-length", 131_072, "longest prompt and answer together, in tokens")
+	f.Float64Var(&cfg.TimeScale, "time-scale", 1, "simulated seconds a second: 60 runs an hour in a minute")
+	f.Float64Var(&cfg.Service.PrefillTokensPerSecond, "prefill-rate", 16_000, "prompt tokens computed a second")
+	f.IntVar(&cfg.Service.ChunkedPrefill, "chunked-prefill", 8_192, "most prompt tokens of one batch")
+	f.DurationVar(&cfg.Service.PrefillBase, "prefill-base", 0, "fixed time of a prefill batch (default 8ms)")
+	f.DurationVar(&cfg.Service.DecodeBase, "decode-base", 0, "fixed time of a decode step (default 14ms)")
+	f.DurationVar(&cfg.Service.DecodePerRequest, "decode-per-request", 0, "time of a decode step for each running request (default 60µs)")
+	f.StringVar(&opt.encoding, "encoding", "0.5.23", "whose event bytes: 0.5.8, 0.5.15, 0.5.18, 0.5.21, 0.5.23 or vllm")
+	f.Bool("events", true, "publish KV events, replay and load over ZMQ")
+	f.IntVar(&opt.eventPort, "events-port", 0, "first ZMQ port, three a rank (0: any free ports)")
+	f.IntVar(&cfg.BufferSteps, "buffer-steps", 10_000, "event batches kept for replay")
+	return cmd
+}
+
+// apply turns the options into cfg and refuses what cannot be meant.
+func (o *simOptions) apply(cmd *cobra.Command, cfg *sim.Config) (err error) {
+	if o.workers < 1 {
+		return fmt.Errorf("cannot run %d workers", o.workers)
+	}
+	if cfg.Encoding, err = kvevent.ParseEncoding(o.encoding); err != nil {
+		return err
+	}
+	events, err := cmd.Flags().GetBool("events")
+	o.noEvents = !events
+	return err
+}
+
+// runSim runs the workers until the command's context ends.
+func runSim(cmd *cobra.Command, o simOptions, cfg sim.Config) error {
+	group, ctx := errgroup.WithContext(cmd.Context())
+	for i := range o.workers {
+		one, err := o.worker(cfg, i)
+		if err == nil {
+			err = startSim(ctx, cmd, group, one)
+		}
+		if err != nil {
+			group.Go(func() error { return err }) // ends the workers that run already
+			break
+		}
+	}
+	return group.Wait()
+}
+
+// startSim starts one worker and prints where it is.
+func startSim(ctx context.Context, cmd *cobra.Command, group *errgroup.Group, cfg sim.Config) error {
+	w, err := sim.New(cfg)
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { return w.Run(ctx) })
+	events := w.EventsEndpoint()
+	if events == "" {
+		events = "off"
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s events %s\n", w.URL(), events)
+	return err
+}
+
+// worker is cfg for worker i.
+func (o *simOptions) worker(cfg sim.Config, i int) (sim.Config, error) {
+	host, port, err := net.SplitHostPort(cfg.Listen)
+	if err != nil {
+		return cfg, fmt.Errorf("cannot use listen address %q: %w", cfg.Listen, err)
+	}
+	first, err := strconv.Atoi(port)
+	if err != nil {
+		return cfg, fmt.Errorf("cannot use listen address %q: %w", cfg.Listen, errors.Unwrap(err))
+	}
+	if first != 0 {
+		first += i
+	}
+	cfg.Listen = net.JoinHostPort(host, strconv.Itoa(first))
+	at := func(n int) string {
+		if o.eventPort == 0 {
+			return "tcp://" + net.JoinHostPort(host, "*")
+		}
+		return "tcp://" + net.JoinHostPort(host, strconv.Itoa(o.eventPort+(3*i+n)*cfg.DPSize))
+	}
+	cfg.Events, cfg.Replay, cfg.Load = at(0), at(1), at(2)
+	if o.noEvents {
+		cfg.Events = "off"
+	}
+	return cfg, nil
+}

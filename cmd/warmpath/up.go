@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/server"
+)
+
+func newUpCommand() *cobra.Command {
+	router := dataplane.Config{}
+	worker := sim.Config{}
+	var workers int
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run a whole cluster on this machine: simulated SGLang workers, router, console",
+		Long: `Up starts simulated SGLang workers with real HTTP and ZMQ sockets, the router in
+front of them and its console, all in this process. No GPU and no model is needed.
+It shows a line of requests, hit rate and each worker's share until it is interrupted.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if workers < 1 {
+				return fmt.Errorf("cannot start %d workers: --workers must be at least 1", workers)
+			}
+			router.Log, router.Version = quietLogger(), version
+			worker.Log = router.Log
+			cl, err := newCluster(workers, worker, router)
+			if err != nil {
+				return err
+			}
+			return up(cmd.Context(), cmd.OutOrStdout(), cl)
+		},
+	}
+	routerFlags(c.Flags(), &router)
+	c.Flags().IntVar(&workers, "workers", 4, "simulated workers")
+	c.Flags().StringVar(&worker.Model, "model", "simulated", "name of the served model")
+	c.Flags().IntVar(&worker.CachePages, "cache-pages", 0, "KV pages of each worker (default 62500, of 16 tokens)")
+	c.Flags().Float64Var(&worker.TimeScale, "time-scale", 1, "simulated seconds a second")
+	return c
+}
+
+// up runs the cluster and shows it on out.
+func up(ctx context.Context, out io.Writer, cl *cluster) error {
+	banner(out, cl)
+	shown, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		show(shown, out, cl.router.Status)
+	}()
+	err := cl.run(ctx)
+	stop()
+	<-done
+	fmt.Fprintln(out, "\nwarmpath: stopped")
+	return err
+}
+
+func banner(out io.Writer, cl *cluster) {
+	base := "http://" + cl.router.Addr()
+	model := "simulated"
+	if len(cl.sims) > 0 {
+		model = cl.sims[0].Model()
+	}
+	fmt.Fprintf(out, `warmpath %s: %d simulated workers, policy %s
+
+  router   %s
+  console  http://%s/console
+
+Try:
+  curl %s/v1/chat/completions -H 'Content-Type: application/json' \
+    -d '{"model":"%s","messages":[{"role":"user","content":"Hello"}],"max_tokens":16}'
+
+  python3 - <<'EOF'
+  from openai import OpenAI
+  client = OpenAI(base_url="%s/v1", api_key="none")
+  for part in client.chat.completions.create(model="%s", stream=True, max_tokens=16,
+                                             messages=[{"role": "user", "content": "Hello"}]):
+      print(part.choices[0].delta.content or "", end="", flush=True)
+  EOF
+
+Ctrl-C drains and stops.
+
+`, version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), base, model, base, model)
+}
+
+// show prints the live line: over itself on a terminal, else only when there
+// is news, so that a log stays short.
+func show(ctx context.Context, out io.Writer, status func() server.Status) {
+	every, terminal := 10*time.Second, false
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		every, terminal = time.Second, true
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	last := server.Status{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		st := status()
+		line := liveLine(st, float64(st.Requests-last.Requests)/every.Seconds())
+		switch {
+		case terminal:
+			fmt.Fprint(out, "\r\x1b[K"+line)
+		case st.Requests != last.Requests:
+			fmt.Fprintln(out, line)
+		}
+		last = st
+	}
+}
+
+// liveLine is one look at the cluster.
+func liveLine(st server.Status, rate float64) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "requests %d (%.1f/s)  in flight %d  errors %d  hit rate %.1f %%  share",
+		st.Requests, rate, st.InFlight, st.Errors, 100*st.HitRate)
+	for i := range st.Workers {
+		w := &st.Workers[i]
+		if w.State == "ready" {
+			fmt.Fprintf(&b, " %.0f%%", 100*w.Share)
+		} else {
+			fmt.Fprintf(&b, " %s", w.State)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,114 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/proxy"
+)
+
+// heads sends requests and returns what the worker got of their heads.
+func sendHead(t *testing.T, req *proxy.Request) (string, error) {
+	t.Helper()
+	got := make(chan string, 1)
+	w := startWorker(t, func(_ int, p *peer) {
+		head, _, _ := p.request()
+		got <- head
+		p.send(ok)
+	})
+	if req.Target.Addr == "" {
+		req.Target.Addr = w.addr()
+	}
+	if _, _, err := get(newTransport(t, proxy.Config{}), req); err != nil {
+		return "", err
+	}
+	return strings.ReplaceAll(<-got, w.addr(), "ADDR"), nil
+}
+
+func TestRequestHead(t *testing.T) {
+	const line = "POST /v1 HTTP/1.1\r\n"
+	tests := []struct {
+		name   string
+		header string
+		extra  []proxy.Field
+		host   string
+		body   []string
+		want   string
+	}{
+		{name: "bare", want: "Host: ADDR\r\nContent-Length: 0\r\n"},
+		{name: "host of the target", header: "Host: client\r\n", host: "worker", want: "Host: worker\r\nContent-Length: 0\r\n"},
+		{name: "body parts", body: []string{"ab", "", "c"}, want: "Host: ADDR\r\nContent-Length: 3\r\n"},
+		{
+			name:   "end to end fields pass",
+			header: "Host: c\r\nContent-Type: application/json\r\nUser-Agent: ua\r\nCookie: a=b\r\nAuthorization: Bearer x\r\nX-A: 1\r\nX-A: 2\r\n",
+			want:   "Host: ADDR\r\nContent-Type: application/json\r\nUser-Agent: ua\r\nCookie: a=b\r\nAuthorization: Bearer x\r\nX-A: 1\r\nX-A: 2\r\nContent-Length: 0\r\n",
+		},
+		{
+			name: "hop by hop fields end here",
+			header: "Host: c\r\nConnection: keep-alive, X-Mine\r\nKeep-Alive: 5\r\nTE: trailers\r\nUpgrade: h2c\r\nProxy-Authorization: x\r\n" +
+				"Proxy-Connection: keep-alive\r\nX-Mine: 1\r\nExpect: 100-continue\r\nX-Other: 1\r\n",
+			want: "Host: ADDR\r\nX-Other: 1\r\nContent-Length: 0\r\n",
+		},
+		{name: "close ends here", header: "Host: c\r\nConnection: close\r\n", want: "Host: ADDR\r\nContent-Length: 0\r\n"},
+		{name: "client's framing", header: "Host: c\r\nTransfer-Encoding: chunked\r\n", body: []string{"x"}, want: "Host: ADDR\r\nContent-Length: 1\r\n"},
+		{
+			name: "extra replaces and removes", header: "Host: c\r\nAuthorization: Bearer client\r\nX-Request-Id: 1\r\nAccept-Encoding: gzip\r\n",
+			extra: []proxy.Field{{Key: "x-request-id", Value: []byte("2")}, {Key: "Accept-Encoding"}, {Key: "X-New", Value: []byte{}}},
+			want:  "Host: ADDR\r\nAuthorization: Bearer client\r\nx-request-id: 2\r\nX-New: \r\nContent-Length: 0\r\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			req := post("", tt.body...)
+			req.Path, req.Extra, req.Target.Host = []byte("/v1"), tt.extra, tt.host
+			if tt.header != "" {
+				req.Header = clientHeader(t, "POST /client HTTP/1.1\r\n"+tt.header+"\r\n")
+			}
+			got, err := sendHead(t, req)
+			if err != nil || got != line+tt.want {
+				t.Errorf("head = %q %v, want %q", got, err, line+tt.want)
+			}
+		})
+	}
+}
+
+func TestGetHasNoLength(t *testing.T) {
+	req := post("")
+	req.Method = []byte("GET")
+	if got, err := sendHead(t, req); err != nil || strings.Contains(got, "Content-Length") {
+		t.Errorf("head = %q %v, want no Content-Length", got, err)
+	}
+}
+
+func TestLinesReplaceHeader(t *testing.T) {
+	h := clientHeader(t, "POST / HTTP/1.1\r\nHost: c\r\nX-A: 1\r\nX-B: 2\r\nTE: x\r\n\r\n")
+	extra := []proxy.Field{{Key: "X-B", Value: []byte("3")}}
+	req := post("")
+	req.Lines, req.Extra = proxy.AppendLines(nil, h, extra), extra
+	const want = "POST /generate HTTP/1.1\r\nHost: ADDR\r\nX-A: 1\r\nX-B: 3\r\nContent-Length: 0\r\n"
+	if got, err := sendHead(t, req); err != nil || got != want {
+		t.Errorf("head = %q %v, want %q", got, err, want)
+	}
+}
+
+func TestBadRequest(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*proxy.Request)
+	}{
+		{"no method", func(r *proxy.Request) { r.Method = nil }},
+		{"no path", func(r *proxy.Request) { r.Path = nil }},
+		{"space in path", func(r *proxy.Request) { r.Path = []byte("/a HTTP/1.1") }},
+		{"line end in path", func(r *proxy.Request) { r.Path = []byte("/a\r\nX: y") }},
+		{"line end in field", func(r *proxy.Request) { r.Extra = []proxy.Field{{Key: "A", Value: []byte("b\nC: d")}} }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := startWorker(t, each(ok))
+			req := post(w.addr())
+			tt.edit(req)
+			_, _, err := get(newTransport(t, proxy.Config{}), req)
+			wantErr(t, "get", err, proxy.ErrBadRequest)
+		})
+	}
+}

@@ -1,0 +1,277 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/server"
+	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/radix"
+	"github.com/warmpath/warmpath/zmq"
+)
+
+func TestMain(m *testing.M) {
+	// The first two sleep for up to 10 s after their owner has ended, and end
+	// then; the third is a clock of the whole process.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
+
+// fakeWorker is an HTTP server with the routes that the router needs and
+// whatever a test wants of the others.
+type fakeWorker struct {
+	t        *testing.T
+	http     *http.Server
+	url      string
+	mu       sync.Mutex
+	handlers map[string]http.HandlerFunc // guarded by mu
+	bodies   []string                    // of POSTs, guarded by mu
+	aborted  chan string                 // rids
+}
+
+func newFakeWorker(t *testing.T, info string) *fakeWorker {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	w := &fakeWorker{t: t, url: "http://" + l.Addr().String(), handlers: map[string]http.HandlerFunc{}, aborted: make(chan string, 16)}
+	w.on("/ready", func(http.ResponseWriter, *http.Request) {})
+	w.on("/server_info", func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, info) })
+	w.on("/v1/models", func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(rw, `{"object":"list","data":[{"id":"tiny"}]}`)
+	})
+	w.on("/abort_request", func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.aborted <- string(body)
+	})
+	w.http = &http.Server{Handler: w}
+	go func() { _ = w.http.Serve(l) }()
+	t.Cleanup(func() { _ = w.http.Close() })
+	return w
+}
+
+func (w *fakeWorker) on(path string, h http.HandlerFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.handlers[path] = h
+}
+
+// answers makes path answer with a constant.
+func (w *fakeWorker) answers(path, body string) {
+	w.on(path, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, body)
+	})
+}
+
+// dies makes path close the connection after writing what write writes.
+func (w *fakeWorker) dies(path string, write func(rw http.ResponseWriter)) {
+	w.on(path, func(rw http.ResponseWriter, _ *http.Request) {
+		write(rw)
+		if f, ok := rw.(http.Flusher); ok {
+			f.Flush()
+		}
+		panic(http.ErrAbortHandler)
+	})
+}
+
+func (w *fakeWorker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	h := w.handlers[r.URL.Path]
+	w.mu.Unlock()
+	if h == nil {
+		http.NotFound(rw, r)
+		return
+	}
+	if r.Method == http.MethodPost && r.URL.Path != "/abort_request" {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		w.mu.Lock()
+		w.bodies = append(w.bodies, string(body))
+		w.mu.Unlock()
+	}
+	h(rw, r)
+}
+
+func (w *fakeWorker) lastBody() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.bodies) == 0 {
+		return ""
+	}
+	return w.bodies[len(w.bodies)-1]
+}
+
+// noEvents is a subscriber without publishers.
+type noEvents struct{}
+
+func (noEvents) Subscribe(zmq.Subscription) (func(), error) { return func() {}, nil }
+
+func noReplay(context.Context, string, uint64, func(zmq.Message) error) (int, error) { return 0, nil }
+
+// harness is a router over fake workers.
+type harness struct {
+	t        *testing.T
+	base     string
+	operator string
+	client   *http.Client
+	server   *server.Server
+	registry *worker.Registry
+	stop     func() // drains and waits
+}
+
+type option func(*server.Config, *worker.Config, *string)
+
+func withOperator(key string) option {
+	return func(c *server.Config, _ *worker.Config, _ *string) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			panic(err)
+		}
+		c.Operator, c.OperatorKey = l, key
+	}
+}
+
+func withPolicy(name string) option {
+	return func(_ *server.Config, _ *worker.Config, p *string) { *p = name }
+}
+
+func withServer(f func(*server.Config)) option {
+	return func(c *server.Config, _ *worker.Config, _ *string) { f(c) }
+}
+
+func withWorkers(f func(*worker.Config)) option {
+	return func(_ *server.Config, c *worker.Config, _ *string) { f(c) }
+}
+
+func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	cfg := server.Config{Listener: l, Version: "test", MaxBodyBytes: 1 << 20, Log: log}
+	workerCfg := worker.Config{Interval: 20 * time.Millisecond, Log: log}
+	name := "kv"
+	for _, o := range options {
+		o(&cfg, &workerCfg, &name)
+	}
+	index := radix.New(radix.Config{})
+	intake := ingest.NewManager(ingest.Config{Log: log}, index, noEvents{}, noReplay)
+	registry := worker.NewRegistry(workerCfg, intake)
+	pick, err := policy.New(name, policy.Options{OverlapWeight: 1})
+	require.NoError(t, err)
+	watcher, err := proxy.NewWatcher()
+	require.NoError(t, err)
+	transport := proxy.NewTransport(proxy.Config{})
+	h := &harness{t: t, base: "http://" + l.Addr().String(), registry: registry, client: &http.Client{Transport: &http.Transport{}}}
+	h.operator = h.base
+	if cfg.Operator != nil {
+		h.operator = "http://" + cfg.Operator.Addr().String()
+	}
+	h.server = server.New(cfg, server.Parts{
+		Registry: registry, Ingest: intake, Index: index,
+		Router:    route.New(registry, index, intake.View, pick, rand.Uint64),
+		Transport: transport, Watcher: watcher,
+	})
+	h.run(watcher, transport)
+	for _, w := range workers {
+		_, err := registry.Add(w.url)
+		require.NoError(t, err)
+	}
+	h.awaitReady(len(workers))
+	return h
+}
+
+func (h *harness) run(watcher *proxy.Watcher, transport *proxy.Transport) {
+	serving, stopServing := context.WithCancel(context.Background())
+	parts, stopParts := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	served := make(chan struct{})
+	wg.Go(func() { defer close(served); _ = h.server.Run(serving) })
+	wg.Go(func() { _ = h.registry.Run(parts) })
+	wg.Go(func() { _ = watcher.Run(parts) })
+	h.stop = sync.OnceFunc(func() {
+		stopServing()
+		<-served
+		stopParts()
+		wg.Wait()
+		_ = transport.Close()
+		_ = watcher.Close()
+		h.client.CloseIdleConnections()
+	})
+	h.t.Cleanup(h.stop)
+	h.t.Cleanup(h.checkNothingLeaked)
+}
+
+// checkNothingLeaked is the invariant that holds after every scenario: no
+// load is counted for requests that have ended.
+func (h *harness) checkNothingLeaked() {
+	require.Eventually(h.t, func() bool {
+		for _, r := range h.registry.Snapshot().Ranks {
+			if r.Load.InFlight() != 0 || r.Load.Pending() != 0 || r.Load.Waiting() != 0 {
+				return false
+			}
+		}
+		return h.server.Status().InFlight == 0
+	}, 10*time.Second, 5*time.Millisecond, "load of ended requests is still counted")
+}
+
+func (h *harness) awaitReady(n int) {
+	h.t.Helper()
+	require.Eventually(h.t, func() bool {
+		ready := 0
+		for _, w := range h.registry.Snapshot().Workers {
+			if w.State() == worker.Ready {
+				ready++
+			}
+		}
+		return ready == n
+	}, 10*time.Second, 5*time.Millisecond, "workers did not become ready")
+}
+
+// do sends one request and reads the whole answer.
+func (h *harness) do(method, url, body string, header ...string) (*http.Response, string, error) {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), method, url, strings.NewReader(body))
+	require.NoError(h.t, err)
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := h.client.Do(req)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	got, err := io.ReadAll(resp.Body)
+	return resp, string(got), err
+}
+
+func (h *harness) post(path, body string) (*http.Response, string) {
+	h.t.Helper()
+	resp, got, err := h.do(http.MethodPost, h.base+path, body)
+	require.NoError(h.t, err)
+	return resp, got
+}
+
+func info(dpSize int) string {
+	return fmt.Sprintf(`{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":%d}`, dpSize)
+}

@@ -1,0 +1,75 @@
+package radix
+
+import (
+	"testing"
+	"unsafe"
+)
+
+func TestStripesShareNoCacheLine(t *testing.T) {
+	if n := unsafe.Sizeof(stripe{}); n%cacheLine != 0 {
+		t.Errorf("a stripe has %d bytes, want a multiple of %d", n, cacheLine)
+	}
+}
+
+func TestEntryIsSmall(t *testing.T) {
+	// 24 bytes at a load of 3/8 to 3/4: the largest part of an entry's memory.
+	if n := unsafe.Sizeof(entry{}); n != 24 {
+		t.Errorf("an entry has %d bytes, want 24", n)
+	}
+}
+
+func TestLeadPacking(t *testing.T) {
+	tests := []struct {
+		worker       Worker
+		anyTier, gpu uint32
+	}{{0, 0, 0}, {1, 2, 1}, {maxWorkers - 1, maxRun, maxRun}, {5, maxRun, 0}}
+	for _, tt := range tests {
+		v := packLead(tt.worker, tt.anyTier, tt.gpu)
+		if leadWorker(v) != tt.worker || leadAny(v) != int(tt.anyTier) || leadGPU(v) != int(tt.gpu) {
+			t.Errorf("packLead(%+v) reads as %d %d/%d", tt, leadWorker(v), leadAny(v), leadGPU(v))
+		}
+	}
+}
+
+func TestAgree(t *testing.T) {
+	for n := range 100 {
+		a := make([]Hash, n)
+		for i := range a {
+			a[i] = Hash(i)
+		}
+		for differ := range n + 1 {
+			b := append([]Hash(nil), a...)
+			if differ < n {
+				b[differ]++
+			}
+			if got := agree(a, append(b, 7)); got != differ {
+				t.Errorf("agree of %d blocks that differ at %d = %d", n, differ, got)
+			}
+		}
+	}
+}
+
+func TestEngines(t *testing.T) {
+	var table engines
+	const n = 5000
+	for k := range uint64(n) {
+		table.insert(entry{key: k << 40, offset: uint32(k), n: copies{1}})
+	}
+	for k := range uint64(n) {
+		if e := table.find(k << 40); e == nil || e.offset != uint32(k) {
+			t.Fatalf("find(%d) = %+v", k, e)
+		}
+		if table.find(k<<40+1) != nil {
+			t.Fatalf("find(%d) finds a stranger", k)
+		}
+	}
+	for k := range uint64(n) {
+		table.remove(k << 40)
+		if table.find(k<<40) != nil || k+1 < n && table.find((k+1)<<40) == nil {
+			t.Fatalf("remove(%d) went wrong", k)
+		}
+	}
+	if table.len != 0 || len(table.slots) > enginesMin {
+		t.Errorf("%d entries in %d slots are left", table.len, len(table.slots))
+	}
+}
