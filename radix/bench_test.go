@@ -121,19 +121,23 @@ func BenchmarkStoreRemove(b *testing.B) {
 	}
 }
 
-// BenchmarkStoreParallel has each goroutine write for a worker of its own; all prompts begin with one block.
+// BenchmarkStoreParallel has each goroutine write for a worker of its own, with content of its own behind one common first block;
+// each keeps half of its prompts. Compare -cpu 1,2.
 func BenchmarkStoreParallel(b *testing.B) {
 	x := New(Config{Seed: 1})
 	d := x.Domain(DomainKey{})
-	chains, engine := prompts(benchPrompts*4, benchDepth)
+	const writers = 64
+	chains, engine := prompts(benchPrompts*writers, benchDepth)
 	var next atomic.Int64
 	b.RunParallel(func(pb *testing.PB) {
 		w := x.AddWorker()
-		p := int(next.Add(1)) * benchPrompts
-		for pb.Next() {
-			p = (p + 1) % len(chains)
+		first := int(next.Add(1)-1) % writers * benchPrompts
+		chains, engine := chains[first:first+benchPrompts], engine[first:first+benchPrompts]
+		for p := 0; pb.Next(); p = (p + 1) % benchPrompts {
 			_ = x.Store(Store{Worker: w, Domain: d, Engine: engine[p], Blocks: chains[p]})
-			x.Remove(w, TierGPU, engine[p])
+			if x.Blocks(w) > benchDepth*benchPrompts/2 {
+				x.Remove(w, TierGPU, engine[(p+benchPrompts/2)%benchPrompts])
+			}
 		}
 	})
 	b.ReportMetric(2*benchDepth*float64(b.N)/b.Elapsed().Seconds(), "blocks/s")

@@ -73,3 +73,19 @@ func TestEngines(t *testing.T) {
 		t.Errorf("%d entries in %d slots are left", table.len, len(table.slots))
 	}
 }
+
+// A look-up between the publishing of a larger table and the first word set in it must see all that was there.
+func TestGrownLeadsKeepAll(t *testing.T) {
+	small := (*leads)(nil).grown(2)
+	small.set(0, packLead(3, 2, 1))
+	small.set(1, packLead(4, 2, 2))
+	large := small.grown(3)
+	if len(large.words) < 3 || large.used.Load() != 2 {
+		t.Fatalf("grown(3) has %d words, %d used", len(large.words), large.used.Load())
+	}
+	for i := range small.words {
+		if large.words[i].Load() != small.words[i].Load() {
+			t.Errorf("word %d is lost", i)
+		}
+	}
+}

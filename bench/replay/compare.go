@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 )
 
 // Cluster is something to replay to.
@@ -15,14 +16,11 @@ type Cluster interface {
 // Start brings up a fresh cluster with a policy, ready for requests.
 type Start func(ctx context.Context, policy string) (Cluster, error)
 
-// Compare replays a trace once for each policy, every time to a fresh cluster. open gives the trace from its beginning. The
-// results that there are come with an error too.
-func Compare(ctx context.Context, policies []string, start Start, open func() (Source, error), cfg Config, begin func(policy string)) ([]*Result, error) {
+// Compare replays a trace once for each policy, every time to a fresh cluster. open gives the trace from its beginning; a
+// source that is an io.Closer is closed after its replay. The results that there are come with an error too.
+func Compare(ctx context.Context, policies []string, start Start, open func() (Source, error), cfg Config) ([]*Result, error) {
 	var results []*Result
 	for _, policy := range policies {
-		if begin != nil {
-			begin(policy)
-		}
 		result, err := one(ctx, policy, start, open, cfg)
 		if result != nil {
 			result.Policy = policy
@@ -39,6 +37,9 @@ func one(ctx context.Context, policy string, start Start, open func() (Source, e
 	source, err := open()
 	if err != nil {
 		return nil, err
+	}
+	if c, ok := source.(io.Closer); ok {
+		defer c.Close()
 	}
 	cluster, err := start(ctx, policy)
 	if err != nil {

@@ -75,6 +75,7 @@ func (r *Result) start(cfg Config) {
 	}
 }
 
+// late is called by one goroutine, and touches what add does not.
 func (r *Result) late(by time.Duration) { r.MaxLate = max(r.MaxLate, by) }
 
 func (r *Result) add(o *sample) {

@@ -23,9 +23,8 @@ type Config struct {
 	// Simulated says that the servers' own time runs TimeScale times as fast too. Measured times are then multiplied by it.
 	Simulated bool
 
-	PageSize int           // tokens a block of X-Warmpath-Overlap; default 16
-	Progress func(n int)   // called after each answer with how many there were; may be nil
-	MaxTime  time.Duration // for a whole replay; 0: none
+	PageSize int         // tokens a block of X-Warmpath-Overlap; default 16
+	Progress func(n int) // called after each answer with how many there were; may be nil
 }
 
 func (c Config) withDefaults() Config {

@@ -50,6 +50,15 @@ func NewTrace(r io.Reader) *Trace {
 	return &Trace{lines: lines}
 }
 
+// File is a trace that closes its file.
+type File struct {
+	*Trace
+	io.Closer
+}
+
+// NewTraceFile reads a trace from f and owns it.
+func NewTraceFile(f io.ReadCloser) File { return File{NewTrace(f), f} }
+
 // Next returns the next request, with memory of its own. Empty lines are skipped.
 func (t *Trace) Next() (Request, error) {
 	for t.lines.Scan() {

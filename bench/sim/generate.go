@@ -243,7 +243,7 @@ func appendNativeTimes(dst []byte, r *request, sent int, p progress) []byte {
 	dst = appendFloat(dst, max(0, t.first.Sub(t.received).Seconds()))
 	dst = append(dst, `,"api_server_dispatch_finish_ts":`...)
 	dst = appendStamp(dst, t.received)
-	if sent > 0 {
+	if !r.answered.IsZero() {
 		dst = appendSent(dst, r.answered)
 	}
 	dst = append(dst, `,"request_finished_ts":`...)
@@ -252,7 +252,7 @@ func appendNativeTimes(dst []byte, r *request, sent int, p progress) []byte {
 		dst = append(dst, `,"decode_throughput":`...)
 		dst = appendFloat(dst, float64(len(p.out)-1)/d)
 	}
-	if sent == 0 {
+	if r.answered.IsZero() { // no stream
 		dst = appendSent(dst, time.Now())
 	}
 	return dst

@@ -4,6 +4,7 @@ import (
 	"io"
 	"log"
 	"sync"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -12,16 +13,21 @@ import (
 // only keeps a mistake from eating the memory of all workers of the process.
 const maxBody = 256 << 20
 
+// idleWorker is how long fasthttp keeps an idle goroutine, and how long after the end
+// of a server its last one ends. Its default of 10 s would let those of crashed
+// workers pile up.
+const idleWorker = 100 * time.Millisecond
+
 // newServer returns the HTTP server of l.
 func newServer(l *life) *fasthttp.Server {
 	return &fasthttp.Server{
-		Handler:                       l.serve,
-		Name:                          "uvicorn",
-		NoDefaultDate:                 true, // fasthttp's own clock goroutine never ends
-		MaxRequestBodySize:            maxBody,
-		DisableHeaderNamesNormalizing: false,
-		ReadBufferSize:                16 << 10,
-		Logger:                        log.New(io.Discard, "", 0),
+		Handler:               l.serve,
+		Name:                  "uvicorn",
+		NoDefaultDate:         true, // fasthttp's own clock goroutine never ends
+		MaxRequestBodySize:    maxBody,
+		MaxIdleWorkerDuration: idleWorker,
+		ReadBufferSize:        16 << 10,
+		Logger:                log.New(io.Discard, "", 0),
 	}
 }
 

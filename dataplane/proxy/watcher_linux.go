@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,8 @@ const (
 type Watcher struct {
 	file *os.File // the epoll, itself watched by Go's poller: waiting takes no thread
 	raw  syscall.RawConn
+
+	closing atomic.Bool
 
 	mu      sync.Mutex
 	watches map[uint64]*watch // guarded by mu; key is the token in the event
@@ -63,6 +66,7 @@ func NewWatcher() (*Watcher, error) {
 
 // Close ends Run and every watch. Calls of Watch afterwards return ErrClosed.
 func (w *Watcher) Close() error {
+	w.closing.Store(true)
 	if err := w.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
 	}
@@ -81,7 +85,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return n > 0 || pollErr != nil && !errors.Is(pollErr, unix.EINTR)
 		})
 		switch {
-		case errors.Is(err, os.ErrClosed):
+		case err != nil && w.closing.Load():
+			// A Close that meets a parked Read ends it with an error of the runtime's poller that has no exported name.
 			return nil
 		case err != nil:
 			return fmt.Errorf("cannot wait for epoll: %w", err)
@@ -133,7 +138,7 @@ func (w *Watcher) Watch(nc net.Conn, gone func()) (stop func(), err error) {
 	w.mu.Unlock()
 	if err := wt.add(); err != nil {
 		wt.forget()
-		if errors.Is(err, os.ErrClosed) {
+		if w.closing.Load() || errors.Is(err, os.ErrClosed) {
 			err = ErrClosed
 		}
 		return nothing, fmt.Errorf("cannot watch client: %w", err)

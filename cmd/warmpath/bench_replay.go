@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/bench/replay"
+	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane"
+)
+
+// replayOptions are the flags of warmpath bench replay.
+type replayOptions struct {
+	trace       string
+	seed        uint64
+	url         string
+	policies    []string
+	workers     int
+	cacheTokens int
+	api         string
+	jsonFile    string
+	cfg         replay.Config
+}
+
+func newBenchReplayCommand() *cobra.Command {
+	o := &replayOptions{}
+	c := &cobra.Command{
+		Use:   "replay",
+		Short: "Replay a trace: hit rate and time to first token, policies side by side",
+		Long: `Replay sends the requests of a trace at the trace's own times and prints what a client
+saw. By default it starts simulated SGLang workers and the router in this process, once
+for each policy, with empty caches. With --url it replays to a cluster that runs already.
+
+A trace is a file in Mooncake's format (JSON lines of timestamp, input_length,
+output_length and hash_ids). Without --trace it is a made one: conversations of several
+turns over shared system prompts.`,
+		Example: `  warmpath bench replay --requests 500
+  warmpath bench replay --trace conversation_trace.jsonl --requests 2000 --workers 8 --time-scale 20
+  warmpath bench replay --url http://127.0.0.1:8000 --time-scale 1 --api completions`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.trace, "trace", "", "trace file in Mooncake's format (default: a synthetic trace)")
+	f.Uint64Var(&o.seed, "seed", 1, "of the synthetic trace")
+	f.StringVar(&o.url, "url", "", "replay to this OpenAI or SGLang URL instead of to a cluster of one's own")
+	f.StringSliceVar(&o.policies, "policy", []string{"kv", "round-robin"}, "policies to compare, each on a fresh cluster")
+	f.IntVar(&o.workers, "workers", 8, "simulated workers")
+	f.IntVar(&o.cacheTokens, "cache-tokens", 1_000_000, "KV pool of each simulated worker, in tokens")
+	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens a cache page; with --url the servers' own, to read X-Warmpath-Overlap")
+	f.StringVar(&o.api, "api", "completions", "generate, completions or chat")
+	f.StringVar(&o.cfg.Model, "model", "", "model to name in each request (default: none, or the simulated one)")
+	f.IntVar(&o.cfg.Requests, "requests", 2000, "replay at most so many requests; 0 is the whole trace")
+	f.Float64Var(&o.cfg.TimeScale, "time-scale", 20, "seconds of the trace a second; simulated workers run as fast")
+	f.Uint32Var(&o.cfg.Vocabulary.First, "first-token", 100, "smallest token id in prompts")
+	f.Uint32Var(&o.cfg.Vocabulary.Size, "vocabulary", 32_000, "number of token ids in prompts")
+	f.StringVar(&o.jsonFile, "json", "", "also write the results to this file as JSON")
+	return c
+}
+
+func (o *replayOptions) run(cmd *cobra.Command) error {
+	var err error
+	if o.cfg.API, err = replay.ParseAPI(o.api); err != nil {
+		return err
+	}
+	if o.trace == "" && o.cfg.Requests == 0 {
+		return errors.New("cannot replay all of the synthetic trace, which has no end: give --requests")
+	}
+	start := o.simulated
+	if o.url != "" {
+		o.policies = []string{"-"} // The cluster at the URL has one, which it does not tell.
+		start = func(context.Context, string) (replay.Cluster, error) { return remote(o.url), nil }
+	} else {
+		o.cfg.Simulated = true
+		if o.workers < 1 || o.cacheTokens < 2*o.cfg.PageSize {
+			return fmt.Errorf("cannot start %d workers of %d cached tokens", o.workers, o.cacheTokens)
+		}
+	}
+	var results []*replay.Result
+	for _, policy := range o.policies {
+		cfg := o.cfg
+		cfg.Progress = replay.NewProgress(cmd.ErrOrStderr(), cfg.Requests, policy)
+		some, err := replay.Compare(cmd.Context(), []string{policy}, start, o.open, cfg)
+		results = append(results, some...)
+		if err != nil {
+			return errors.Join(err, replay.Table(cmd.OutOrStdout(), results))
+		}
+	}
+	return o.report(cmd.OutOrStdout(), results)
+}
+
+func (o *replayOptions) report(w io.Writer, results []*replay.Result) error {
+	if err := replay.Table(w, results); err != nil {
+		return err
+	}
+	failed := 0
+	for _, r := range results {
+		if r.Errors > 0 {
+			failed += r.Errors
+			fmt.Fprintf(w, "%s: %d errors; the first: %s\n", r.Policy, r.Errors, r.FirstError)
+		}
+	}
+	if o.jsonFile != "" {
+		text, err := json.MarshalIndent(results, "", "  ")
+		if err != nil {
+			return fmt.Errorf("cannot encode the results: %w", err)
+		}
+		if err := os.WriteFile(o.jsonFile, append(text, '\n'), 0o644); err != nil {
+			return fmt.Errorf("cannot keep the results: %w", err)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d requests failed", failed)
+	}
+	return nil
+}
+
+// open begins the trace again, for each policy.
+func (o *replayOptions) open() (replay.Source, error) {
+	if o.trace == "" {
+		return replay.NewSynthetic(o.seed, o.cfg.Requests), nil
+	}
+	f, err := os.Open(o.trace)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the trace: %w", err)
+	}
+	return replay.NewTraceFile(f), nil
+}
+
+// remote is a cluster that someone else runs.
+type remote string
+
+func (r remote) URL() string { return string(r) }
+func (remote) Close() error  { return nil }
+
+// benchCluster is a cluster of this process.
+type benchCluster struct {
+	url  string
+	stop context.CancelFunc
+	done chan error
+}
+
+func (b *benchCluster) URL() string { return b.url }
+
+func (b *benchCluster) Close() error {
+	b.stop()
+	return <-b.done
+}
+
+// simulated starts simulated workers and a router, and waits until the router knows all of them.
+func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cluster, error) {
+	worker := sim.Config{
+		Model: o.cfg.Model, PageSize: o.cfg.PageSize, CachePages: o.cacheTokens / o.cfg.PageSize,
+		TimeScale: o.cfg.TimeScale, Log: quietLogger(),
+	}
+	router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, Version: version, Log: quietLogger()}
+	cl, err := newCluster(o.workers, worker, router)
+	if err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	b := &benchCluster{url: "http://" + cl.router.Addr(), stop: stop, done: make(chan error, 1)}
+	go func() { b.done <- cl.run(running) }()
+	if err := cl.waitReady(ctx, o.workers); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+// clusterStart bounds how long simulated workers may take until the router has found them; it takes about 0.1 s.
+const clusterStart = 30 * time.Second
+
+// waitReady returns when n workers are ready in the router's eyes.
+func (c *cluster) waitReady(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, clusterStart)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ready := 0
+		for _, w := range c.router.Status().Workers {
+			if w.State == "ready" {
+				ready++
+			}
+		}
+		if ready >= n {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("cannot start the cluster: %d of %d workers are ready: %w", ready, n, ctx.Err())
+		}
+	}
+}
