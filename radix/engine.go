@@ -16,7 +16,7 @@ type entry struct {
 	n      copies // all 0: the slot is free
 }
 
-func (e *entry) empty() bool { return e.n == copies{} }
+func (e *entry) empty() bool { return e.n[TierGPU]|e.n[TierCPU]|e.n[TierStorage] == 0 }
 
 // add counts a copy. A count that is full stays: removals then reach zero early, which credits too little, never too much.
 func (n *copies) add(t Tier) {

@@ -53,8 +53,8 @@ const off = "off"
 
 // Errors of [New] and of [Faults].
 var (
-	ErrConfig  = errors.New("sim: bad configuration")
-	ErrFault   = errors.New("sim: unknown fault")
+	ErrConfig = errors.New("sim: bad configuration")
+	ErrFault  = errors.New("sim: unknown fault")
 )
 
 // withDefaults returns c with every default filled in.

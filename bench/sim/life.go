@@ -67,8 +67,8 @@ func (l *life) start() {
 
 // kill ends everything at once, in the middle of whatever it does.
 func (l *life) kill() {
+	l.ln.kill() // first: a handler that ends must not end its answer in order
 	l.cancel()
-	l.ln.kill()
 	for _, s := range l.sockets {
 		s.close()
 	}

@@ -44,9 +44,9 @@ func (c *counters) finish(r *request) {
 type snapshot struct {
 	load     kvevent.Load
 	count    counters
-	active   int // tokens of running requests
-	free     int // pages nobody holds
-	tree     int // pages in the prefix cache
+	active   int     // tokens of running requests
+	free     int     // pages nobody holds
+	tree     int     // pages in the prefix cache
 	evicted  int     // tokens
 	rate     float64 // generated tokens a second, over the last window
 	hitRate  float64 // of the last prefill batch

@@ -18,7 +18,7 @@ type request struct {
 	stopIDs   []uint32
 	keepStop  bool // no_stop_trim: the matched stop string stays in the text
 
-	stream  bool   // its handler wants to know of each token
+	stream bool // its handler wants to know of each token
 
 	seed    uint64 // of the answer
 	planned int    // tokens the answer will have unless a stop string cuts it
@@ -37,11 +37,11 @@ type request struct {
 
 	answered time.Time // first event written; the handler's
 
-	mu      sync.Mutex
-	out     []uint32 // append only, so a copied slice header stays valid
-	cached  int      // prompt tokens found in the cache
-	reason  finish
-	times   times
+	mu     sync.Mutex
+	out    []uint32 // append only, so a copied slice header stays valid
+	cached int      // prompt tokens found in the cache
+	reason finish
+	times  times
 }
 
 // times are wall-clock stamps of one request.

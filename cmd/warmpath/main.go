@@ -38,6 +38,6 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newUpCommand(), newServeCommand(), newSimCommand(), newEventsCommand(), newDoctorCommand())
+	root.AddCommand(newUpCommand(), newServeCommand(), newSimCommand(), newBenchCommand(), newEventsCommand(), newDoctorCommand())
 	return root
 }

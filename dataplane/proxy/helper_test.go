@@ -22,6 +22,8 @@ func TestMain(m *testing.M) {
 		m,
 		// fasthttp refreshes its Date header from one goroutine for the life of the process.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		// A server's pool looks after its idle goroutines for up to 10 s after it ended.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 	)
 }
 

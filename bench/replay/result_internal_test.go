@@ -1,0 +1,110 @@
+package replay
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// naivePercentile counts, as the definition says: the smallest value that at least p of 100 values do not exceed.
+func naivePercentile(all []time.Duration, p int) time.Duration {
+	best := slices.Max(all)
+	for _, candidate := range all {
+		n := 0
+		for _, v := range all {
+			if v <= candidate {
+				n++
+			}
+		}
+		if n*100 >= p*len(all) {
+			best = min(best, candidate)
+		}
+	}
+	return best
+}
+
+func TestPercentileAgainstNaive(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		all := make([]time.Duration, 1+rnd.IntN(120))
+		for i := range all {
+			all[i] = time.Duration(rnd.IntN(50))
+		}
+		got := summarize(slices.Clone(all))
+		want := Times{P50: naivePercentile(all, 50), P99: naivePercentile(all, 99), Max: slices.Max(all), Mean: got.Mean}
+		if got != want {
+			t.Fatalf("summarize(%v) = %+v, want %+v", all, got, want)
+		}
+	}
+	if got := summarize([]time.Duration{1, 2, 6}); got.Mean != 3 {
+		t.Errorf("the mean of 1, 2 and 6 is %d, want 3", got.Mean)
+	}
+	if got := summarize(nil); got != (Times{}) {
+		t.Errorf("summarize(nil) = %+v, want zeros", got)
+	}
+}
+
+func TestOverlapComparesLikeTheEngineCounts(t *testing.T) {
+	tests := []struct {
+		name           string
+		overlap        string
+		prompt, cached int
+		want           Overlap
+	}{
+		{"no header", "", 100, 96, Overlap{}},
+		{"not a header", "x/y", 100, 96, Overlap{}},
+		{"exact", "3/6", 100, 48, Overlap{Compared: 1, Exact: 1, Enough: 1, Expected: 48, Actual: 48}},
+		{"all pages, the last token is computed", "6/6", 96, 80, Overlap{Compared: 1, Exact: 1, Enough: 1, Expected: 80, Actual: 80}},
+		{"over, but enough", "6/6", 100, 80, Overlap{Compared: 1, Enough: 1, Over: 1, Expected: 96, Actual: 80}},
+		{"over", "6/6", 100, 16, Overlap{Compared: 1, Over: 1, Expected: 96, Actual: 16}},
+		{"under", "1/6", 100, 96, Overlap{Compared: 1, Enough: 1, Under: 1, Expected: 16, Actual: 96}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got Overlap
+			got.add(&sample{overlap: tt.overlap, usage: usage{prompt: tt.prompt, cached: tt.cached}}, 16)
+			if got != tt.want {
+				t.Errorf("add = %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTable(t *testing.T) {
+	var a, b Result
+	for _, r := range []*Result{&a, &b} {
+		r.start(Config{TimeScale: 20, Simulated: true, PageSize: 16})
+	}
+	a.Policy, b.Policy = "kv", "round-robin"
+	a.add(&sample{worker: "w1", overlap: "60/62", ttft: 50 * time.Millisecond, latency: 100 * time.Millisecond, usage: usage{1000, 960, 10}})
+	b.add(&sample{worker: "w1", ttft: 100 * time.Millisecond, latency: 150 * time.Millisecond, usage: usage{1000, 0, 10}})
+	b.add(&sample{worker: "w2", ttft: 100 * time.Millisecond, latency: 150 * time.Millisecond, usage: usage{1000, 0, 10}})
+	b.add(&sample{err: errors.New("no")})
+	a.finish(time.Second)
+	b.finish(2 * time.Second)
+
+	var out strings.Builder
+	if err := Table(&out, []*Result{&a, &b}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"policy       kv  round-robin", "errors        0            1", "hit rate   96.0 %        0.0 %",
+		"TTFT mean  1.000 s      2.000 s", "worker 1  100.0 %       50.0 %", "worker 2        -       50.0 %",
+		"overlap exact  100.0 %            -", "measured times x 20",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestCountGroupsDigits(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 12: "12", 123: "123", 1234: "1,234", 1234567: "1,234,567", -123456: "-123,456"} {
+		if got := count(n); got != want {
+			t.Errorf("count(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
