@@ -18,7 +18,7 @@ type Config struct {
 	OperatorKey    string   // bearer token of the operator API; required where it is not on loopback
 	Workers        []string // URLs
 	Policy         string   // default kv
-	Policies       policy.Options
+	Policies       *policy.Options // nil: policy.Defaults
 
 	ProbeInterval    time.Duration // default 250 ms
 	ProbeTimeout     time.Duration // default 500 ms
@@ -40,6 +40,10 @@ func (c *Config) setDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
 	c.Policy = cmp.Or(c.Policy, "kv")
 	c.Version = cmp.Or(c.Version, "dev")
+	if c.Policies == nil {
+		defaults := policy.Defaults
+		c.Policies = &defaults
+	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

@@ -40,7 +40,7 @@ func New(cfg Config) (*Dataplane, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	pick, err := policy.New(cfg.Policy, cfg.Policies)
+	pick, err := policy.New(cfg.Policy, *cfg.Policies)
 	if err != nil {
 		return nil, err
 	}

@@ -258,7 +258,7 @@ func TestBadBodies(t *testing.T) {
 func validFor(path, body string) bool {
 	switch path {
 	case "/abort_request":
-		return strings.HasPrefix(body, "{\"") && json.Valid([]byte(body))
+		return strings.HasPrefix(body, `{"input_ids"`) || strings.HasPrefix(body, "{\"") && json.Valid([]byte(body))
 	case "/v1/tokenize":
 		return strings.HasPrefix(body, `{"prompt":"`) || body == `{"prompt":[]}`
 	}

@@ -44,14 +44,14 @@ func (c *counters) finish(r *request) {
 type snapshot struct {
 	load     kvevent.Load
 	count    counters
-	active   int     // tokens of running requests
-	free     int     // pages nobody holds
-	tree     int     // pages in the prefix cache
-	evicted  int     // tokens
-	rate     float64 // generated tokens a second, over the last window
-	hitRate  float64 // of the last prefill batch
-	behind   time.Duration
-	pending  int // waiting requests' tokens
+	active   int           // tokens of running requests
+	free     int           // pages nobody holds
+	tree     int           // pages in the prefix cache
+	evicted  int           // tokens
+	rate     float64       // generated tokens a second, over the last window
+	hitRate  float64       // of the last prefill batch
+	behind   time.Duration // largest delay behind the schedule
+	clock    time.Duration // simulated
 	rateMark rateMark
 }
 
@@ -87,7 +87,7 @@ func (k *rank) observe(idle bool) {
 	s := &k.snap
 	s.load, s.count = l, k.count
 	s.active, s.free, s.tree, s.evicted = int(l.Tokens), k.free(), k.cache.pages, k.cache.evicted*k.cfg.PageSize
-	s.behind = k.pace.lag
+	s.behind, s.clock = k.pace.lag, k.pace.now
 	s.hitRate = ratio(k.count.matchedLast, k.count.matchedLast+k.count.computedLast)
 	if d := now.Sub(s.rateMark.at); d >= loadEvery {
 		s.rate = float64(k.count.generated-s.rateMark.generated) / d.Seconds()

@@ -60,8 +60,10 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 		"bearer token of the operator's API, needed off loopback; also WARMPATH_OPERATOR_KEY")
 	f.Lookup("operator-key").DefValue = ""
 	f.StringVar(&cfg.Policy, "policy", "kv", strings.Join(policy.Names(), ", "))
-	f.Float64Var(&cfg.Policies.OverlapWeight, "kv-overlap-score-weight", 1, "kv: worth of a cached token, in tokens to prefill")
-	f.Float64Var(&cfg.Policies.Temperature, "router-temperature", 0, "kv: 0 takes the cheapest worker, above it a softmax over costs")
+	options := policy.Defaults
+	cfg.Policies = &options
+	f.Float64Var(&options.OverlapWeight, "kv-overlap-score-weight", options.OverlapWeight, "kv: worth of a cached token, in tokens to prefill")
+	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv: 0 takes the cheapest worker, above it a softmax over costs")
 	f.IntVar(&cfg.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
 	f.IntVar(&cfg.Retries, "retries", 3, "further workers tried while no answer has begun")
 	f.DurationVar(&cfg.ProbeInterval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")

@@ -50,18 +50,43 @@ It shows a line of requests, hit rate and each worker's share until it is interr
 
 // up runs the cluster and shows it on out.
 func up(ctx context.Context, out io.Writer, cl *cluster) error {
-	banner(out, cl)
 	shown, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		show(shown, out, cl.router.Status)
+		if awaitReady(shown, cl) {
+			banner(out, cl)
+			show(shown, out, cl.router.Status)
+		}
 	}()
 	err := cl.run(ctx)
 	stop()
 	<-done
 	fmt.Fprintln(out, "\nwarmpath: stopped")
 	return err
+}
+
+// awaitReady returns when every worker is ready, so that what the banner says
+// to try works at once.
+func awaitReady(ctx context.Context, cl *cluster) bool {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ready := 0
+		for _, w := range cl.router.Status().Workers {
+			if w.State == "ready" {
+				ready++
+			}
+		}
+		if ready == len(cl.sims) {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
 }
 
 func banner(out io.Writer, cl *cluster) {

@@ -42,6 +42,10 @@ type Options struct {
 	Temperature   float64 // kv: 0 takes the cheapest, above it a softmax over costs
 }
 
+// Defaults are the options that need no tuning: a cached token is worth the
+// prefill that it saves, and the cheapest candidate wins.
+var Defaults = Options{OverlapWeight: 1}
+
 // ErrUnknown is a policy name that does not exist.
 var ErrUnknown = errors.New("policy: unknown")
 

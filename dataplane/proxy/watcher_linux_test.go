@@ -283,3 +283,17 @@ func TestWatcherCrowd(t *testing.T) {
 	}
 	within(t, "crowd", wg.Wait)
 }
+
+func BenchmarkWatch(b *testing.B) {
+	w := startWatcher(b)
+	_, server := pair(b)
+	gone := func() {}
+	b.ReportAllocs()
+	for b.Loop() {
+		stop, err := w.Watch(server, gone)
+		if err != nil {
+			b.Fatal(err)
+		}
+		stop()
+	}
+}

@@ -166,13 +166,14 @@ func (e *exchange) Broken(error) []byte {
 func (e *exchange) Closed(err error) {
 	now := time.Now()
 	usage := e.usage.Usage()
-	if err == nil {
-		e.s.Router.Ended(&e.decision, usage.CompletionTokens, now)
-	} else {
+	switch {
+	case err != nil:
 		e.abort()
 		if !e.gone.Load() {
 			e.s.metrics.broken(e.decision.Rank)
 		}
+	case e.inferred && e.status == fasthttp.StatusOK:
+		e.s.Router.Ended(&e.decision, usage.CompletionTokens, now)
 	}
 	e.s.metrics.answered(e, usage, now, err)
 	e.release()
