@@ -75,12 +75,32 @@ func holds(c []Hash, blocks, gpu int) step {
 
 func overlaps(c []Hash, want ...Overlap) step { return step{match: &lookup{chain: c, want: want}} }
 
-func TestIndex(t *testing.T) {
+// script is a named list of calls, which run on an index with two workers and two domains.
+type script struct {
+	name  string
+	steps []step
+}
+
+func runScripts(t *testing.T, tests []script) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := New(Config{Seed: 1})
+			x.Domain(DomainKey{Model: "m"})
+			x.Domain(DomainKey{Model: "m", LoRA: "l"})
+			x.AddWorker()
+			x.AddWorker()
+			for i, s := range tt.steps {
+				s.run(t, x, i)
+				checkIndex(t, x)
+			}
+		})
+	}
+}
+
+func TestPrefixesAndHoles(t *testing.T) {
 	abcd := chain(1, 2, 3, 4)
-	tests := []struct {
-		name  string
-		steps []step
-	}{
+	runScripts(t, []script{
 		{"nothing is held at first", []step{holds(abcd, 0, 0)}},
 		{"a prefix counts", []step{put(names(1, 2), chain(1, 2)), holds(abcd, 2, 2), holds(chain(1), 1, 1), holds(chain(2), 0, 0), holds(nil, 0, 0)}},
 		{"blocks without a common start do not count", []step{put(names(1, 2), chain(5, 2)), holds(abcd, 0, 0)}},
@@ -104,6 +124,12 @@ func TestIndex(t *testing.T) {
 		{"a parent in another tier is known", []step{
 			put(names(1), chain(1)), putIn(TierCPU, names(1), chain(1)), take(TierGPU, 0, 1), putAfter(1, names(2), chain(2)), holds(abcd, 2, 0),
 		}},
+	})
+}
+
+func TestCopiesAndTiers(t *testing.T) {
+	abcd := chain(1, 2, 3, 4)
+	runScripts(t, []script{
 		{"two copies need two removals", []step{
 			put(names(1), chain(1)), put(names(1), chain(1)), take(TierGPU, 0, 1), holds(abcd, 1, 1), take(TierGPU, 0, 1), holds(abcd, 0, 0), take(TierGPU, 1, 1),
 		}},
@@ -121,6 +147,12 @@ func TestIndex(t *testing.T) {
 		{"unknown names are counted and harmless", []step{
 			put(names(1), chain(1)), take(TierGPU, 2, 7, 1, 8), take(Tier(9), 1, 1), holds(abcd, 0, 0),
 		}},
+	})
+}
+
+func TestNamesOfSeveralPlaces(t *testing.T) {
+	abcd := chain(1, 2, 3, 4)
+	runScripts(t, []script{
 		{"a name moves to its latest place", []step{
 			put(names(1), chain(1)), put(names(1), chain(5)), holds(abcd, 0, 0), holds(chain(5), 1, 1), take(TierGPU, 1, 1, 1), holds(chain(5), 0, 0),
 		}},
@@ -144,6 +176,12 @@ func TestIndex(t *testing.T) {
 			put(names(1), chain(1)), putOther(names(1), chain(1)), put(names(1), chain(5)), holds(abcd, 0, 0), holds(chain(5), 1, 1), holdsOther(abcd, 1),
 			take(TierGPU, 0, 1, 1), take(TierGPU, 1, 1), holds(chain(5), 0, 0), holdsOther(abcd, 0),
 		}},
+	})
+}
+
+func TestWorkersAndErrors(t *testing.T) {
+	abcd := chain(1, 2, 3, 4)
+	runScripts(t, []script{
 		{"clear drops all", []step{
 			put(names(1, 2), chain(1, 2)), {clear: true}, holds(abcd, 0, 0), fails(putAfter(2, names(3), chain(3)), ErrUnknownParent), take(TierGPU, 1, 1),
 		}},
@@ -160,20 +198,7 @@ func TestIndex(t *testing.T) {
 			fails(putAfter(4, names(1), chain(1)), ErrUnknownParent), holds(abcd, 0, 0),
 		}},
 		{"an empty store still checks its parent", []step{put(nil, nil), fails(putAfter(4, nil, nil), ErrUnknownParent)}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			x := New(Config{Seed: 1})
-			x.Domain(DomainKey{Model: "m"})
-			x.Domain(DomainKey{Model: "m", LoRA: "l"})
-			x.AddWorker()
-			x.AddWorker()
-			for i, s := range tt.steps {
-				s.run(t, x, i)
-				checkIndex(t, x)
-			}
-		})
-	}
+	})
 }
 
 func (s step) run(t *testing.T, x *Index, i int) {

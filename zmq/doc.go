@@ -23,5 +23,6 @@
 //
 // # Errors
 //
-// [ErrClosed] after Close or the end of Run; [ErrMalformed] for an answer that is not a replay.
+// [ErrClosed] after Close or the end of Run; [ErrRunning] for a second Run; [ErrMalformed] for an answer that is not a
+// replay. A malformed live message is no error: it is dropped, and Subscription.OnMalformed is told.
 package zmq

@@ -114,6 +114,7 @@ func rawSocket(t testing.TB, kind zmq4.Type) (s *zmq4.Socket, endpoint string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	require.NoError(t, s.SetLinger(0))
+	require.NoError(t, s.SetSndhwm(0))
 	require.NoError(t, s.Bind(anyPort))
 	endpoint, err = s.GetLastEndpoint()
 	require.NoError(t, err)

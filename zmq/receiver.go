@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 
 	zmq4 "github.com/pebbe/zmq4"
@@ -37,14 +36,24 @@ type Receiver struct {
 	added   []*stream // For Run to take over; guarded by mu.
 	removed bool      // Some stream is canceled; guarded by mu.
 
-	streams []*stream // Owned by the goroutine of Run.
+	// Owned by the goroutine of Run.
+	streams map[int32]*stream
+	lastID  int32
+	ready   []*stream // To be read in the next turn.
 }
+
+// wakeID is the waker among the ids of streams, which count from 1.
+const wakeID = 0
 
 // stream is one subscription and its socket.
 type stream struct {
 	sub    Subscription
 	socket *zmq4.Socket
 	gone   atomic.Bool // Canceled: deliver nothing more.
+
+	// Owned by the goroutine of Run.
+	id     int32
+	queued bool // Stands in Receiver.ready.
 }
 
 // NewReceiver returns a receiver without streams. It holds a ZeroMQ context until the end of Run, or Close if Run is
@@ -53,7 +62,7 @@ func NewReceiver(log *slog.Logger) (*Receiver, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	r := &Receiver{log: log}
+	r := &Receiver{log: log, streams: map[int32]*stream{}}
 	if err := r.open(); err != nil {
 		return nil, fmt.Errorf("cannot create receiver: %w", err)
 	}
@@ -139,66 +148,111 @@ func (r *Receiver) Close() error {
 func (r *Receiver) free() error {
 	r.mu.Lock()
 	r.closed = true // From here on Subscribe adds nothing.
-	all := append(r.streams, r.added...)
-	r.streams, r.added = nil, nil
+	for _, st := range r.added {
+		r.lastID++
+		r.streams[r.lastID] = st
+	}
+	r.added = nil
 	r.mu.Unlock()
-	sockets := make([]*zmq4.Socket, 0, len(all))
-	for _, st := range all {
+	sockets := make([]*zmq4.Socket, 0, len(r.streams))
+	for _, st := range r.streams {
 		sockets = append(sockets, st.socket)
 	}
+	clear(r.streams)
 	return r.release(sockets...)
 }
 
-// loop polls until stop. The poller is made anew when the set of streams changed, which is rare beside messages.
-func (r *Receiver) loop() error {
-	for poller := r.rebuild(); poller != nil; {
-		items, err := poller.PollAll(-1)
+// loop reads what is ready until stop.
+func (r *Receiver) loop() (err error) {
+	q, err := newReadiness()
+	if err != nil {
+		return fmt.Errorf("cannot watch streams: %w", err)
+	}
+	defer func() { err = errors.Join(err, q.close()) }()
+	if err := q.add(r.wake.in, wakeID); err != nil {
+		return fmt.Errorf("cannot watch streams: %w", err)
+	}
+	var turn []*stream
+	for changed := true; ; {
+		if changed {
+			open, err := r.update(q)
+			if err != nil || !open {
+				return err
+			}
+			changed = false
+		}
+		err := q.wait(len(r.ready) == 0, func(id int32) {
+			if id == wakeID {
+				changed = true
+			} else if st := r.streams[id]; st != nil {
+				r.enqueue(st)
+			}
+		})
 		if err != nil {
-			return fmt.Errorf("cannot poll streams: %w", err)
+			return fmt.Errorf("cannot wait for streams: %w", err)
 		}
-		for i, st := range r.streams { // Item 0 is the waker, item i+1 is stream i.
-			if items[i+1].Events&zmq4.POLLIN == 0 {
-				continue
-			}
-			if err := st.deliver(); err != nil {
-				return fmt.Errorf("cannot read from %q: %w", st.sub.Endpoint, err)
-			}
+		turn, r.ready = r.ready, turn[:0]
+		if err := r.read(turn); err != nil {
+			return err
 		}
-		if items[0].Events&zmq4.POLLIN != 0 {
-			poller = r.rebuild()
+	}
+}
+
+// read delivers a burst of each stream's messages; those that have more come again next turn.
+func (r *Receiver) read(turn []*stream) error {
+	for _, st := range turn {
+		st.queued = false
+		more, err := st.deliver()
+		if err != nil {
+			return fmt.Errorf("cannot read from %q: %w", st.sub.Endpoint, err)
+		}
+		if more {
+			r.enqueue(st)
 		}
 	}
 	return nil
 }
 
-// rebuild takes over new streams, closes canceled ones and returns a poller over the rest, or nil after stop.
-func (r *Receiver) rebuild() *zmq4.Poller {
-	r.awakeLocked()
-	defer r.mu.Unlock()
-	r.streams = append(r.streams, r.added...)
-	r.added = nil
-	if r.closed {
-		return nil
+func (r *Receiver) enqueue(st *stream) {
+	if !st.queued {
+		st.queued = true
+		r.ready = append(r.ready, st)
 	}
-	if r.removed {
-		r.removed = false
-		r.streams = slices.DeleteFunc(r.streams, r.closeGone)
-	}
-	p := zmq4.NewPoller()
-	p.Add(r.wake.in, zmq4.POLLIN)
-	for _, st := range r.streams {
-		p.Add(st.socket, zmq4.POLLIN)
-	}
-	return p
 }
 
-// closeGone closes st if it is canceled.
-func (r *Receiver) closeGone(st *stream) bool {
-	if !st.gone.Load() {
-		return false
+// update takes over new streams, closes canceled ones and reports whether to go on.
+func (r *Receiver) update(q *readiness) (open bool, err error) {
+	r.awakeLocked()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false, nil
 	}
-	if err := st.socket.Close(); err != nil {
-		r.log.Warn("cannot close stream", "endpoint", st.sub.Endpoint, "error", err)
+	for _, st := range r.added {
+		r.lastID++
+		st.id = r.lastID
+		r.streams[st.id] = st
+		if err := q.add(st.socket, st.id); err != nil {
+			return false, fmt.Errorf("cannot watch %q: %w", st.sub.Endpoint, err)
+		}
+		r.enqueue(st)
 	}
-	return true
+	r.added = nil
+	if r.removed {
+		r.removed = false
+		r.closeGone(q)
+	}
+	return true, nil
+}
+
+// closeGone closes the streams that are canceled.
+func (r *Receiver) closeGone(q *readiness) {
+	for id, st := range r.streams {
+		if !st.gone.Load() {
+			continue
+		}
+		delete(r.streams, id)
+		if err := errors.Join(q.remove(st.socket, id), st.socket.Close()); err != nil {
+			r.log.Warn("cannot close stream", "endpoint", st.sub.Endpoint, "error", err)
+		}
+	}
 }

@@ -133,3 +133,53 @@ func TestReplayFrames(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 }
+
+// TestReplayAsksAgain plays an engine whose queue overflows: answers in the middle are lost, then the end marker.
+func TestReplayAsksAgain(t *testing.T) {
+	router, endpoint := rawSocket(t, zmq4.ROUTER) // rawSocket queues without bound.
+	type result struct {
+		seqs []uint64
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		var r result
+		_, r.err = zmq.Replay(waitCtx(t), endpoint, 3, func(m zmq.Message) error {
+			r.seqs = append(r.seqs, m.Seq)
+			return nil
+		})
+		done <- r
+	}()
+	for _, answer := range []struct {
+		from      uint64 // Asked for.
+		sent      [][2]uint64
+		markerToo bool
+	}{
+		{from: 3, sent: [][2]uint64{{10, 20}, {25, 1200}, {1300, 1400}}, markerToo: true}, // A lasting hole, then lost ones.
+		{from: 1200, sent: [][2]uint64{{1200, 2300}}},                                     // The marker is lost.
+		{from: 2300, markerToo: true},
+	} {
+		request, err := router.RecvMessageBytes(0)
+		require.NoError(t, err)
+		require.Equal(t, seqFrame(answer.from), request[2])
+		for _, span := range answer.sent {
+			for seq := span[0]; seq < span[1]; seq++ {
+				_, err := router.SendMessage(request[0], "", "t", seqFrame(seq), "payload")
+				require.NoError(t, err)
+			}
+		}
+		if answer.markerToo {
+			_, err := router.SendMessage(request[0], "", "", seqFrame(1<<64-1), "")
+			require.NoError(t, err)
+		}
+	}
+	got := <-done
+	require.NoError(t, got.err)
+	var want []uint64
+	for seq := uint64(10); seq < 2300; seq++ {
+		if seq < 20 || seq >= 25 {
+			want = append(want, seq)
+		}
+	}
+	require.Equal(t, want, got.seqs)
+}

@@ -7,18 +7,19 @@ import (
 	zmq4 "github.com/pebbe/zmq4"
 )
 
-// deliver hands the messages that wait at st to its callbacks, a burst of them at most.
-func (st *stream) deliver() error {
+// deliver hands the messages that wait at st to its callbacks, a burst of them at most, and reports whether there may be
+// more.
+func (st *stream) deliver() (more bool, err error) {
 	for range burst {
 		if st.gone.Load() {
-			return nil
+			return false, nil
 		}
 		var f frames
 		switch err := f.recv(st.socket); {
 		case again(err):
-			return nil
+			return false, nil
 		case err != nil:
-			return err
+			return false, err
 		}
 		if m, ok := f.message(); ok {
 			st.sub.OnMessage(m)
@@ -26,7 +27,7 @@ func (st *stream) deliver() error {
 			st.sub.OnMalformed(f.n)
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // maxFrames is the longest message that has a meaning: a replay request as a ROUTER sees it has 3 frames, an answer 4.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,7 +63,7 @@ func (e *engine) start(t *testing.T, k *keeper, dir string) {
 		args = append(args, strconv.Itoa(port))
 	}
 	cmd := exec.Command("bash", args...)
-	cmd.Env = append(os.Environ(), "BIND="+strconv.Itoa(e.index))
+	cmd.Env = append(os.Environ(), "BIND="+strconv.Itoa(e.index%runtime.NumCPU()))
 	e.proc = spawn(t, k, dir, fmt.Sprintf("engine%d-%d", e.index+1, time.Now().Unix()), cmd)
 }
 

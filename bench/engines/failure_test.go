@@ -101,7 +101,7 @@ func (p *proof) engineKilled(t *testing.T) {
 	p.checkTraffic(t, traffic)
 
 	client := startOpenAI(t, p.keeper, p.dir, r.url)
-	after := measure("one at a time", "kv, after restart", func() []outcome {
+	after := measure("one at a time, after the restart", "kv", func() []outcome {
 		return sequential(t.Context(), r.url, client, 4, 100)
 	})
 	p.add(t, after)

@@ -101,23 +101,30 @@ func (m *measured) hitRate() float64 {
 	return float64(cached) / float64(max(1, prompt))
 }
 
-// equal counts the answered requests whose expected overlap is what the engine reported.
-func (m *measured) equal() (equal, answered int) {
-	for i := range m.outcomes {
-		o := &m.outcomes[i]
-		if o.err != nil {
-			continue
-		}
-		answered++
-		if expected, err := o.expected(); err == nil && expected == o.cached {
-			equal++
-		}
-	}
-	return equal, answered
+// overlap compares expectation and report over the answered requests of which the router expected something.
+type overlap struct {
+	equal, over, under int // over: the router expected more than there was
 }
 
-// equalShare is equal over answered: 1 where the router knew every cache exactly.
-func (m *measured) equalShare() float64 {
-	equal, answered := m.equal()
-	return float64(equal) / float64(max(1, answered))
+func (v overlap) compared() int { return v.equal + v.over + v.under }
+
+// share is 1 where the router knew every cache exactly.
+func (v overlap) share() float64 { return float64(v.equal) / float64(max(1, v.compared())) }
+
+func (m *measured) overlap() overlap {
+	var v overlap
+	for i := range m.outcomes {
+		o := &m.outcomes[i]
+		expected, known := o.expected()
+		switch {
+		case o.err != nil || !known:
+		case expected == o.cached:
+			v.equal++
+		case expected > o.cached:
+			v.over++
+		default:
+			v.under++
+		}
+	}
+	return v
 }

@@ -30,14 +30,16 @@ type outcome struct {
 }
 
 // expected turns the overlap header into the cached_tokens that it predicts. The engine always computes at least the last
-// token of a prompt, so a prompt whose every page is cached still counts one page less when it ends on a page's end.
-func (o *outcome) expected() (int, error) {
-	matched, _, found := strings.Cut(o.header, "/")
+// token of a prompt, so a prompt whose every page is cached counts one page less when it ends on a page's end. known is false
+// where the router expected nothing because it did not look: policies other than kv do not tokenize a text.
+func (o *outcome) expected() (tokens int, known bool) {
+	matched, total, _ := strings.Cut(o.header, "/")
 	blocks, err := strconv.Atoi(matched)
-	if !found || err != nil {
-		return 0, fmt.Errorf("cannot read X-Warmpath-Overlap %q", o.header)
+	of, err2 := strconv.Atoi(total)
+	if err != nil || err2 != nil || of == 0 && o.prompt >= pageSize {
+		return 0, false
 	}
-	return min(blocks*pageSize, (o.prompt-1)/pageSize*pageSize), nil
+	return min(blocks*pageSize, (o.prompt-1)/pageSize*pageSize), true
 }
 
 // generation is the body of /generate, and of its answer or of one of its events.

@@ -92,7 +92,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, want := range []string{
 		"policy       kv  round-robin", "errors        0            1", "hit rate   96.0 %        0.0 %",
-		"TTFT mean  1.000 s      2.000 s", "worker 1  100.0 %       50.0 %", "worker 2        -       50.0 %",
+		"TTFT mean  1.000 s      2.000 s", "worker 1 by share  100.0 %       50.0 %", "worker 2 by share        -       50.0 %",
 		"overlap exact  100.0 %            -", "measured times x 20",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -65,7 +65,7 @@ func rows(results []*Result) []row {
 		{"latency p99", func(r *Result) string { return seconds(r.Latency.P99) }},
 	}
 	for i := range widest(results) {
-		all = append(all, row{fmt.Sprintf("worker %d", i+1), func(r *Result) string { return nthShare(r, i) }})
+		all = append(all, row{fmt.Sprintf("worker %d by share", i+1), func(r *Result) string { return nthShare(r, i) }})
 	}
 	return append(all,
 		row{"overlap exact", func(r *Result) string { return percent(r.Overlap.Exact, r.Overlap.Compared) }},

@@ -119,6 +119,6 @@ func answerText(r *request, p progress) []byte {
 	if p.reason.hasToken && !r.keepStop {
 		ids = ids[:len(ids)-1]
 	}
-	text := appendDecoded(nil, ids)
+	text := decoded(ids)
 	return text[:len(text)-p.reason.trim]
 }

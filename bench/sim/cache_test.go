@@ -27,6 +27,7 @@ type held struct {
 const twinPage = 2
 
 func newTwin(t testing.TB) *twin {
+	t.Helper()
 	return &twin{
 		t:     t,
 		fast:  newCache(twinPage, &recorder{page: twinPage}),

@@ -66,7 +66,7 @@ func chatPrompt(o object) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return appendText(nil, text), nil
+	return encode(text), nil
 }
 
 // openAIJob reads the fields that both OpenAI endpoints have.

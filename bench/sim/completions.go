@@ -62,7 +62,7 @@ func completionPrompts(o object) (prompts [][]uint32, err error) {
 	}
 	texts, err := o.texts("prompt")
 	for _, t := range texts {
-		prompts = append(prompts, appendText(nil, []byte(t)))
+		prompts = append(prompts, encode([]byte(t)))
 	}
 	return prompts, err
 }
@@ -114,7 +114,7 @@ func (j *job) echoed(i int) []byte {
 	if !j.echo {
 		return nil
 	}
-	return appendDecoded(nil, j.reqs[i].prompt)
+	return decoded(j.reqs[i].prompt)
 }
 
 // appendCompletion appends one event; usage is null unless some is given.

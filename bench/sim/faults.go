@@ -132,6 +132,13 @@ func (f *Faults) pass(ctx context.Context) bool {
 	}
 }
 
+// hangs says whether the worker hangs now.
+func (f *Faults) hangs() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gate != nil
+}
+
 // eventFate decides on one batch.
 func (f *Faults) eventFate() eventFate {
 	if !take(&f.drops) {

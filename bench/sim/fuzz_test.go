@@ -35,14 +35,14 @@ func FuzzTokenizer(f *testing.F) {
 	f.Add([]byte("<|im_start|>user\nHi <|im_ <s><<s>\n"), 3)
 	f.Add([]byte("äöü  x"), 1)
 	f.Fuzz(func(t *testing.T, text []byte, cut int) {
-		ids := appendText(nil, text)
-		if got := appendDecoded(nil, ids); !bytes.Equal(got, text) {
+		ids := encode(text)
+		if got := decoded(ids); !bytes.Equal(got, text) {
 			t.Fatalf("decoded %q, want %q", got, text)
 		}
 		if cut <= 0 || cut >= len(text) || text[cut] != '\n' {
 			return
 		}
-		head := appendText(nil, text[:cut])
+		head := encode(text[:cut])
 		if len(head) > len(ids) || !equalIDs(head, ids[:len(head)]) {
 			t.Fatalf("ids of %q are no prefix of those of %q", text[:cut], text)
 		}

@@ -80,7 +80,7 @@ func generatePrompts(o object) (prompts [][]uint32, list bool, err error) {
 	}
 	texts, err := o.texts("text")
 	for _, t := range texts {
-		prompts = append(prompts, appendText(nil, []byte(t)))
+		prompts = append(prompts, encode([]byte(t)))
 	}
 	if err == nil && len(prompts) == 0 {
 		err = refused("text cannot be empty.")

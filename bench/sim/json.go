@@ -40,8 +40,6 @@ func appendJSONString[S string | []byte](dst []byte, s S) []byte {
 
 func appendInt(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }
 
-func appendBool(dst []byte, v bool) []byte { return strconv.AppendBool(dst, v) }
-
 func appendFloat(dst []byte, f float64) []byte { return strconv.AppendFloat(dst, f, 'f', -1, 64) }
 
 // appendStamp appends t in seconds since 1970, null if t is not set.

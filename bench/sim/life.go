@@ -30,9 +30,10 @@ type life struct {
 	wg     sync.WaitGroup
 }
 
-// newLife binds everything a worker listens on and writes the addresses it got
-// into cfg, so that the next life gets the same ones.
-func newLife(cfg *Config, f *Faults) (*life, error) {
+// newLife binds everything a worker listens on. Its cfg has the addresses that it
+// got, so that the next life can get the same ones.
+func newLife(c Config, f *Faults) (*life, error) {
+	cfg := &c
 	raw, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen: %w", err)

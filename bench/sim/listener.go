@@ -38,7 +38,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // kill closes the listener and resets every connection, as the kernel does for a
 // process that was killed with unread data.
 func (l *listener) kill() {
-	_ = l.Listener.Close()
+	_ = l.Close()
 	l.mu.Lock()
 	l.dead = true
 	conns := make([]*conn, 0, len(l.conns))

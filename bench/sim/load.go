@@ -72,7 +72,7 @@ func (k *rank) observePrefill(b []piece) {
 	k.count.matchedLast, k.count.computedLast = 0, 0
 	for _, p := range b {
 		k.count.computedLast += p.tokens
-		if p.r.computed == p.r.inTree*k.cfg.PageSize && p.r.computed == p.r.cached {
+		if p.r.computed == p.r.cached { // its first piece
 			k.count.matchedLast += p.r.cached
 		}
 	}

@@ -74,6 +74,6 @@ func newText(r *request, sent int, p progress) []byte {
 	if p.reason.hasToken && !r.keepStop && len(ids) > 0 {
 		ids = ids[:len(ids)-1]
 	}
-	text := appendDecoded(nil, ids)
+	text := decoded(ids)
 	return text[:max(0, len(text)-p.reason.trim)]
 }

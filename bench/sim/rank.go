@@ -79,7 +79,7 @@ func (k *rank) run(ctx context.Context) {
 	k.cache.changes.cleared() // SGLang's sequence 0
 	k.publish()
 	for ctx.Err() == nil {
-		if !k.faults.pass(ctx) {
+		if !k.standBy(ctx) {
 			return
 		}
 		k.drain()
@@ -118,7 +118,18 @@ func (k *rank) spend(ctx context.Context, d time.Duration) bool {
 	if time.Since(k.told) >= minSleep {
 		k.tell()
 	}
-	return k.pace.pause(ctx, k.tell)
+	return k.pace.pause(ctx, k.tell) && k.standBy(ctx)
+}
+
+// standBy holds the rank while its worker hangs. Afterwards it goes on at its own
+// pace: what was missed is not made good in a rush.
+func (k *rank) standBy(ctx context.Context) bool {
+	if !k.faults.hangs() {
+		return ctx.Err() == nil
+	}
+	ok := k.faults.pass(ctx)
+	k.pace.catchUp()
+	return ok
 }
 
 // tell wakes the handlers that have something new to send.

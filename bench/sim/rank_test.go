@@ -37,8 +37,15 @@ func plain() Service {
 	}
 }
 
+// bubble is what a test in a synctest bubble works with.
+type bubble struct {
+	t      *testing.T
+	k      *rank
+	events *tape
+}
+
 // inBubble runs f with a rank on the fake clock of a synctest bubble.
-func inBubble(t *testing.T, cfg Config, f func(t *testing.T, k *rank, events *tape)) {
+func inBubble(t *testing.T, cfg Config, f func(b bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cfg = cfg.withDefaults()
@@ -48,7 +55,7 @@ func inBubble(t *testing.T, cfg Config, f func(t *testing.T, k *rank, events *ta
 		done := make(chan struct{})
 		go func() { defer close(done); k.run(ctx) }()
 		synctest.Wait()
-		f(t, k, events)
+		f(bubble{t, k, events})
 		cancel()
 		<-done
 	})
@@ -71,7 +78,8 @@ func finishAll(reqs ...*request) {
 
 func TestServiceTimes(t *testing.T) {
 	cfg := Config{PageSize: 16, CachePages: 100, Service: plain()}
-	inBubble(t, cfg, func(t *testing.T, k *rank, _ *tape) {
+	inBubble(t, cfg, func(b bubble) {
+		t, k := b.t, b.k
 		start := time.Now()
 		r := newTestRequest(sequence(0, 150), 11)
 		k.submit(r)
@@ -89,7 +97,8 @@ func TestServiceTimes(t *testing.T) {
 
 func TestTimeScaleDividesTime(t *testing.T) {
 	cfg := Config{PageSize: 16, CachePages: 1000, Service: plain(), TimeScale: 500}
-	inBubble(t, cfg, func(t *testing.T, k *rank, _ *tape) {
+	inBubble(t, cfg, func(b bubble) {
+		t, k := b.t, b.k
 		start := time.Now()
 		// An hour of decoding, in steps of 10 ms: 20 µs each at this scale.
 		r := newTestRequest(sequence(0, 15), 1)
@@ -120,7 +129,8 @@ func TestCachedPrefix(t *testing.T) {
 	}
 	for _, x := range tests {
 		cfg := Config{PageSize: 16, CachePages: 100, Service: plain()}
-		inBubble(t, cfg, func(t *testing.T, k *rank, _ *tape) {
+		inBubble(t, cfg, func(b bubble) {
+			t, k := b.t, b.k
 			first := newTestRequest(sequence(0, x.prompt), x.answer)
 			k.submit(first)
 			finishAll(first)
@@ -140,7 +150,8 @@ func TestCachedPrefix(t *testing.T) {
 
 func TestEventsAreTheCache(t *testing.T) {
 	cfg := Config{PageSize: 4, CachePages: 40, MaxRunning: 4, Service: plain()}
-	inBubble(t, cfg, func(t *testing.T, k *rank, events *tape) {
+	inBubble(t, cfg, func(b bubble) {
+		t, k, events := b.t, b.k, b.events
 		var reqs []*request
 		for i := range uint32(30) {
 			r := newTestRequest(sequence(i%5*100, 20+int(i)), 5+int(i)%50)
@@ -199,7 +210,8 @@ func replay(t *testing.T, batches []kvevent.Batch) map[uint64]bool {
 
 func TestPublishing(t *testing.T) {
 	cfg := Config{PageSize: 4, CachePages: 1000, Service: plain()}
-	inBubble(t, cfg, func(t *testing.T, k *rank, events *tape) {
+	inBubble(t, cfg, func(b bubble) {
+		t, k, events := b.t, b.k, b.events
 		long := newTestRequest(sequence(0, 8), 100)
 		short := newTestRequest(sequence(50, 8), 20)
 		k.submit(long)
@@ -225,7 +237,8 @@ func TestQueueing(t *testing.T) {
 	}
 	for name, cfg := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, cfg, func(t *testing.T, k *rank, _ *tape) {
+			inBubble(t, cfg, func(b bubble) {
+				t, k := b.t, b.k
 				var reqs []*request
 				for i := range uint32(4) {
 					reqs = append(reqs, newTestRequest(sequence(100*i, 40), 20)) // 4 pages each
@@ -246,7 +259,8 @@ func TestQueueing(t *testing.T) {
 
 func TestAbortAndFlush(t *testing.T) {
 	cfg := Config{PageSize: 4, CachePages: 100, MaxRunning: 1, Service: plain()}
-	inBubble(t, cfg, func(t *testing.T, k *rank, events *tape) {
+	inBubble(t, cfg, func(b bubble) {
+		t, k, events := b.t, b.k, b.events
 		running, waiting, other := newTestRequest(sequence(0, 8), 300), newTestRequest(sequence(0, 8), 5), newTestRequest(sequence(0, 8), 5)
 		running.id, waiting.id, other.id = "a1", "a12", "b"
 		k.submit(running)
@@ -276,7 +290,8 @@ func TestAbortAndFlush(t *testing.T) {
 
 func TestDroppedEvents(t *testing.T) {
 	cfg := Config{PageSize: 4, CachePages: 100, Service: plain()}
-	inBubble(t, cfg, func(t *testing.T, k *rank, events *tape) {
+	inBubble(t, cfg, func(b bubble) {
+		t, k, events := b.t, b.k, b.events
 		for i, lost := range []bool{false, true} {
 			k.faults.DropEvents(1, lost)
 			r := newTestRequest(sequence(uint32(i*100), 8), 1)
@@ -292,7 +307,8 @@ func TestDroppedEvents(t *testing.T) {
 
 func TestHangAndSlow(t *testing.T) {
 	cfg := Config{PageSize: 4, CachePages: 100, Service: plain()}
-	inBubble(t, cfg, func(t *testing.T, k *rank, _ *tape) {
+	inBubble(t, cfg, func(b bubble) {
+		t, k := b.t, b.k
 		k.faults.Hang()
 		r := newTestRequest(sequence(0, 9), 1) // 10 ms
 		start := time.Now()
@@ -302,6 +318,18 @@ func TestHangAndSlow(t *testing.T) {
 		finishAll(r)
 		if got := time.Since(start); got < time.Second {
 			t.Errorf("a hanging rank answered after %v", got)
+		}
+		again := newTestRequest(sequence(20, 9), 101)
+		start = time.Now()
+		k.submit(again)
+		time.Sleep(500 * time.Millisecond)
+		k.faults.Hang()
+		time.Sleep(10 * time.Second)
+		k.faults.Unhang()
+		finishAll(again)
+		// A second of work, 10 s of hanging: what was missed is not rushed through.
+		if got := time.Since(start); got < 10900*time.Millisecond || got > 11100*time.Millisecond {
+			t.Errorf("with a hang of 10s in between took %v, want 11s", got)
 		}
 		k.faults.Slow(100)
 		start = time.Now()

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 	"time"
 )
@@ -137,10 +138,8 @@ func (r *request) generate(now time.Time) bool {
 
 // ends returns why the answer ends with token id as its nth, if it does.
 func (r *request) ends(id uint32, n int) finish {
-	for _, s := range r.stopIDs {
-		if s == id {
-			return finish{kind: "stop", token: id, hasToken: true}
-		}
+	if slices.Contains(r.stopIDs, id) {
+		return finish{kind: "stop", token: id, hasToken: true}
 	}
 	if f := r.stopped(id); f.kind != "" {
 		return f

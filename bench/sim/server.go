@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"io"
-	"log"
 	"sync"
 	"time"
 
@@ -18,6 +16,13 @@ const maxBody = 256 << 20
 // workers pile up.
 const idleWorker = 100 * time.Millisecond
 
+// silent is fasthttp's logger: it speaks of broken connections only, and those are
+// what a crash is for.
+type silent struct{}
+
+// Printf implements fasthttp.Logger.
+func (silent) Printf(string, ...any) {}
+
 // newServer returns the HTTP server of l.
 func newServer(l *life) *fasthttp.Server {
 	return &fasthttp.Server{
@@ -27,7 +32,7 @@ func newServer(l *life) *fasthttp.Server {
 		MaxRequestBodySize:    maxBody,
 		MaxIdleWorkerDuration: idleWorker,
 		ReadBufferSize:        16 << 10,
-		Logger:                log.New(io.Discard, "", 0),
+		Logger:                silent{},
 	}
 }
 

@@ -31,7 +31,7 @@ func (l *life) tokenized(body []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return l.appendTokenized(nil, [][]uint32{appendText(nil, text)}, false), nil
+		return l.appendTokenized(nil, [][]uint32{encode(text)}, false), nil
 	}
 	texts, err := o.texts("prompt")
 	if err != nil {
@@ -39,7 +39,7 @@ func (l *life) tokenized(body []byte) ([]byte, error) {
 	}
 	lists := make([][]uint32, 0, len(texts))
 	for _, t := range texts {
-		lists = append(lists, appendText(nil, []byte(t)))
+		lists = append(lists, encode([]byte(t)))
 	}
 	return l.appendTokenized(nil, lists, o.raw("prompt")[0] == '['), nil
 }
@@ -97,7 +97,7 @@ func detokenized(body []byte) ([]byte, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		text := string(appendDecoded(nil, ids))
+		text := string(decoded(ids))
 		if string(o.raw("skip_special_tokens")) != "false" {
 			text = withoutSpecials(text)
 		}

@@ -2,9 +2,9 @@ package sim
 
 import "bytes"
 
-// appendText appends the token ids of text. Special tokens inside the text are
+// encode returns the token ids of text. Special tokens inside the text are
 // recognized, as SGLang's tokenizers do.
-func appendText(dst []uint32, text []byte) []uint32 {
+func encode(text []byte) (dst []uint32) {
 	for len(text) > 0 {
 		at, id, n := nextSpecial(text)
 		dst = appendPlain(dst, text[:at])
@@ -104,8 +104,8 @@ func letterValue(w []byte) (v uint32) {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
 
-// appendDecoded appends the text of ids, the reverse of appendText.
-func appendDecoded(dst []byte, ids []uint32) []byte {
+// decoded returns the text of ids, the reverse of encode.
+func decoded(ids []uint32) (dst []byte) {
 	for _, id := range ids {
 		dst = appendToken(dst, id)
 	}

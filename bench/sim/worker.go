@@ -9,7 +9,7 @@ import (
 // Worker is one simulated SGLang server: an HTTP server, one or more ranks, and
 // their ZMQ sockets.
 type Worker struct {
-	cfg    Config // with the addresses that were bound
+	cfg    Config // with the addresses that were bound; constant after New
 	faults *Faults
 	life   *life
 }
@@ -21,12 +21,12 @@ func New(cfg Config) (*Worker, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	w := &Worker{cfg: cfg, faults: newFaults()}
-	l, err := newLife(&w.cfg, w.faults)
+	w := &Worker{faults: newFaults()}
+	l, err := newLife(cfg, w.faults)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start worker on %s: %w", cfg.Listen, err)
 	}
-	w.life = l
+	w.life, w.cfg = l, *l.cfg
 	return w, nil
 }
 
@@ -131,7 +131,7 @@ const (
 func (w *Worker) revive(ctx context.Context) error {
 	deadline := time.Now().Add(bindTimeout)
 	for {
-		l, err := newLife(&w.cfg, w.faults)
+		l, err := newLife(w.cfg, w.faults)
 		if err == nil {
 			w.life = l
 			return nil

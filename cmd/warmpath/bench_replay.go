@@ -58,7 +58,7 @@ turns over shared system prompts.`,
 	f.StringVar(&o.api, "api", "completions", "generate, completions or chat")
 	f.StringVar(&o.cfg.Model, "model", "", "model to name in each request (default: none, or the simulated one)")
 	f.IntVar(&o.cfg.Requests, "requests", 2000, "replay at most so many requests; 0 is the whole trace")
-	f.Float64Var(&o.cfg.TimeScale, "time-scale", 20, "seconds of the trace a second; simulated workers run as fast")
+	f.Float64Var(&o.cfg.TimeScale, "time-scale", 20, "seconds of the trace a second; simulated workers run as fast (with --url the default is 1)")
 	f.Uint32Var(&o.cfg.Vocabulary.First, "first-token", 100, "smallest token id in prompts")
 	f.Uint32Var(&o.cfg.Vocabulary.Size, "vocabulary", 32_000, "number of token ids in prompts")
 	f.StringVar(&o.jsonFile, "json", "", "also write the results to this file as JSON")
@@ -75,7 +75,10 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 	}
 	start := o.simulated
 	if o.url != "" {
-		o.policies = []string{"-"} // The cluster at the URL has one, which it does not tell.
+		o.policies = []string{"(the URL's)"}
+		if !cmd.Flags().Changed("time-scale") {
+			o.cfg.TimeScale = 1 // Real workers do not run faster when they are asked to.
+		}
 		start = func(context.Context, string) (replay.Cluster, error) { return remote(o.url), nil }
 	} else {
 		o.cfg.Simulated = true

@@ -239,8 +239,14 @@ func TestEventsHexEndsOnInterrupt(t *testing.T) {
 
 func TestEventsUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"a", "b"}, {"--hex", "tcp://127.0.0.1:1"}, {"--hex", "--replay", "x"}, {"tcp://127.0.0.1:1", "--from", "3"},
-		{"tcp://127.0.0.1:1", "--count", "-1"}, {"nonsense://x"}, {"tcp://127.0.0.1:port"},
+		{},
+		{"a", "b"},
+		{"--hex", "tcp://127.0.0.1:1"},
+		{"--hex", "--replay", "x"},
+		{"tcp://127.0.0.1:1", "--from", "3"},
+		{"tcp://127.0.0.1:1", "--count", "-1"},
+		{"nonsense://x"},
+		{"tcp://127.0.0.1:port"},
 	} {
 		cmd := newEventsCommand()
 		cmd.SilenceErrors = true

@@ -59,12 +59,45 @@ func (d *chunkDecoder) decode(dst, src []byte) (nd, ns int, err error) {
 			}
 			continue
 		}
+		if n := d.leap(src[ns:]); n > 0 {
+			ns += n
+			continue
+		}
 		if err := d.step(src[ns]); err != nil {
 			return nd, ns, err
 		}
 		ns++
 	}
 	return nd, ns, nil
+}
+
+// leap takes what stands between two chunks in the usual form, whole and without extensions, at once. It returns 0 where
+// step has to look.
+func (d *chunkDecoder) leap(src []byte) (n int) {
+	if d.state == chunkDataCR {
+		if len(src) < 2 || src[0] != '\r' || src[1] != '\n' {
+			return 0
+		}
+		d.state, d.digits, d.line = chunkSize, 0, 0
+		return 2
+	}
+	if d.state != chunkSize || d.digits > 0 {
+		return 0
+	}
+	size := int64(0)
+	for n < len(src) && n < 8 { // 4 GiB; larger ones are rare enough to be stepped through.
+		v := hexValue(src[n])
+		if v < 0 {
+			break
+		}
+		size = size<<4 | int64(v)
+		n++
+	}
+	if size == 0 || len(src) < n+2 || src[n] != '\r' || src[n+1] != '\n' {
+		return 0
+	}
+	d.state, d.left = chunkData, size
+	return n + 2
 }
 
 // step takes one byte of the coding.

@@ -92,15 +92,20 @@ func (r *Response) readHeader(req *Request) error {
 func (r *Response) parseHeader() error {
 	cn := r.cn
 	start := cn.consumed()
+	// fasthttp takes HTTP/2.0 for a version and status 000 for 200.
+	line, err := cn.br.Peek(len("HTTP/1.1 2"))
+	if err != nil {
+		return readError(err, ErrTruncated)
+	}
+	if !bytes.HasPrefix(line, http1) || line[8] != ' ' || line[9] < '1' || line[9] > '9' {
+		return fmt.Errorf("%w: begins with %q", ErrBadResponse, line)
+	}
 	if err := r.Header.Read(cn.br); err != nil {
 		// The parser reports an early end as it sees fit; what the connection said is exact.
 		if cn.readErr != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return readError(cn.readErr, ErrTruncated)
 		}
 		return fmt.Errorf("%w: %w", ErrBadResponse, err)
-	}
-	if !bytes.HasPrefix(r.Header.Protocol(), http1) {
-		return fmt.Errorf("%w: protocol %q", ErrBadResponse, r.Header.Protocol())
 	}
 	if n := cn.consumed() - start; n > int64(r.t.cfg.MaxHeaderBytes) {
 		return fmt.Errorf("%w: header of %d bytes, limit %d", ErrBadResponse, n, r.t.cfg.MaxHeaderBytes)

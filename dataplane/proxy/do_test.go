@@ -43,6 +43,8 @@ func TestAnswers(t *testing.T) {
 		{name: "switching protocols", answer: "HTTP/1.1 101 Switching Protocols\r\n\r\n", err: proxy.ErrBadResponse},
 		{name: "garbage", answer: "\x16\x03\x01 what\r\n\r\n", err: proxy.ErrBadResponse},
 		{name: "http2", answer: "HTTP/2.0 200 OK\r\n\r\n", err: proxy.ErrBadResponse},
+		{name: "status 000", answer: "HTTP/1.1 000 OK\r\nContent-Length: 0\r\n\r\n", err: proxy.ErrBadResponse},
+		{name: "empty line first", answer: "\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", err: proxy.ErrBadResponse},
 		{name: "status of two digits", answer: "HTTP/1.1 20 OK\r\n\r\n", err: proxy.ErrBadResponse},
 		{name: "unknown coding", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nxx", err: proxy.ErrBadResponse},
 		{name: "two lengths", answer: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", err: proxy.ErrBadResponse},

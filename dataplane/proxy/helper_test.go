@@ -22,8 +22,14 @@ func TestMain(m *testing.M) {
 		m,
 		// fasthttp refreshes its Date header from one goroutine for the life of the process.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		// fasthttp's own client, in its benchmark only, never ends these.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"),
 		// A server's pool looks after its idle goroutines for up to 10 s after it ended.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		// fasthttp's own client, in its benchmark only, never ends these.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"),
 	)
 }
 
@@ -197,4 +203,16 @@ func clientHeader(t testing.TB, raw string) *fasthttp.RequestHeader {
 		t.Fatalf("header: %v", err)
 	}
 	return h
+}
+
+// await waits for ch to be closed and tells how long that took.
+func await(t testing.TB, what string, ch <-chan struct{}) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	select {
+	case <-ch:
+	case <-time.After(patience):
+		t.Fatalf("%s: not within %v", what, patience)
+	}
+	return time.Since(begin)
 }

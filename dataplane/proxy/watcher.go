@@ -18,3 +18,6 @@ func unwrap(nc net.Conn) *net.TCPConn {
 
 // nothing is the stop of a watch that could not be set up.
 func nothing() {}
+
+// leaver is told, once, that a client has left.
+type leaver interface{ left() }

@@ -28,18 +28,17 @@ type Watcher struct {
 	file *os.File // the epoll, itself watched by Go's poller: waiting takes no thread
 	raw  syscall.RawConn
 
-	closing atomic.Bool
+	closed atomic.Bool // Go's own error for a closed poll descriptor of a file has no name
 
 	mu      sync.Mutex
-	watches map[uint64]*watch // guarded by mu; key is the token in the event
+	watches map[uint64]leaver // guarded by mu; key is the token in the event
 	last    uint64            // guarded by mu
 }
 
 // watch is one client connection for the length of one request.
 type watch struct {
-	w     *Watcher
-	raw   syscall.RawConn
-	token uint64
+	w   *Watcher
+	reg registration
 
 	mu   sync.Mutex
 	gone func() // guarded by mu; nil once called or stopped
@@ -56,7 +55,7 @@ func NewWatcher() (*Watcher, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("cannot create epoll: %w", err)
 	}
-	w := &Watcher{file: os.NewFile(uintptr(fd), "epoll"), watches: make(map[uint64]*watch)}
+	w := &Watcher{file: os.NewFile(uintptr(fd), "epoll"), watches: make(map[uint64]leaver)}
 	if w.raw, err = w.file.SyscallConn(); err != nil {
 		_ = w.file.Close()
 		return nil, fmt.Errorf("cannot create epoll: %w", err)
@@ -66,11 +65,10 @@ func NewWatcher() (*Watcher, error) {
 
 // Close ends Run and every watch. Calls of Watch afterwards return ErrClosed.
 func (w *Watcher) Close() error {
-	w.closing.Store(true)
-	if err := w.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return err
+	if w.closed.Swap(true) {
+		return nil
 	}
-	return nil
+	return w.file.Close()
 }
 
 // Run calls back for clients that leave, until ctx ends or Close is called.
@@ -81,11 +79,15 @@ func (w *Watcher) Run(ctx context.Context) error {
 		n := 0
 		var pollErr error
 		err := w.raw.Read(func(fd uintptr) bool {
-			n, pollErr = unix.EpollWait(int(fd), events, 0)
-			return n > 0 || pollErr != nil && !errors.Is(pollErr, unix.EINTR)
+			for {
+				// Must be drained before parking: Go's poller reports the epoll once per change.
+				if n, pollErr = unix.EpollWait(int(fd), events, 0); !errors.Is(pollErr, unix.EINTR) {
+					return n > 0 || pollErr != nil
+				}
+			}
 		})
 		switch {
-		case err != nil && w.closing.Load():
+		case err != nil && w.closed.Load():
 			// A Close that meets a parked Read ends it with an error of the runtime's poller that has no exported name.
 			return nil
 		case err != nil:
@@ -103,12 +105,81 @@ func (w *Watcher) Run(ctx context.Context) error {
 // since been given to another finds nothing.
 func (w *Watcher) fire(token uint64) {
 	w.mu.Lock()
-	wt := w.watches[token]
+	l := w.watches[token]
 	delete(w.watches, token)
 	w.mu.Unlock()
-	if wt == nil {
-		return
+	if l != nil {
+		l.left()
 	}
+}
+
+// Watch calls gone, once and from the Watcher's goroutine, when the client of nc has closed or reset the connection or its
+// sending side; at once if it already has. More requests sent ahead do not count. gone must not block and must not call stop.
+// When stop returns, gone is not running and will not be called. A connection is watched once at a time. Connections
+// other than TCP, or TLS over it, are not watched; stop is never nil. It costs two system calls: Listen is the cheap way for
+// a server's own clients.
+func (w *Watcher) Watch(nc net.Conn, gone func()) (stop func(), err error) {
+	wt := &watch{w: w, gone: gone}
+	wt.reg, err = w.register(nc, wt)
+	if err != nil || wt.reg.token == 0 {
+		return nothing, err
+	}
+	return wt.stop, nil
+}
+
+// registration is a place in the epoll; the zero value is none.
+type registration struct {
+	raw   syscall.RawConn
+	token uint64
+}
+
+// register has l told when nc's client leaves. A connection that cannot be watched gets a zero registration.
+func (w *Watcher) register(nc net.Conn, l leaver) (registration, error) {
+	tcp := unwrap(nc)
+	if tcp == nil {
+		return registration{}, nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return registration{}, fmt.Errorf("cannot watch client: %w", err)
+	}
+	w.mu.Lock()
+	w.last++
+	reg := registration{raw, w.last}
+	w.watches[reg.token] = l
+	w.mu.Unlock()
+	ev := unix.EpollEvent{Events: goneEvents}
+	setToken(&ev, reg.token)
+	if err := w.control(raw, unix.EPOLL_CTL_ADD, &ev); err != nil {
+		w.forget(reg)
+		if w.closed.Load() {
+			err = ErrClosed
+		}
+		return registration{}, fmt.Errorf("cannot watch client: %w", err)
+	}
+	return reg, nil
+}
+
+// forget makes events of reg go nowhere. Closing the connection takes it out of the epoll.
+func (w *Watcher) forget(reg registration) {
+	w.mu.Lock()
+	delete(w.watches, reg.token)
+	w.mu.Unlock()
+}
+
+// control changes the epoll. The two Controls keep both descriptors from being closed, and so from being reused, meanwhile.
+func (w *Watcher) control(raw syscall.RawConn, op int, ev *unix.EpollEvent) (err error) {
+	outer := raw.Control(func(fd uintptr) {
+		inner := w.raw.Control(func(epfd uintptr) {
+			err = unix.EpollCtl(int(epfd), op, int(fd), ev)
+		})
+		err = errors.Join(inner, err)
+	})
+	return errors.Join(outer, err)
+}
+
+// left calls back, unless stop was first.
+func (wt *watch) left() {
 	wt.mu.Lock()
 	defer wt.mu.Unlock()
 	if wt.gone != nil {
@@ -117,66 +188,14 @@ func (w *Watcher) fire(token uint64) {
 	}
 }
 
-// Watch calls gone, once and from the Watcher's goroutine, when the client of nc has closed or reset the connection or its
-// sending side; at once if it already has. More requests sent ahead do not count. gone must not block and must not call stop.
-// When stop returns, gone is not running and will not be called. A connection is watched once at a time. Connections
-// other than TCP, or TLS over it, are not watched; stop is never nil.
-func (w *Watcher) Watch(nc net.Conn, gone func()) (stop func(), err error) {
-	tcp := unwrap(nc)
-	if tcp == nil {
-		return nothing, nil
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return nothing, fmt.Errorf("cannot watch client: %w", err)
-	}
-	wt := &watch{w: w, raw: raw, gone: gone}
-	w.mu.Lock()
-	w.last++
-	wt.token = w.last
-	w.watches[wt.token] = wt
-	w.mu.Unlock()
-	if err := wt.add(); err != nil {
-		wt.forget()
-		if w.closing.Load() || errors.Is(err, os.ErrClosed) {
-			err = ErrClosed
-		}
-		return nothing, fmt.Errorf("cannot watch client: %w", err)
-	}
-	return wt.stop, nil
-}
-
-// add puts the connection into the epoll. Control keeps both descriptors from being closed, and so from being reused.
-func (wt *watch) add() error {
-	ev := unix.EpollEvent{Events: goneEvents}
-	setToken(&ev, wt.token)
-	return wt.control(unix.EPOLL_CTL_ADD, &ev)
-}
-
-func (wt *watch) control(op int, ev *unix.EpollEvent) (err error) {
-	outer := wt.raw.Control(func(fd uintptr) {
-		inner := wt.w.raw.Control(func(epfd uintptr) {
-			err = unix.EpollCtl(int(epfd), op, int(fd), ev)
-		})
-		err = errors.Join(inner, err)
-	})
-	return errors.Join(outer, err)
-}
-
-func (wt *watch) forget() {
-	wt.w.mu.Lock()
-	delete(wt.w.watches, wt.token)
-	wt.w.mu.Unlock()
-}
-
 // stop ends the watch. A connection that is closed by now has left the epoll by itself; asking by its old number could hit
 // another's, so Control, which refuses a closed connection, stands in between.
 func (wt *watch) stop() {
 	wt.mu.Lock()
 	wt.gone = nil
 	wt.mu.Unlock()
-	wt.forget()
-	_ = wt.control(unix.EPOLL_CTL_DEL, nil)
+	wt.w.forget(wt.reg)
+	_ = wt.w.control(wt.reg.raw, unix.EPOLL_CTL_DEL, nil)
 }
 
 // The token travels in the event's 64 bits of user data, which x/sys splits into two fields.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/warmpath/warmpath/dataplane/proxy"
 )
@@ -52,18 +51,6 @@ func pair(t testing.TB) (client, server *net.TCPConn) {
 	}
 	t.Cleanup(func() { c.Close(); s.Close() })
 	return c.(*net.TCPConn), s.(*net.TCPConn)
-}
-
-// await waits for ch to be closed and tells how long that took.
-func await(t testing.TB, what string, ch <-chan struct{}) time.Duration {
-	t.Helper()
-	begin := time.Now()
-	select {
-	case <-ch:
-	case <-time.After(patience):
-		t.Fatalf("%s: not within %v", what, patience)
-	}
-	return time.Since(begin)
 }
 
 type wrapper struct{ net.Conn }

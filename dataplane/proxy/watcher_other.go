@@ -24,3 +24,9 @@ func (w *Watcher) Close() error { return nil }
 
 // Watch never calls gone.
 func (w *Watcher) Watch(net.Conn, func()) (stop func(), err error) { return nothing, nil }
+
+type registration struct{}
+
+func (w *Watcher) register(net.Conn, leaver) (registration, error) { return registration{}, nil }
+
+func (w *Watcher) forget(registration) {}

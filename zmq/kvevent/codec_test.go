@@ -41,16 +41,27 @@ func TestNumberWidths(t *testing.T) {
 	}
 }
 
+// TestLongLists crosses the edges of msgpack's array formats.
 func TestLongLists(t *testing.T) {
-	var b kvevent.Batch
-	for i := range 70_000 {
-		b.Events = append(b.Events, kvevent.Event{Kind: kvevent.Removed, Hashes: []uint64{uint64(i)}})
+	for _, n := range []int{0, 15, 16, math.MaxUint16, math.MaxUint16 + 1} {
+		e := kvevent.Event{
+			Kind: kvevent.Stored, Hashes: make([]uint64, n), Tokens: make([]uint32, 2*n), Bigram: n > 0, BlockSize: 1,
+			RawHashes: [][]byte(nil),
+		}
+		if n > 0 {
+			e.RawHashes = make([][]byte, n)
+			e.RawHashes[n-1] = make([]byte, 300)
+			e.RawParent, e.HasParent = make([]byte, 70_000), true
+		}
+		for _, enc := range encodings {
+			checkRoundTrip(t, &kvevent.Batch{Events: []kvevent.Event{e}}, enc)
+		}
 	}
-	b.Events[0].RawHashes = [][]byte{make([]byte, 300)}
-	b.Events[0].Hashes[0] = 0
-	for _, enc := range encodings {
-		checkRoundTrip(t, &b, enc)
+	b := kvevent.Batch{Events: make([]kvevent.Event, 300)}
+	for i := range b.Events {
+		b.Events[i].Kind = kvevent.Cleared
 	}
+	checkRoundTrip(t, &b, kvevent.SGLang0523)
 }
 
 func TestAppendLeavesUnknownKindsOut(t *testing.T) {

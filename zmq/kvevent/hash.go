@@ -10,7 +10,10 @@ const saltSeed = "sglang-cache-salt-v1\x00"
 
 // Chain computes the hashes by which SGLang names the pages of one sequence: SHA-256 over the previous page's digest
 // and the page's tokens. The hash depends on nothing else, so it is the same on every worker. The zero value is the root
-// of unsalted sequences.
+// of unsalted sequences. A copy is a fork that shares scratch memory: for another goroutine take ContinueChain(Digest()).
+//
+// A page with a token above uint32 is hashed otherwise by SGLang (ff, then all of the page's tokens as u64) and cannot be
+// named by this package.
 type Chain struct {
 	digest [sha256.Size]byte
 	linked bool

@@ -255,18 +255,7 @@ func naiveFields(b *kvevent.Batch, kind kvevent.Kind, m dict) {
 func naiveField(b *kvevent.Batch, e *kvevent.Event, key string, v any) bool {
 	switch key {
 	case "block_hashes":
-		e.Hashes, e.RawHashes = nil, nil
-		hashes := as[list](v)
-		for i, h := range hashes {
-			hash, raw := naiveHash(e, h.v)
-			e.Hashes = append(e.Hashes, hash)
-			if raw != nil && e.RawHashes == nil {
-				e.RawHashes = make([][]byte, len(hashes))
-			}
-			if raw != nil {
-				e.RawHashes[i] = raw
-			}
-		}
+		naiveHashes(e, as[list](v))
 	case "parent_block_hash":
 		e.Parent, e.RawParent, e.HasParent = 0, nil, v != nil
 		if v != nil {
@@ -289,17 +278,7 @@ func naiveField(b *kvevent.Batch, e *kvevent.Event, key string, v any) bool {
 	case "session_id":
 		e.SessionID = text(v)
 	case "extra_keys":
-		e.ExtraKeys = nil
-		if v != nil {
-			e.ExtraKeys = [][]byte{}
-			for _, k := range as[list](v) {
-				var raw []byte
-				if k.v != nil {
-					raw = k.raw.([]byte)
-				}
-				e.ExtraKeys = append(e.ExtraKeys, raw)
-			}
-		}
+		naiveExtraKeys(e, v)
 	case "group_idx":
 		g, has := optional(v)
 		e.Group, e.HasGroup = int(g), has
@@ -316,6 +295,35 @@ func naiveField(b *kvevent.Batch, e *kvevent.Event, key string, v any) bool {
 		return false
 	}
 	return true
+}
+
+func naiveHashes(e *kvevent.Event, hashes list) {
+	e.Hashes, e.RawHashes = nil, nil
+	for i, h := range hashes {
+		hash, raw := naiveHash(e, h.v)
+		e.Hashes = append(e.Hashes, hash)
+		if raw != nil && e.RawHashes == nil {
+			e.RawHashes = make([][]byte, len(hashes))
+		}
+		if raw != nil {
+			e.RawHashes[i] = raw
+		}
+	}
+}
+
+func naiveExtraKeys(e *kvevent.Event, v any) {
+	e.ExtraKeys = nil
+	if v == nil {
+		return
+	}
+	e.ExtraKeys = [][]byte{}
+	for _, k := range as[list](v) {
+		var raw []byte
+		if k.v != nil {
+			raw = k.raw.([]byte)
+		}
+		e.ExtraKeys = append(e.ExtraKeys, raw)
+	}
 }
 
 func naiveHash(e *kvevent.Event, v any) (uint64, []byte) {

@@ -66,21 +66,26 @@ func stored(change func(*kvevent.Event)) []kvevent.Event {
 
 // shapeTests are shapes that no capture has.
 var shapeTests = []shapeTest{
-	{name: "0.5.18 salted", events: packed{0x91, store(8, packed{0xc0, "GPU", 0x81, "cache_salt", "s"})},
+	{
+		name: "0.5.18 salted", events: packed{0x91, store(8, packed{0xc0, "GPU", 0x81, "cache_salt", "s"})},
 		want: kvevent.Batch{HasRank: true, Events: stored(func(e *kvevent.Event) {
 			e.Medium, e.CacheSalt = kvevent.MediumGPU, []byte("s")
-		})}},
-	{name: "0.5.18 map of later fields", events: packed{0x91, store(8, packed{3, 0xc0, 0x82, "new", 0x91, 1, 2, 3})},
+		})},
+	},
+	{
+		name: "0.5.18 map of later fields", events: packed{0x91, store(8, packed{3, 0xc0, 0x82, "new", 0x91, 1, 2, 3})},
 		want: kvevent.Batch{HasRank: true, UnknownFields: 2, Events: stored(func(e *kvevent.Event) {
 			e.LoRAID, e.HasLoRAID = 3, true
-		})}},
+		})},
+	},
 	{name: "vLLM array", events: packed{0x91, store(12, packed{
 		0xc0, "CPU", "lora", 0x92, 0xc0, 0x91, "x", 2, "sliding_window", 0xcd, 4, 0,
 	})}, head: 0x92, tail: packed{}, want: kvevent.Batch{Events: stored(func(e *kvevent.Event) {
 		e.Medium, e.LoRAName, e.ExtraKeys = kvevent.MediumCPU, []byte("lora"), [][]byte{nil, {0x91, 0xa1, 'x'}}
 		e.Group, e.HasGroup, e.SpecKind, e.SlidingWindow = 2, true, []byte("sliding_window"), 1024
 	})}},
-	{name: "array with later elements", events: packed{0x92,
+	{name: "array with later elements", events: packed{
+		0x92,
 		0x95, "BlockRemoved", 0x91, 7, "DISK", 1, 0x81, 1, 2, 0x92, "AllBlocksCleared", "GPU",
 	}, want: kvevent.Batch{HasRank: true, UnknownFields: 2, Events: []kvevent.Event{
 		{
@@ -89,22 +94,29 @@ var shapeTests = []shapeTest{
 		},
 		{Kind: kvevent.Cleared},
 	}}},
-	{name: "shortest store", events: packed{0x91, store(5, nil)},
-		want: kvevent.Batch{HasRank: true, Events: stored(func(*kvevent.Event) {})}},
-	{name: "unknown events", events: packed{0x93,
+	{
+		name: "shortest store", events: packed{0x91, store(5, nil)},
+		want: kvevent.Batch{HasRank: true, Events: stored(func(*kvevent.Event) {})},
+	},
+	{name: "unknown events", events: packed{
+		0x93,
 		0x82, "type", "BlockMoved", "block_hashes", "none", 0x92, "BlockMoved", 0xc3, 0x81, "type", "AllBlocksCleared",
 	}, want: kvevent.Batch{HasRank: true, UnknownEvents: 2, Events: []kvevent.Event{{Kind: kvevent.Cleared}}}},
-	{name: "type last, odd keys", events: packed{0x91,
+	{name: "type last, odd keys", events: packed{
+		0x91,
 		0x84, 1, 2, "block_hashes", 0x90, "epoch", 0xd6, 1, 2, 3, 4, 5, "type", "BlockRemoved",
 	}, want: kvevent.Batch{HasRank: true, UnknownFields: 2, Events: []kvevent.Event{{Kind: kvevent.Removed}}}},
-	{name: "nil rank and more", events: packed{0x90}, head: 0x95, tail: packed{0xc0, 0x91, 1, 0xcb, ts[1:]},
-		want: kvevent.Batch{UnknownFields: 2}},
+	{
+		name: "nil rank and more", events: packed{0x90}, head: 0x95, tail: packed{0xc0, 0x91, 1, 0xcb, ts[1:]},
+		want: kvevent.Batch{UnknownFields: 2},
+	},
 	{name: "wide tokens", events: packed{0x91, packed{
 		0x95, "BlockStored", 0x90, 0xff, 0x92, 0xcf, 0, 0, 0, 2, 0, 0, 0, 5, 0xff, 2,
 	}}, want: kvevent.Batch{HasRank: true, WideTokens: 2, Events: []kvevent.Event{{
 		Kind: kvevent.Stored, Parent: 1<<64 - 1, HasParent: true, Tokens: []uint32{7, 0}, BlockSize: 2,
 	}}}},
-	{name: "empty strings are there", events: packed{0x91,
+	{name: "empty strings are there", events: packed{
+		0x91,
 		0x86, "type", "BlockStored", "block_hashes", 0x90, "token_ids", 0x90, "block_size", 4, "cache_salt", "",
 		"medium", "NVME",
 	}, want: kvevent.Batch{HasRank: true, Events: []kvevent.Event{{

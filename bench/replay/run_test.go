@@ -1,0 +1,272 @@
+package replay_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/warmpath/warmpath/bench/replay"
+)
+
+// fake answers as an SSE server of any of the three APIs would, with 96 of each prompt's tokens cached.
+type fake struct {
+	*httptest.Server
+	mu      sync.Mutex
+	prompts []int              // lengths, in the order of arrival
+	fail    func(n int) string // how the n-th answer fails; nil: none does
+}
+
+func newFake(t *testing.T, fail func(n int) string) *fake {
+	t.Helper()
+	f := &fake{fail: fail}
+	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(f.serve))
+	f.Start()
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		InputIDs []int `json:"input_ids"`
+		Prompt   []int `json:"prompt"`
+		Messages []struct{ Content string }
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	n := len(body.InputIDs) + len(body.Prompt)
+	for _, m := range body.Messages {
+		n += len(strings.Fields(m.Content))
+	}
+	f.mu.Lock()
+	f.prompts = append(f.prompts, n)
+	mode := ""
+	if f.fail != nil {
+		mode = f.fail(len(f.prompts))
+	}
+	f.mu.Unlock()
+	if mode == "status" {
+		http.Error(w, `{"error":{"message":"full"}}`, http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("X-Warmpath-Worker", f.URL)
+	w.Header().Set("X-Warmpath-Overlap", fmt.Sprintf("6/%d", n/16))
+	w.Header().Set("Content-Type", "text/event-stream")
+	f.stream(w, r.URL.Path, n, mode)
+}
+
+func (f *fake) stream(w http.ResponseWriter, path string, n int, mode string) {
+	send := func(data string) {
+		fmt.Fprintf(w, "data: %s\n\n", data)
+		w.(http.Flusher).Flush() // A chunk of its own for each event.
+	}
+	meta := fmt.Sprintf(`"meta_info":{"prompt_tokens":%d,"cached_tokens":96,"completion_tokens":2}`, n)
+	switch {
+	case mode == "event":
+		send(`{"error": {"message": "decode is gone"}}`)
+		send("[DONE]")
+		return
+	case path == "/generate":
+		send(`{"text":"a",` + meta + `}`)
+		send(`{"text":"ab",` + meta + `}`)
+	case path == "/v1/completions":
+		send(`{"choices":[{"text":""}],"usage":null}`)
+		send(`{"choices":[{"text":"b"}],"usage":null}`)
+	default:
+		send(`{"choices":[{"delta":{"role":"assistant","content":""}}]}`)
+		send(`{"choices":[{"delta":{"content":"b"}}]}`)
+	}
+	if path != "/generate" {
+		send(fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":96}}}`, n))
+	}
+	if mode != "cut" {
+		send("[DONE]")
+	}
+}
+
+func TestRunCountsWhatTheServerSaid(t *testing.T) {
+	for _, api := range []replay.API{replay.APIGenerate, replay.APICompletions, replay.APIChat} {
+		t.Run(api.String(), func(t *testing.T) {
+			f := newFake(t, nil)
+			done := 0
+			got, err := replay.Run(t.Context(), f.URL, slice(t), replay.Config{
+				API: api, Requests: 40, TimeScale: 1000, Progress: func(n int) { done = n },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := 0
+			for _, n := range f.prompts {
+				sent += n
+			}
+			if got.Requests != 40 || got.Errors != 0 || done != 40 {
+				t.Fatalf("%d requests, %d errors (%s), progress %d", got.Requests, got.Errors, got.FirstError, done)
+			}
+			if got.PromptTokens != sent || got.HitTokens != 40*96 || got.OutputTokens != 80 {
+				t.Errorf("%d prompt, %d hit, %d output tokens, want %d, %d, 80", got.PromptTokens, got.HitTokens, got.OutputTokens, sent, 40*96)
+			}
+			if got.Workers[f.URL] != 40 || got.Overlap.Compared != 40 || got.Overlap.Exact != 40 {
+				t.Errorf("workers %v, overlap %+v, want all 40", got.Workers, got.Overlap)
+			}
+			if got.TTFT.Mean <= 0 || got.Latency.Mean < got.TTFT.Mean || got.Latency.Max > got.Wall {
+				t.Errorf("TTFT %+v, latency %+v, wall %v", got.TTFT, got.Latency, got.Wall)
+			}
+		})
+	}
+}
+
+func slice(t *testing.T) replay.Source {
+	t.Helper()
+	return replay.NewSynthetic(1, 1000)
+}
+
+func TestRunCountsErrorsAndGoesOn(t *testing.T) {
+	f := newFake(t, func(n int) string { return [...]string{"", "status", "event", "cut"}[n%4] })
+	got, err := replay.Run(t.Context(), f.URL, slice(t), replay.Config{API: replay.APIGenerate, Requests: 40, TimeScale: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Requests != 40 || got.Errors != 30 || got.FirstError == "" {
+		t.Errorf("%d requests, %d errors (first %q), want 40 and 30", got.Requests, got.Errors, got.FirstError)
+	}
+}
+
+func TestRunWithoutServer(t *testing.T) {
+	f := newFake(t, nil)
+	f.Close()
+	got, err := replay.Run(t.Context(), f.URL, slice(t), replay.Config{Requests: 3, TimeScale: 1e6})
+	if err != nil || got.Errors != 3 || !strings.Contains(got.FirstError, "cannot connect") {
+		t.Errorf("Run = %+v, %v, want 3 failed requests", got, err)
+	}
+}
+
+// A second request on a kept connection must survive that the server has closed it meanwhile.
+func TestRunSurvivesClosedConnections(t *testing.T) {
+	f := newFake(t, nil)
+	answered := make(chan struct{}, 2)
+	source := &stepped{Source: slice(t), before: func(n int) {
+		if n == 1 {
+			<-answered
+			f.CloseClientConnections()
+		}
+	}}
+	got, err := replay.Run(t.Context(), f.URL, source, replay.Config{
+		Requests: 2, TimeScale: 1e6, Progress: func(int) { answered <- struct{}{} },
+	})
+	if err != nil || got.Errors != 0 {
+		t.Errorf("Run = %+v, %v, want no errors", got, err)
+	}
+}
+
+// stepped calls before each Next.
+type stepped struct {
+	replay.Source
+	before func(n int)
+	n      int
+}
+
+func (s *stepped) Next() (replay.Request, error) {
+	s.before(s.n)
+	s.n++
+	return s.Source.Next()
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	arrived := make(chan struct{}, 100)
+	hang := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // The server notices a client that leaves once the body is read.
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer hang.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	_, err := replay.Run(ctx, hang.URL, slice(t), replay.Config{TimeScale: 100})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v, want context.Canceled", err)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	tests := []struct {
+		name, url string
+		cfg       replay.Config
+		want      error
+	}{
+		{"no scheme", "127.0.0.1:80", replay.Config{}, replay.ErrURL},
+		{"other scheme", "ftp://host", replay.Config{}, replay.ErrURL},
+		{"no host", "http://", replay.Config{}, replay.ErrURL},
+		{"time backwards", "http://h", replay.Config{TimeScale: -1}, replay.ErrConfig},
+		{"no pages", "http://h", replay.Config{PageSize: -1}, replay.ErrConfig},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := replay.Run(t.Context(), tt.url, slice(t), tt.cfg); !errors.Is(err, tt.want) {
+				t.Errorf("Run = %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRunReturnsTheTracesError(t *testing.T) {
+	f := newFake(t, nil)
+	trace := replay.NewTrace(strings.NewReader(`{"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": [1]}` + "\nnonsense\n"))
+	got, err := replay.Run(t.Context(), f.URL, trace, replay.Config{})
+	if !errors.Is(err, replay.ErrTrace) || got.Requests != 1 {
+		t.Errorf("Run = %+v, %v, want one request and ErrTrace", got, err)
+	}
+}
+
+type fakeCluster struct {
+	*fake
+	closed *int
+}
+
+func (c fakeCluster) URL() string { return c.fake.URL }
+func (c fakeCluster) Close() error {
+	*c.closed++
+	return nil
+}
+
+func TestCompareStartsAClusterForEachPolicy(t *testing.T) {
+	f := newFake(t, nil)
+	var started []string
+	closed := 0
+	start := func(_ context.Context, policy string) (replay.Cluster, error) {
+		if policy == "bad" {
+			return nil, errors.New("no such policy")
+		}
+		started = append(started, policy)
+		return fakeCluster{f, &closed}, nil
+	}
+	open := func() (replay.Source, error) { return replay.NewSynthetic(1, 5), nil }
+	results, err := replay.Compare(t.Context(), []string{"kv", "random", "bad"}, start, open, replay.Config{TimeScale: 1000})
+	if err == nil || !strings.Contains(err.Error(), "bad") {
+		t.Errorf("Compare = %v, want an error that names the policy", err)
+	}
+	if len(results) != 2 || results[0].Policy != "kv" || results[1].Requests != 5 || closed != 2 || len(started) != 2 {
+		t.Errorf("%d results, %d closed, started %v", len(results), closed, started)
+	}
+}
+
+func TestProgressPrintsTenLines(t *testing.T) {
+	var out strings.Builder
+	progress := replay.NewProgress(&out, 2000, "kv")
+	for n := 1; n <= 2000; n++ {
+		progress(n)
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != 10 || !strings.HasSuffix(out.String(), "kv: 2,000 of 2,000 requests answered\n") {
+		t.Errorf("%d lines:\n%s", lines, out.String())
+	}
+}

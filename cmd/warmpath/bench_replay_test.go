@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/bench/replay"
+)
+
+func TestBenchReplayOnItsOwnCluster(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out.json")
+	cmd := newBenchCommand()
+	var out, progress bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&progress)
+	cmd.SetArgs([]string{
+		"replay", "--trace", "../../bench/replay/testdata/mooncake_conversation_200.jsonl",
+		"--requests", "30", "--workers", "2", "--time-scale", "200", "--json", file,
+	})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatalf("bench replay = %v\n%s", err, out.String())
+	}
+	for _, want := range []string{"kv", "round-robin", "hit rate", "TTFT p99", "worker 2 by share", "x 200"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+	if !strings.Contains(progress.String(), "round-robin: 30 of 30 requests answered") {
+		t.Errorf("progress is %q", progress.String())
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []replay.Result
+	if err := json.Unmarshal(text, &results); err != nil || len(results) != 2 {
+		t.Fatalf("%d results in %s: %v", len(results), text, err)
+	}
+	for _, r := range results {
+		if r.Requests != 30 || r.Errors != 0 || len(r.Workers) != 2 || r.Overlap.Compared != 30 {
+			t.Errorf("result %+v, want 30 answers of 2 workers with an overlap each", r)
+		}
+	}
+}
+
+func TestBenchReplayRefuses(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"unknown API", []string{"--api", "embeddings"}, "want generate, completions or chat"},
+		{"unknown policy", []string{"--policy", "magic", "--requests", "1"}, "magic"},
+		{"missing trace", []string{"--trace", "/nowhere"}, "cannot open the trace"},
+		{"endless", []string{"--requests", "0"}, "has no end"},
+		{"no workers", []string{"--workers", "0"}, "cannot start 0 workers"},
+		{"bad URL", []string{"--url", "localhost"}, "want http://"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cmd := newBenchReplayCommand()
+			cmd.SetOut(&bytes.Buffer{})
+			cmd.SetErr(&bytes.Buffer{})
+			cmd.SetArgs(tt.args)
+			if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("bench replay %v = %v, want an error with %q", tt.args, err, tt.want)
+			}
+		})
+	}
+}

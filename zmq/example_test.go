@@ -1,0 +1,56 @@
+package zmq_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/warmpath/warmpath/zmq"
+)
+
+// A worker's stream: subscribe first, then replay what was sent before, and drop what comes twice.
+func Example() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	worker, err := zmq.NewPublisher(zmq.PublisherConfig{
+		Endpoint: "tcp://127.0.0.1:*", Bind: true, ReplayEndpoint: "tcp://127.0.0.1:*", Topic: "kv-events",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	receiver, err := zmq.NewReceiver(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	done := make(chan error, 2)
+	go func() { done <- worker.Run(ctx) }()
+	go func() { done <- receiver.Run(ctx) }()
+
+	worker.Publish([]byte("before"))
+	live := make(chan zmq.Message, 16)
+	stop, err := receiver.Subscribe(zmq.Subscription{
+		Endpoint: worker.Endpoint(), Topic: "kv-events", OnMessage: func(m zmq.Message) { live <- m },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	_ = worker.WaitSubscriptions(ctx, 1)
+	_, err = zmq.Replay(ctx, worker.ReplayEndpoint(), 0, func(m zmq.Message) error {
+		fmt.Printf("replayed %d %s\n", m.Seq, m.Payload)
+		return nil
+	})
+	fmt.Println(err)
+	worker.Publish([]byte("after"))
+	m := <-live
+	fmt.Printf("live %d %s\n", m.Seq, m.Payload)
+	cancel()
+	fmt.Println(<-done, <-done)
+	// Output:
+	// replayed 0 before
+	// <nil>
+	// live 1 after
+	// <nil> <nil>
+}
