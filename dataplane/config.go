@@ -13,11 +13,11 @@ import (
 
 // Config is what an operator can set; zero fields take the defaults.
 type Config struct {
-	Listen         string   // clients; default 127.0.0.1:8000
-	OperatorListen string   // operators; "" serves their API on Listen
-	OperatorKey    string   // bearer token of the operator API; required where it is not on loopback
-	Workers        []string // URLs
-	Policy         string   // default kv
+	Listen         string          // clients; default 127.0.0.1:8000
+	OperatorListen string          // operators; "" serves their API on Listen
+	OperatorKey    string          // bearer token of the operator API; required where it is not on loopback
+	Workers        []string        // URLs
+	Policy         string          // default kv
 	Policies       *policy.Options // nil: policy.Defaults
 
 	ProbeInterval    time.Duration // default 250 ms

@@ -49,8 +49,8 @@ func TestBodiesAreJSONWithTheRightPrompt(t *testing.T) {
 // A longer prompt with the same ids must continue the shorter one, or nothing is ever cached.
 func TestCutBlockIsAPrefix(t *testing.T) {
 	b := bodies{api: APIGenerate, vocabulary: Vocabulary{First: 1, Size: 30000}}
-	short := b.appendTokens(nil, &Request{Input: 600, Blocks: []uint64{1, 2}}, ',')
-	long := b.appendTokens(nil, &Request{Input: 1500, Blocks: []uint64{1, 2, 3}}, ',')
+	short := b.appendTokens(nil, &Request{Input: 600, Blocks: []uint64{1, 2}})
+	long := b.appendTokens(nil, &Request{Input: 1500, Blocks: []uint64{1, 2, 3}})
 	if !strings.HasPrefix(string(long), string(short)+",") {
 		t.Error("the prompt of 1500 tokens does not begin with that of 600")
 	}

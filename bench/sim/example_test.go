@@ -1,12 +1,12 @@
 package sim_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"sync"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/bench/sim"
 )
@@ -24,6 +24,7 @@ func Example() {
 	wg.Go(func() { _ = w.Run(ctx) })
 	defer wg.Wait()
 	defer cancel()
+	defer http.DefaultClient.CloseIdleConnections()
 
 	ids := make([]int, 40)
 	body, _ := json.Marshal(map[string]any{
@@ -31,13 +32,8 @@ func Example() {
 		"sampling_params": map[string]any{"max_new_tokens": 1},
 	})
 	for range 2 {
-		var req fasthttp.Request
-		var resp fasthttp.Response
-		req.Header.SetMethod(fasthttp.MethodPost)
-		req.SetRequestURI(w.URL() + "/generate")
-		req.SetConnectionClose()
-		req.SetBody(body)
-		if err := fasthttp.Do(&req, &resp); err != nil {
+		resp, err := http.Post(w.URL()+"/generate", "application/json", bytes.NewReader(body))
+		if err != nil {
 			fmt.Println(err)
 			return
 		}
@@ -47,7 +43,8 @@ func Example() {
 				Cached int `json:"cached_tokens"`
 			} `json:"meta_info"`
 		}
-		_ = json.Unmarshal(resp.Body(), &answer)
+		_ = json.NewDecoder(resp.Body).Decode(&answer)
+		resp.Body.Close()
 		fmt.Println(answer.Meta.Cached, "of", answer.Meta.Prompt)
 	}
 	// Output:

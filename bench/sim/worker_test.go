@@ -91,21 +91,31 @@ func TestLiveEventsAndLoad(t *testing.T) {
 	loads := subscribe(t, w.LoadEndpoint(), "load")
 	events := subscribe(t, w.EventsEndpoint(), "kv-events")
 	var l kvevent.Load
-	if m := <-loads; l.Decode(m.Payload) != nil || l.MaxTotal != 4096 || l.MaxRunning != 8 {
+	if m := next(t, loads); l.Decode(m.Payload) != nil || l.MaxTotal != 4096 || l.MaxRunning != 8 {
 		t.Errorf("load message %x is %+v", m.Payload, l)
 	}
-	// The subscription to events is as old as that to loads, which has arrived;
-	// nevertheless ask until one comes.
-	for i := uint32(0); len(events) == 0; i++ {
+	// The subscription to events may arrive a little later: ask until one comes.
+	for i := uint32(0); len(events) == 0 || i == 0; i++ {
 		post(t, w, "/generate", generateBody(sequence(i*50, 9), 1, ""))
 	}
 	var b kvevent.Batch
-	if m := <-events; string(m.Topic) != "kv-events" || b.Decode(m.Payload) != nil || len(b.Events) == 0 {
+	if m := next(t, events); string(m.Topic) != "kv-events" || b.Decode(m.Payload) != nil || len(b.Events) == 0 {
 		t.Errorf("event message %+v", m)
 	}
 	for l.PrefillUncached < 9 {
-		m := <-loads
-		_ = l.Decode(m.Payload)
+		_ = l.Decode(next(t, loads).Payload)
+	}
+}
+
+// next is the next message.
+func next(t *testing.T, from <-chan zmq.Message) zmq.Message {
+	t.Helper()
+	select {
+	case m := <-from:
+		return m
+	case <-time.After(20 * time.Second):
+		t.Fatal("no message came")
+		return zmq.Message{}
 	}
 }
 

@@ -3,6 +3,7 @@
 // The page loads nothing from anywhere else, so it works on a machine without a network, and it writes what it was told
 // with textContent only: a worker's name cannot become HTML. A field that /status does not carry shows as a dash, and
 // a router that does not answer is said to be unreachable, with the time since when; the last values stay in sight.
+// Where /status wants the operator's key, the page asks for it and sends it as a bearer token.
 //
 // # Concurrency
 //

@@ -43,7 +43,7 @@ func TestPageParses(t *testing.T) {
 	if !strings.HasPrefix(page, "<!DOCTYPE html>") {
 		t.Error("the page does not begin with its doctype")
 	}
-	void := map[string]bool{"meta": true, "link": true}
+	void := map[string]bool{"meta": true, "link": true, "input": true}
 	raw := regexp.MustCompile(`(?s)(<(?:script|style)>).*?(</(?:script|style)>)`)
 	var open []string
 	for _, tag := range regexp.MustCompile(`<(/?)([a-z0-9]+)[^>]*>`).FindAllStringSubmatch(raw.ReplaceAllString(page, "$1$2"), -1) {

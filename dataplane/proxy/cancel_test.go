@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -156,7 +157,7 @@ func TestConcurrentStreams(t *testing.T) {
 			}
 			for round := range 3 {
 				var c proxy.Canceler
-				resp, err := tr.Do(&c, post(w.addr(), fmt.Sprint(i)))
+				resp, err := tr.Do(&c, post(w.addr(), strconv.Itoa(i)))
 				if err != nil {
 					t.Errorf("Do: %v", err)
 					return

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"net"
 	"sync"
 )
@@ -23,8 +22,9 @@ func (l *watchedListener) Accept() (net.Conn, error) {
 	}
 	c := &Client{Conn: nc, w: l.w}
 	if c.reg, err = l.w.register(nc, c); err != nil {
-		_ = nc.Close()
-		return nil, fmt.Errorf("cannot accept: %w", err)
+		// The system's limit on watches, or a Watcher that was closed. An error from Accept would end the whole server; a
+		// client that is not watched is still noticed when it is written to.
+		return nc, nil //nolint:nilerr // See above.
 	}
 	return c, nil
 }
@@ -76,6 +76,16 @@ func (cl *Client) Release() {
 	cl.mu.Lock()
 	cl.active = nil
 	cl.mu.Unlock()
+}
+
+// Gone tells whether the client has left.
+func (cl *Client) Gone() bool {
+	if cl == nil {
+		return false
+	}
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.gone
 }
 
 // left cancels the request being served.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"time"
@@ -44,7 +45,7 @@ func (t *Transport) ReadAnswer(in []byte, method string, step int) (status int, 
 	for {
 		p, err := r.next()
 		if err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return r.Status, body, nc.in.Len(), err

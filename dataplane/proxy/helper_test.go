@@ -69,12 +69,10 @@ func (w *worker) accept(serve func(int, *peer)) {
 		w.mu.Lock()
 		w.open[c] = true
 		w.mu.Unlock()
-		w.wg.Add(1)
-		go func() {
-			defer w.wg.Done()
+		w.wg.Go(func() {
 			defer c.Close()
 			serve(n, &peer{TCPConn: c.(*net.TCPConn), br: bufio.NewReader(c)})
-		}()
+		})
 	}
 }
 

@@ -44,7 +44,7 @@ func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
 	}
 	r.c, r.cn, r.err = c, cn, nil
 	if cn.br == nil {
-		cn.br = t.readers.Get().(*bufio.Reader) //nolint:errcheck // The pool's New makes nothing else.
+		cn.br = t.readers.Get().(*bufio.Reader)
 		cn.br.Reset(cn)
 	}
 	return r

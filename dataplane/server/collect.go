@@ -88,10 +88,18 @@ func (c *collector) collectRank(ch chan<- prometheus.Metric, r *worker.Rank) {
 		kind  string
 		count *atomic.Uint64
 	}{
-		{"gap", &st.Gaps}, {"lost", &st.Lost}, {"replayed", &st.Replayed}, {"duplicate", &st.Duplicates},
-		{"overflow", &st.Overflows}, {"restart", &st.Restarts}, {"resync", &st.Resyncs}, {"malformed", &st.Malformed},
-		{"unknown_event", &st.UnknownEvents}, {"unknown_field", &st.UnknownFields},
-		{"unknown_parent", &st.UnknownParents}, {"unknown_removal", &st.UnknownRemovals},
+		{"gap", &st.Gaps},
+		{"lost", &st.Lost},
+		{"replayed", &st.Replayed},
+		{"duplicate", &st.Duplicates},
+		{"overflow", &st.Overflows},
+		{"restart", &st.Restarts},
+		{"resync", &st.Resyncs},
+		{"malformed", &st.Malformed},
+		{"unknown_event", &st.UnknownEvents},
+		{"unknown_field", &st.UnknownFields},
+		{"unknown_parent", &st.UnknownParents},
+		{"unknown_removal", &st.UnknownRemovals},
 	} {
 		ch <- prometheus.MustNewConstMetric(descStreamEvents, prometheus.CounterValue, float64(f.count.Load()), id, f.kind)
 	}

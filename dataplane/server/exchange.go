@@ -2,7 +2,6 @@ package server
 
 import (
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -25,12 +24,10 @@ type exchange struct {
 	upstream proxy.Request
 	usage    openai.UsageScanner
 	canceler proxy.Canceler
-	gone     atomic.Bool // the client left
+	client   *proxy.Client
 	lease    worker.Lease
 
-	onGone  func() // e.clientGone, made once
-	onHang  func() // e.canceler.Cancel, made once
-	unwatch func()
+	onHang func() // e.canceler.Cancel, made once
 
 	api      openai.API
 	inferred bool // the body was read: an API whose answers are counted
@@ -45,12 +42,10 @@ type exchange struct {
 	rank  []byte
 	parts [][]byte
 	extra []proxy.Field
-	value []byte // response header values
 }
 
 func newExchange(s *Server) *exchange {
 	e := &exchange{s: s}
-	e.onGone = e.clientGone
 	e.onHang = e.canceler.Cancel
 	return e
 }
@@ -68,9 +63,8 @@ func (e *exchange) serve(ctx *fasthttp.RequestCtx, api openai.API, withBody bool
 		}
 		e.inferred = api != openai.APIOther
 	}
-	if stop, err := e.s.Watcher.Watch(ctx.Conn(), e.onGone); err == nil {
-		e.unwatch = stop
-	}
+	e.client = proxy.ClientOf(ctx.Conn())
+	e.client.Guard(&e.canceler)
 	e.describe(ctx)
 	e.forward(ctx)
 }
@@ -125,12 +119,6 @@ func (e *exchange) identify() {
 	e.field = openai.AppendRIDField(e.field, hi, lo)
 }
 
-// clientGone runs on the watcher's goroutine.
-func (e *exchange) clientGone() {
-	e.gone.Store(true)
-	e.canceler.Cancel()
-}
-
 // Body implements proxy.Observer.
 func (e *exchange) Body(p []byte) {
 	if e.inferred {
@@ -169,7 +157,7 @@ func (e *exchange) Closed(err error) {
 	switch {
 	case err != nil:
 		e.abort()
-		if !e.gone.Load() {
+		if !e.client.Gone() {
 			e.s.metrics.broken(e.decision.Rank)
 		}
 	case e.inferred && e.status == fasthttp.StatusOK:
@@ -198,21 +186,18 @@ func (e *exchange) refuse(ctx *fasthttp.RequestCtx, err error) {
 func (e *exchange) release() {
 	e.lease.End()
 	e.begun()
-	if e.unwatch != nil {
-		e.unwatch() // from here on nobody cancels
-	}
+	e.client.Release() // from here on nobody cancels
 	e.s.inFlight.Add(-1)
 	s := e.s
 	e.req.Reset()
 	e.canceler.Reset()
-	e.gone.Store(false)
 	clear(e.tried)
 	clear(e.parts)
 	clear(e.extra)
 	e.upstream = proxy.Request{}
 	e.prompt, e.decision = route.Prompt{}, route.Decision{}
 	e.tried, e.parts, e.extra = e.tried[:0], e.parts[:0], e.extra[:0]
-	e.unwatch, e.inferred, e.status, e.lease = nil, false, 0, worker.Lease{}
+	e.client, e.inferred, e.status, e.lease = nil, false, 0, worker.Lease{}
 	e.started, e.firstAt = time.Time{}, time.Time{}
 	s.exchanges.Put(e)
 }

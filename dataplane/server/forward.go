@@ -69,9 +69,9 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 	e.lease.End()
 	e.begun()
 	rank.Count.Errors.Add(1)
-	if errors.Is(err, proxy.ErrCanceled) && !e.gone.Load() {
+	if errors.Is(err, proxy.ErrCanceled) && !e.client.Gone() {
 		e.canceler.Reset()
-		if !e.gone.Load() { // else the client left just now, and its cancel was reset with it
+		if !e.client.Gone() { // else the client left just now, and its cancel was reset with it
 			return nil, fmt.Errorf("cannot get answer of %s: %w: %w", rank.ID(), errHung, err)
 		}
 	}
@@ -104,7 +104,7 @@ func (e *exchange) tryAnother(resp *proxy.Response) bool {
 
 // giveUp ends the request after a failure that no other worker can mend.
 func (e *exchange) giveUp(ctx *fasthttp.RequestCtx, err error) bool {
-	if e.gone.Load() {
+	if e.client.Gone() {
 		e.abort()
 		e.s.metrics.clientGone.Inc()
 		ctx.SetConnectionClose()
@@ -179,16 +179,16 @@ func (e *exchange) answer(ctx *fasthttp.RequestCtx, resp *proxy.Response) {
 		e.usage.Reset(e.api, e.req.Stream)
 	}
 	d.Rank.Count.Requests.Add(1)
-	id, matched, total, inferred := d.Rank.ID(), d.Matched, d.Total, e.inferred
-	e.value = strconv.AppendInt(e.value[:0], int64(matched), 10)
-	e.value = append(e.value, '/')
-	e.value = strconv.AppendInt(e.value, int64(total), 10)
-	value := e.value
-	// Forward may end the exchange when the answer has no body: what is needed
-	// after it was taken out before.
+	// Forward ends the exchange when the answer has no body: what is needed
+	// after it is taken out before, and not into the exchange's own memory.
+	id, inferred := d.Rank.ID(), e.inferred
+	var room [32]byte
+	overlap := strconv.AppendInt(room[:0], int64(d.Matched), 10)
+	overlap = append(overlap, '/')
+	overlap = strconv.AppendInt(overlap, int64(d.Total), 10)
 	proxy.Forward(ctx, resp, e)
 	ctx.Response.Header.Set("X-Warmpath-Worker", id)
 	if inferred {
-		ctx.Response.Header.SetBytesV("X-Warmpath-Overlap", value)
+		ctx.Response.Header.SetBytesV("X-Warmpath-Overlap", overlap)
 	}
 }

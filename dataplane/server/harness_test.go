@@ -154,10 +154,6 @@ func withPolicy(name string) option {
 	return func(_ *server.Config, _ *worker.Config, p *string) { *p = name }
 }
 
-func withServer(f func(*server.Config)) option {
-	return func(c *server.Config, _ *worker.Config, _ *string) { f(c) }
-}
-
 func withWorkers(f func(*worker.Config)) option {
 	return func(_ *server.Config, c *worker.Config, _ *string) { f(c) }
 }

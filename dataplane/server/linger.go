@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/proxy"
 )
 
 // Limits of linger: what a client may still send of a body that was refused.
@@ -21,6 +23,9 @@ const (
 // fasthttp sends after this goes to a closed socket.
 func linger(ctx *fasthttp.RequestCtx) {
 	conn := ctx.Conn()
+	if c := proxy.ClientOf(conn); c != nil && !ctx.IsTLS() {
+		conn = c.NetConn()
+	}
 	half, ok := conn.(interface{ CloseWrite() error })
 	if !ok || conn.SetDeadline(time.Now().Add(lingerTime)) != nil {
 		return

@@ -95,7 +95,7 @@ func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err e
 	if !e.inferred {
 		return
 	}
-	if err != nil && e.gone.Load() {
+	if err != nil && e.client.Gone() {
 		m.clientGone.Inc()
 	}
 	m.ttft.WithLabelValues(id).Observe(e.firstAt.Sub(e.started).Seconds())

@@ -35,7 +35,7 @@ type Config struct {
 	OperatorKey      string       // bearer token for the operator API; "" asks for none
 	Version          string
 	MaxBodyBytes     int           // default 64 MiB
-	MaxHeaderBytes   int           // default 64 KiB
+	MaxHeaderBytes   int           // default 16 KiB; each connection keeps a buffer of that size
 	Retries          int           // further workers tried before the answer begins; default 3
 	FirstByteTimeout time.Duration // default 30 min: long prompts wait in the worker's queue
 	StallTimeout     time.Duration // between two reads of an answer; default 10 min
@@ -45,7 +45,7 @@ type Config struct {
 
 func (c *Config) setDefaults() {
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 64<<20)
-	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 64<<10)
+	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 16<<10)
 	c.Retries = cmp.Or(c.Retries, 3)
 	c.FirstByteTimeout = cmp.Or(c.FirstByteTimeout, 30*time.Minute)
 	c.StallTimeout = cmp.Or(c.StallTimeout, 10*time.Minute)
@@ -100,6 +100,7 @@ func (s *Server) fasthttp(h fasthttp.RequestHandler) *fasthttp.Server {
 		ErrorHandler:          s.badRequest,
 		MaxRequestBodySize:    s.cfg.MaxBodyBytes,
 		ReadBufferSize:        s.cfg.MaxHeaderBytes,
+		WriteBufferSize:       16 << 10, // a chunk of an answer leaves in one write
 		IdleTimeout:           5 * time.Minute,
 		ReadTimeout:           0, // a deadline for reading would also cut a stream that is being answered
 		NoDefaultServerHeader: true,
@@ -130,7 +131,9 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	serve(s.client, s.cfg.Listener)
+	serve(s.client, s.Watcher.Listen(s.cfg.Listener))
+	sweeping, stopSweeping := context.WithCancel(context.Background())
+	g.Go(func() error { s.sweep(sweeping); return nil })
 	if s.operator != nil {
 		serve(s.operator, s.cfg.Operator)
 	}
@@ -140,8 +143,27 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.drain()
 	s.aborts.wait()
+	stopSweeping()
 	return g.Wait()
 }
+
+// sweep closes upstream connections that the workers have closed or that were
+// idle for too long; a target that gets no request would keep them.
+func (s *Server) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.Transport.Sweep()
+		}
+	}
+}
+
+// sweepEvery is about the transport's idle timeout.
+const sweepEvery = 5 * time.Second
 
 // drain ends the servers; the operator's last, so that a drain can be watched.
 func (s *Server) drain() {
