@@ -52,6 +52,7 @@ func installation(t *testing.T) string {
 
 // python is the interpreter that has SGLang and the openai client.
 func python(t *testing.T) string {
+	t.Helper()
 	return filepath.Join(installation(t), "sglang", "bin", "python")
 }
 

@@ -39,7 +39,7 @@ func TestBodiesAreJSONWithTheRightPrompt(t *testing.T) {
 			if len(ids) != 700 || slices.Min(ids) < 100 || slices.Max(ids) >= 1100 || !got.Stream {
 				t.Errorf("%d ids from %d to %d, stream %v", len(ids), slices.Min(ids), slices.Max(ids), got.Stream)
 			}
-			if max := float64(9); api == APIGenerate && got.Sampling["max_new_tokens"] != max || api != APIGenerate && got.MaxNew != 9 {
+			if want := float64(9); api == APIGenerate && got.Sampling["max_new_tokens"] != want || api != APIGenerate && got.MaxNew != 9 {
 				t.Errorf("the answer's length is lost: %+v", got)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -97,7 +98,7 @@ func nthShare(r *Result, n int) string {
 
 // count groups digits by thousands.
 func count(n int) string {
-	digits := fmt.Sprint(n)
+	digits := strconv.Itoa(n)
 	var b strings.Builder
 	for i, d := range digits {
 		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {

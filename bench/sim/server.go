@@ -28,7 +28,6 @@ func newServer(l *life) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:               l.serve,
 		Name:                  "uvicorn",
-		NoDefaultDate:         true, // fasthttp's own clock goroutine never ends
 		MaxRequestBodySize:    maxBody,
 		MaxIdleWorkerDuration: idleWorker,
 		ReadBufferSize:        16 << 10,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fastjson"
 )
@@ -29,7 +30,16 @@ type Events struct {
 	BlockSize int // tokens a block: page size × decode context parallel size
 }
 
-var errNotObject = errors.New("worker: server_info is not a JSON object")
+var (
+	errNotObject = errors.New("worker: server_info is not a JSON object")
+	errTooMany   = errors.New("worker: dp_size is out of range")
+)
+
+const (
+	// maxDP bounds what a bad dp_size can cost: each rank has a stream of events.
+	maxDP   = 1024
+	maxPort = 65535
+)
 
 // parseInfo reads the body of GET /server_info. host stands in for an endpoint
 // host of "*", which is where the worker binds, not where it can be reached.
@@ -39,49 +49,108 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		return nil, fmt.Errorf("cannot read server_info: %w", err)
 	}
 	if v.Type() != fastjson.TypeObject {
-		return nil, errNotObject
+		return nil, fmt.Errorf("cannot read server_info: %w", errNotObject)
 	}
 	info := &Info{
 		Version:   string(v.GetStringBytes("version")),
 		ModelPath: string(v.GetStringBytes("model_path")),
-		PageSize:  v.GetInt("page_size"),
+		PageSize:  max(v.GetInt("page_size"), 0),
 		DPSize:    max(v.GetInt("dp_size"), 1),
 		Mode:      string(v.GetStringBytes("disaggregation_mode")),
+	}
+	if info.DPSize > maxDP {
+		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)
 	}
 	if name := string(v.GetStringBytes("served_model_name")); name != "" {
 		info.Models = []string{name}
 	}
 	if kv := v.Get("kv_events"); kv != nil && kv.Type() == fastjson.TypeObject {
-		info.Events = parseEvents(kv, host, info.DPSize)
+		info.Events = parseEvents(kv, host, info)
+	} else {
+		info.Events = parseEventsConfig(v, host, info)
 	}
 	return info, nil
 }
 
-// parseEvents reads the kv_events object; ports are base + rank.
-func parseEvents(kv *fastjson.Value, host string, dpSize int) *Events {
-	base := kv.GetInt("endpoint_port_base")
-	if base == 0 {
+// parseEvents reads the kv_events object (SGLang 0.5.22 and later).
+func parseEvents(kv *fastjson.Value, host string, info *Info) *Events {
+	if p := string(kv.GetStringBytes("publisher")); p != "" && p != "zmq" {
 		return nil
 	}
-	if h := string(kv.GetStringBytes("endpoint_host")); h != "" && h != "*" && h != "0.0.0.0" && h != "::" {
-		host = h
-	}
-	if n := kv.GetInt("dp_size"); n > 0 {
+	dpSize := info.DPSize
+	if n := kv.GetInt("dp_size"); n > 0 && n <= maxDP {
 		dpSize = n
 	}
-	ev := &Events{Topic: string(kv.GetStringBytes("topic")), BlockSize: kv.GetInt("block_size")}
-	replay := kv.GetInt("replay_endpoint_port_base")
-	for rank := range dpSize {
-		ev.Endpoints = append(ev.Endpoints, endpoint(host, base+rank))
-		if replay != 0 {
-			ev.Replays = append(ev.Replays, endpoint(host, replay+rank))
-		}
+	host = reachable(string(kv.GetStringBytes("endpoint_host")), host)
+	ev := &Events{
+		Topic: string(kv.GetStringBytes("topic")), BlockSize: max(kv.GetInt("block_size"), 0),
+		Endpoints: endpoints(host, kv.GetInt("endpoint_port_base"), dpSize),
+		Replays:   endpoints(host, kv.GetInt("replay_endpoint_port_base"), dpSize),
+	}
+	if ev.Endpoints == nil {
+		return nil
 	}
 	return ev
 }
 
-func endpoint(host string, port int) string {
-	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(port))
+// parseEventsConfig reads kv_events_config, the command-line option that older
+// releases pass on as it was given: a string of JSON.
+func parseEventsConfig(v *fastjson.Value, host string, info *Info) *Events {
+	kv, err := fastjson.ParseBytes(v.GetStringBytes("kv_events_config"))
+	if err != nil || string(kv.GetStringBytes("publisher")) != "zmq" {
+		return nil
+	}
+	live := string(kv.GetStringBytes("endpoint"))
+	if live == "" {
+		live = "tcp://*:5557" // SGLang's default
+	}
+	ev := &Events{
+		Topic:     string(kv.GetStringBytes("topic")),
+		BlockSize: info.PageSize * min(max(v.GetInt("dcp_size"), 1), maxDP),
+		Endpoints: splitEndpoint(live, host, info.DPSize),
+		Replays:   splitEndpoint(string(kv.GetStringBytes("replay_endpoint")), host, info.DPSize),
+	}
+	if ev.Endpoints == nil {
+		return nil
+	}
+	return ev
+}
+
+// splitEndpoint reads rank 0's "tcp://host:port"; nil for what has no port.
+func splitEndpoint(s, host string, dpSize int) []string {
+	addr, ok := strings.CutPrefix(s, "tcp://")
+	colon := strings.LastIndexByte(addr, ':')
+	if !ok || colon < 0 {
+		return nil
+	}
+	base, err := strconv.Atoi(addr[colon+1:])
+	if err != nil {
+		return nil
+	}
+	return endpoints(reachable(addr[:colon], host), base, dpSize)
+}
+
+// reachable returns the host to connect to for one that the worker binds.
+func reachable(bound, host string) string {
+	switch bound = strings.Trim(bound, "[]"); bound {
+	case "", "*", "0.0.0.0", "::":
+		return host
+	default:
+		return bound
+	}
+}
+
+// endpoints lists one endpoint a rank, at port base + rank; nil when base is
+// none.
+func endpoints(host string, base, dpSize int) []string {
+	if base < 1 || base+dpSize-1 > maxPort {
+		return nil
+	}
+	all := make([]string, dpSize)
+	for rank := range all {
+		all[rank] = "tcp://" + net.JoinHostPort(host, strconv.Itoa(base+rank))
+	}
+	return all
 }
 
 // parseModels reads the ids of GET /v1/models.

@@ -27,7 +27,11 @@ func (m *monitor) run(ctx context.Context) {
 	tick := time.NewTicker(m.r.cfg.Interval)
 	defer tick.Stop()
 	for {
-		m.step(m.probe.ready())
+		err := m.probe.ready()
+		if ctx.Err() != nil { // the probe was cut short, which says nothing of the worker
+			return
+		}
+		m.step(ctx, err)
 		select {
 		case <-ctx.Done():
 			return
@@ -37,32 +41,37 @@ func (m *monitor) run(ctx context.Context) {
 	}
 }
 
-// step takes in one probe's result.
-func (m *monitor) step(err error) {
+// step takes in one probe's result. The state is published before the
+// observer hears of a death: to forget a large cache takes a while, and
+// meanwhile nothing more must be sent to where it was.
+func (m *monitor) step(ctx context.Context, err error) {
 	state := classify(err)
 	m.w.setError(err)
-	if state == Ready && !m.known && !m.discover() {
+	if state == Ready && !m.known && !m.discover(ctx) {
 		state = Probing
-	}
-	switch state {
-	case Ready:
-		m.failing, m.gaveUp = time.Time{}, false
-	case Slow:
-		m.slow()
-	case Dead:
-		m.down()
-		m.w.giveUp()
-	case Probing, Draining:
 	}
 	if m.w.setState(state) {
 		m.r.cfg.Log.Info("worker changed state", "worker", m.w.URL, "state", state.String(), "error", m.w.LastError())
+	}
+	if state == Slow {
+		m.slow()
+		return
+	}
+	m.failing, m.gaveUp = time.Time{}, false
+	if state == Dead {
+		m.w.giveUp()
+		m.down()
+		m.probe.path = readyPaths[0] // what comes back may be another release
 	}
 }
 
 // discover reads the worker's description and tells the observer. Without a
 // description there is nothing to route by, so the worker is not ready yet.
-func (m *monitor) discover() bool {
+func (m *monitor) discover(ctx context.Context) bool {
 	info, err := m.probe.discover()
+	if ctx.Err() != nil {
+		return false
+	}
 	if err != nil {
 		m.w.setError(err)
 		if m.reported == nil {

@@ -1,9 +1,12 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -26,18 +29,41 @@ type prober struct {
 // 2 ms. Servers that predate /ready answer /v1/models.
 var readyPaths = []string{"/ready", "/v1/models"}
 
-func newProber(w *Worker, timeout time.Duration) *prober {
+// newProber returns a prober whose connections end with ctx, so that a worker
+// can be removed while it hangs.
+func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
+	timeout, connect := cfg.Timeout, cfg.Dial
+	dial := func(addr string) (net.Conn, error) {
+		dialing, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		conn, err := connect(dialing, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		return bound{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+	}
 	return &prober{
 		base: w.URL, path: readyPaths[0], timeout: timeout,
 		client: &fasthttp.HostClient{
-			Addr: w.Addr, IsTLS: w.TLS != nil, TLSConfig: w.TLS, MaxConns: 2,
-			Dial:                          func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, timeout) },
-			MaxIdleConnDuration:           10 * time.Second,
-			NoDefaultUserAgentHeader:      true,
-			DisableHeaderNamesNormalizing: false,
-			MaxResponseBodySize:           16 << 20, // server_info of a large deployment is under 100 KB
+			Addr: w.Addr, IsTLS: w.TLS != nil, TLSConfig: w.TLS, Dial: dial,
+			MaxConns:                 1, // there is one probe at a time, and one that timed out is closed
+			MaxIdleConnDuration:      10 * time.Second,
+			NoDefaultUserAgentHeader: true,
+			MaxResponseBodySize:      16 << 20, // server_info of a large deployment is under 100 KB
 		},
 	}
+}
+
+// bound is a connection that a context closes.
+type bound struct {
+	net.Conn
+	free func() bool // of the context, which else would keep every connection that ever was
+}
+
+// Close implements net.Conn.
+func (b bound) Close() error {
+	b.free()
+	return b.Conn.Close()
 }
 
 // ready returns nil when the worker says that it is ready.
@@ -57,15 +83,16 @@ func (p *prober) ready() error {
 }
 
 // discoverTimeout is longer than a probe's: server_info is gathered from every
-// scheduler process of the worker.
+// scheduler process of the worker. It is for the whole description.
 const discoverTimeout = 5 * time.Second
 
 // discover reads what the worker says of itself.
 func (p *prober) discover() (*Info, error) {
+	deadline := time.Now().Add(discoverTimeout)
 	host, _, _ := net.SplitHostPort(p.client.Addr)
 	info := &Info{DPSize: 1}
 	for _, path := range []string{"/server_info", "/get_server_info"} {
-		status, body, err := p.get(path, discoverTimeout)
+		status, body, err := p.describe(path, deadline)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +104,7 @@ func (p *prober) discover() (*Info, error) {
 		}
 		break
 	}
-	status, body, err := p.get("/v1/models", discoverTimeout)
+	status, body, err := p.describe("/v1/models", deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +115,16 @@ func (p *prober) discover() (*Info, error) {
 		info.Models = models
 	}
 	return info, nil
+}
+
+// describe gets a part of the description. A server error is not an answer: it
+// passes, while what was discovered holds until the worker dies.
+func (p *prober) describe(path string, deadline time.Time) (status int, body []byte, err error) {
+	status, body, err = p.get(path, time.Until(deadline))
+	if err == nil && status >= fasthttp.StatusInternalServerError {
+		return 0, nil, fmt.Errorf("cannot use worker, GET %s answered %d: %w", path, status, errNotReady)
+	}
+	return status, body, err
 }
 
 func (p *prober) get(path string, timeout time.Duration) (status int, body []byte, err error) {
@@ -101,6 +138,10 @@ func (p *prober) get(path string, timeout time.Duration) (status int, body []byt
 	return resp.StatusCode(), append([]byte(nil), resp.Body()...), nil
 }
 
+// shortages are failures of this router's own machine. They say nothing of the
+// worker, and there would be nobody left if they all counted as dead.
+var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
+
 // classify turns a probe's result into a state. A time-out is Slow, not Dead:
 // the process may live, and its cache with it.
 func classify(err error) State {
@@ -110,9 +151,9 @@ func classify(err error) State {
 		return Ready
 	case errors.Is(err, errNotReady):
 		return Probing
-	case errors.Is(err, fasthttp.ErrTimeout), errors.Is(err, fasthttp.ErrDialTimeout):
+	case errors.As(err, &ne) && ne.Timeout(): // fasthttp.ErrTimeout is one
 		return Slow
-	case errors.As(err, &ne) && ne.Timeout():
+	case slices.ContainsFunc(shortages, func(e error) bool { return errors.Is(err, e) }):
 		return Slow
 	default:
 		return Dead

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,8 @@ type Config struct {
 	Timeout   time.Duration // of one probe; default 500 ms
 	HangAfter time.Duration // unanswered probes for so long: requests not begun are sent elsewhere; default 5 s
 	Log       *slog.Logger
+	// Dial connects to a worker for a probe; default a net.Dialer's DialContext.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 func (c *Config) setDefaults() {
@@ -45,6 +48,9 @@ func (c *Config) setDefaults() {
 	c.HangAfter = cmp.Or(c.HangAfter, 5*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
 	}
 }
 
@@ -93,7 +99,7 @@ func (r *Registry) Add(url string) (*Worker, error) {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &monitor{r: r, w: w, probe: newProber(w, r.cfg.Timeout), cancel: cancel, done: make(chan struct{})}
+	m := &monitor{r: r, w: w, probe: newProber(ctx, w, &r.cfg), cancel: cancel, done: make(chan struct{})}
 	r.workers[w.URL] = m
 	r.publishLocked()
 	r.running.Go(func() { m.run(ctx) })
@@ -106,8 +112,10 @@ func (r *Registry) Remove(url string) error {
 	url = strings.TrimRight(url, "/")
 	r.mu.Lock()
 	m, ok := r.workers[url]
-	delete(r.workers, url)
-	r.publishLocked()
+	if ok {
+		delete(r.workers, url)
+		r.publishLocked()
+	}
 	r.mu.Unlock()
 	if !ok {
 		return fmt.Errorf("cannot remove worker %s: %w", url, ErrUnknown)

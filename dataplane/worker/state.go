@@ -4,7 +4,7 @@ package worker
 type State uint32
 
 const (
-	// Probing is a worker that has never answered a probe.
+	// Probing is a worker that was not ready yet, or says that it is not.
 	Probing State = iota
 	// Ready answers its probes and may be chosen.
 	Ready

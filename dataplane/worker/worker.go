@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,10 +40,13 @@ func newWorker(raw string) (*Worker, error) {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return nil, fmt.Errorf("cannot use worker %q: %w: want http://host:port", raw, ErrBadURL)
 	}
-	if u.Path != "" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("cannot use worker %q: %w: a path, query or user is not supported", raw, ErrBadURL)
+	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("cannot use worker %q: %w: a path, query, fragment or user is not supported", raw, ErrBadURL)
 	}
 	port := u.Port()
+	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || (port != "" && (err != nil || n == 0)) {
+		return nil, fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", raw, ErrBadURL)
+	}
 	w := &Worker{kick: make(chan struct{}, 1), unbegun: make(map[uint64]func())}
 	if u.Scheme == "https" {
 		w.TLS = &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
