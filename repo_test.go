@@ -73,7 +73,7 @@ const (
 	maxFileLines, maxTestLines, maxFuncLines = 400, 600, 60
 	// A test function may hold a table of cases, which is read like data.
 	maxTestFuncLines = 100
-	maxFileBytes                             = 1 << 20
+	maxFileBytes     = 1 << 20
 )
 
 // longer lists what may exceed the sizes, with the reason.

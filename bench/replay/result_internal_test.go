@@ -83,6 +83,8 @@ func TestTable(t *testing.T) {
 	b.add(&sample{worker: "w1", ttft: 100 * time.Millisecond, latency: 150 * time.Millisecond, usage: usage{1000, 0, 10}})
 	b.add(&sample{worker: "w2", ttft: 100 * time.Millisecond, latency: 150 * time.Millisecond, usage: usage{1000, 0, 10}})
 	b.add(&sample{err: errors.New("no")})
+	a.late(2 * time.Millisecond)
+	b.late(300 * time.Millisecond)
 	a.finish(time.Second)
 	b.finish(2 * time.Second)
 
@@ -93,7 +95,7 @@ func TestTable(t *testing.T) {
 	for _, want := range []string{
 		"policy       kv  round-robin", "errors        0            1", "hit rate   96.0 %        0.0 %",
 		"TTFT mean  1.000 s      2.000 s", "worker 1 by share  100.0 %       50.0 %", "worker 2 by share        -       50.0 %",
-		"overlap exact  100.0 %            -", "measured times x 20",
+		"overlap exact  100.0 %            -", "measured times x 20", "300ms late",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, out.String())

@@ -73,6 +73,10 @@ func (l *life) flushCache(ctx *fasthttp.RequestCtx) {
 // fault serves POST /sim/fault, which no engine has: {"kind", "count", "seconds",
 // "factor", "lost"}, see [Faults.Apply].
 func (l *life) fault(ctx *fasthttp.RequestCtx) {
+	if c, ok := ctx.Conn().(*conn); ok {
+		c.spare()
+		ctx.SetConnectionClose()
+	}
 	f, err := parseFault(ctx.PostBody())
 	if err == nil {
 		err = l.faults.Apply(f)

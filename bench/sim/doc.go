@@ -45,7 +45,12 @@
 // Known differences: log probabilities mean nothing; tools are rendered into the prompt
 // but never called; no speculative decoding, no sessions, no host tier of the cache;
 // token ids outside the vocabulary and empty prompts get status 400, where SGLang 0.5.23 on
-// the CPU dies of both.
+// the CPU dies of both; while a worker hangs, its replay socket still answers; every LoRA
+// name is taken for a loaded adapter.
+//
+// Memory: a rank's tree is at most CachePages × (4·PageSize + 32) bytes, 6 MB by default;
+// the replay buffer keeps BufferSteps batches of 3 bytes a stored token, so 10,000
+// prompts of 12,000 new tokens would be 400 MB a rank.
 //
 // # Concurrency
 //

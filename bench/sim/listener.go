@@ -43,7 +43,9 @@ func (l *listener) kill() {
 	l.dead = true
 	conns := make([]*conn, 0, len(l.conns))
 	for c := range l.conns {
-		conns = append(conns, c)
+		if !c.spared {
+			conns = append(conns, c)
+		}
 	}
 	l.mu.Unlock()
 	for _, c := range conns {
@@ -54,7 +56,15 @@ func (l *listener) kill() {
 // conn is a connection that its listener knows of.
 type conn struct {
 	net.Conn
-	owner *listener
+	owner  *listener
+	spared bool // guarded by owner.mu
+}
+
+// spare lets c outlive a crash: who orders one is told that it was heard.
+func (c *conn) spare() {
+	c.owner.mu.Lock()
+	defer c.owner.mu.Unlock()
+	c.spared = true
 }
 
 // Close implements net.Conn.

@@ -23,11 +23,12 @@ type recent struct {
 	next int                // guarded by mu
 }
 
-// recentSize × recentFor bounds what is remembered: at 1,000 answers a second
-// the oldest of 256 is a quarter of a second old, longer than events take.
+// Events take a millisecond or two and 80 ms on a machine at ten times its
+// load; what is older than recentFor is the events' word alone. The ring holds
+// the answers of that time up to 2,500 a second.
 const (
 	recentSize = 256
-	recentFor  = 2 * time.Second
+	recentFor  = 100 * time.Millisecond
 )
 
 // answer is one answer that ended.
@@ -100,7 +101,9 @@ func (r *Router) continued(s *Scratch, p *Prompt, block int, now time.Time) {
 			continue
 		}
 		held := a.mark.tokens / block * block
-		if len(p.Tokens) > a.mark.tokens {
+		// A text holds the answer's words, which may be cut into other tokens than
+		// were generated; only ids are known to continue it.
+		if p.Sent && len(p.Tokens) > a.mark.tokens {
 			held = max(held, (a.total-1)/block*block)
 		}
 		s.raise(a.rank, held, block)

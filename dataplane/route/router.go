@@ -48,6 +48,7 @@ type Prompt struct {
 	Model    string // as the client named it; "" for any
 	Tokens   []uint32
 	Exact    bool // Tokens are what the engine will see
+	Sent     bool // the client sent Tokens, and not a text
 	Estimate int  // tokens, when they are not known exactly
 	LoRA     string
 	Salt     string

@@ -85,7 +85,7 @@ func (e *exchange) describe(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if e.req.HasIDs {
-		e.prompt.Tokens, e.prompt.Exact = e.req.InputIDs, true
+		e.prompt.Tokens, e.prompt.Exact, e.prompt.Sent = e.req.InputIDs, true, true
 		return
 	}
 	if e.s.Tokenizer == nil || !e.s.usesOverlap() {

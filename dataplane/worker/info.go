@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -39,6 +40,7 @@ const (
 	// maxDP bounds what a bad dp_size can cost: each rank has a stream of events.
 	maxDP   = 1024
 	maxPort = 65535
+	maxPage = 1 << 20 // tokens: longer than any context
 )
 
 // parseInfo reads the body of GET /server_info. host stands in for an endpoint
@@ -54,7 +56,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 	info := &Info{
 		Version:   string(v.GetStringBytes("version")),
 		ModelPath: string(v.GetStringBytes("model_path")),
-		PageSize:  max(v.GetInt("page_size"), 0),
+		PageSize:  within(v.GetInt("page_size"), maxPage),
 		DPSize:    max(v.GetInt("dp_size"), 1),
 		Mode:      string(v.GetStringBytes("disaggregation_mode")),
 	}
@@ -72,18 +74,23 @@ func parseInfo(body []byte, host string) (*Info, error) {
 	return info, nil
 }
 
-// parseEvents reads the kv_events object (SGLang 0.5.22 and later).
+// within returns n where it can be a size, else 0 for unknown.
+func within(n, limit int) int {
+	if n < 0 || n > limit {
+		return 0
+	}
+	return n
+}
+
+// parseEvents reads the kv_events object, which newer releases have.
 func parseEvents(kv *fastjson.Value, host string, info *Info) *Events {
 	if p := string(kv.GetStringBytes("publisher")); p != "" && p != "zmq" {
 		return nil
 	}
-	dpSize := info.DPSize
-	if n := kv.GetInt("dp_size"); n > 0 && n <= maxDP {
-		dpSize = n
-	}
+	dpSize := cmp.Or(within(kv.GetInt("dp_size"), maxDP), info.DPSize)
 	host = reachable(string(kv.GetStringBytes("endpoint_host")), host)
 	ev := &Events{
-		Topic: string(kv.GetStringBytes("topic")), BlockSize: max(kv.GetInt("block_size"), 0),
+		Topic: string(kv.GetStringBytes("topic")), BlockSize: within(kv.GetInt("block_size"), maxPage),
 		Endpoints: endpoints(host, kv.GetInt("endpoint_port_base"), dpSize),
 		Replays:   endpoints(host, kv.GetInt("replay_endpoint_port_base"), dpSize),
 	}
@@ -106,7 +113,7 @@ func parseEventsConfig(v *fastjson.Value, host string, info *Info) *Events {
 	}
 	ev := &Events{
 		Topic:     string(kv.GetStringBytes("topic")),
-		BlockSize: info.PageSize * min(max(v.GetInt("dcp_size"), 1), maxDP),
+		BlockSize: within(info.PageSize*max(within(v.GetInt("dcp_size"), maxDP), 1), maxPage),
 		Endpoints: splitEndpoint(live, host, info.DPSize),
 		Replays:   splitEndpoint(string(kv.GetStringBytes("replay_endpoint")), host, info.DPSize),
 	}
@@ -143,7 +150,7 @@ func reachable(bound, host string) string {
 // endpoints lists one endpoint a rank, at port base + rank; nil when base is
 // none.
 func endpoints(host string, base, dpSize int) []string {
-	if base < 1 || base+dpSize-1 > maxPort {
+	if base < 1 || base > maxPort+1-dpSize {
 		return nil
 	}
 	all := make([]string, dpSize)
