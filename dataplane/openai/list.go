@@ -22,6 +22,8 @@ type list struct {
 	text span   // of the first string, without its quotes
 	why  string // of kindBad and kindEmpty
 	at   int    // the byte that why is about
+
+	blank int // 1 + the byte of a string that is empty
 }
 
 // scanPrompt checks the value at i as a prompt. Token ids go to r.InputIDs, which is emptied first:
@@ -42,6 +44,7 @@ func (r *Request) scanPrompt(l *list, i int) (int, *Error) {
 	switch b[i] {
 	case '"':
 		*l = list{kind: kindText, n: 1, text: span{i + 1, end - 1}}
+		l.noteBlank(i, end)
 	case 'n':
 		l.kind = kindAbsent
 	}
@@ -89,6 +92,7 @@ func (l *list) scanTexts(b []byte, i int) (end int) {
 		if err != nil {
 			return 0
 		}
+		l.noteBlank(i, end)
 		if l.n == 0 {
 			l.text = span{i + 1, end - 1}
 		}
@@ -102,6 +106,13 @@ func (l *list) scanTexts(b []byte, i int) (end int) {
 			return next
 		}
 		i = skipSpace(b, next)
+	}
+}
+
+// noteBlank notes that the string from its quote at i to end is empty.
+func (l *list) noteBlank(i, end int) {
+	if end == i+2 {
+		l.blank = i + 1
 	}
 }
 

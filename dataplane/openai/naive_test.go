@@ -15,6 +15,7 @@ type naive struct {
 	ok                         bool
 	model                      string
 	stream, batch, hasText     bool
+	blank                      bool // some text of the prompt is empty
 	text                       string
 	ids                        []uint32
 	prompts                    int
@@ -88,7 +89,7 @@ func naiveParse(api openai.API, body []byte) (n naive) {
 	case openai.APIGenerate:
 		n.ok = n.generate(m)
 	case openai.APICompletions:
-		n.ok = m["prompt"] != nil && n.prompt(m["prompt"], true, true)
+		n.ok = m["prompt"] != nil && n.prompt(m["prompt"], true, true) && !n.blank
 	case openai.APIChat:
 		n.ok = n.chat(m)
 	default:
@@ -118,6 +119,9 @@ func (n *naive) generate(m map[string]json.RawMessage) bool {
 	}
 	n.multimodal = media || session || m["input_embeds"] != nil
 	if m["text"] == nil && ids == nil && m["input_embeds"] == nil && !session {
+		return false
+	}
+	if n.blank && ids == nil && !n.multimodal && n.sessionID == "" {
 		return false
 	}
 	sp := m["sampling_params"]
@@ -193,7 +197,9 @@ func (n *naive) prompt(raw json.RawMessage, texts, ids bool) bool {
 	n.batch = false
 	if raw[0] == '"' {
 		n.prompts, n.hasText = 1, texts
-		return texts && str(raw, &n.text)
+		ok := texts && str(raw, &n.text)
+		n.blank = n.blank || ok && n.text == ""
+		return ok
 	}
 	var l []json.RawMessage
 	if raw[0] != '[' || json.Unmarshal(raw, &l) != nil || len(l) == 0 {
@@ -220,6 +226,7 @@ func (n *naive) texts(l []json.RawMessage) bool {
 		if i == 0 {
 			n.text = s
 		}
+		n.blank = n.blank || s == ""
 	}
 	n.batch, n.prompts, n.hasText = true, len(l), true
 	return true

@@ -151,8 +151,15 @@ func (r *Request) readGenerate() *Error {
 	}
 	r.Multimodal = r.Multimodal || embeds || r.hasMedia(fieldImageData) || r.hasMedia(fieldAudioData) ||
 		r.hasMedia(fieldVideoData)
+	if r.prompt.blank > 0 && !r.HasIDs && !r.Multimodal && r.SessionID == "" {
+		return errBlank("text", r.prompt.blank-1)
+	}
 	return r.readSamplingParams()
 }
+
+// errBlank refuses a prompt without a token. SGLang 0.5.23 does not check for it, and an engine whose
+// tokenizer adds no first token of its own dies of it, with every request that it was running.
+func errBlank(param string, at int) *Error { return errAt(param, "must not be empty", at) }
 
 func (r *Request) readCompletions() *Error {
 	if r.prompt.kind == kindAbsent {
@@ -160,6 +167,9 @@ func (r *Request) readCompletions() *Error {
 	}
 	if err := r.usePrompt(&r.prompt, "prompt", kindText, kindTexts, kindIDs, kindIDLists); err != nil {
 		return err
+	}
+	if r.prompt.blank > 0 {
+		return errBlank("prompt", r.prompt.blank-1)
 	}
 	r.MaxTokens = r.readCount(fieldMaxTokens, 0)
 	r.N = r.readCount(fieldN, 1)

@@ -24,6 +24,8 @@ func errorFor(err error, model string) *openai.Error {
 		return openai.UpstreamTimeout("No worker answered in time.")
 	case errors.Is(err, proxy.ErrBadResponse):
 		return openai.Upstream("The worker's answer was not valid HTTP.")
+	case errors.Is(err, errRefused):
+		return openai.Overloaded("Every worker that was tried refused the request.")
 	case errors.Is(err, proxy.ErrDial), errors.Is(err, proxy.ErrNoResponse), errors.Is(err, proxy.ErrTruncated):
 		return openai.Upstream("Every worker that was tried failed before it answered.")
 	case errors.Is(err, proxy.ErrBadRequest):

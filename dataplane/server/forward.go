@@ -12,6 +12,15 @@ import (
 	"github.com/warmpath/warmpath/dataplane/route"
 )
 
+// maxLost is how many workers may fail with a request in their hands before the
+// request itself is suspected. Some requests kill an engine (SGLang 0.5.23
+// dies of a token id outside its vocabulary): such a one must not be carried
+// from worker to worker until none is left.
+const maxLost = 1
+
+// errRefused is a worker that answered 503 without having begun.
+var errRefused = errors.New("server: worker refused")
+
 // errHung is a worker that stopped answering its probes while a request
 // waited for it.
 var errHung = errors.New("server: worker hangs")
@@ -21,6 +30,7 @@ var errHung = errors.New("server: worker hangs")
 func (e *exchange) forward(ctx *fasthttp.RequestCtx) {
 	e.identify()
 	var last error
+	lost := 0 // workers that failed after they may have seen the request
 	for attempt := 0; attempt <= e.s.cfg.Retries; attempt++ {
 		d, err := e.s.Router.Pick(&e.scratch, &e.prompt, e.tried)
 		if err != nil {
@@ -37,10 +47,17 @@ func (e *exchange) forward(ctx *fasthttp.RequestCtx) {
 			return
 		}
 		if err == nil {
-			err = fmt.Errorf("cannot get answer of %s: status %d: %w", d.Rank.ID(), resp.Status, proxy.ErrNoResponse)
+			err = fmt.Errorf("cannot get answer of %s: %w", d.Rank.ID(), errRefused)
 			_ = resp.Close()
 		}
 		if e.giveUp(ctx, err) {
+			return
+		}
+		if !errors.Is(err, proxy.ErrDial) && !errors.Is(err, errRefused) {
+			lost++
+		}
+		if lost > maxLost {
+			e.refuse(ctx, err)
 			return
 		}
 		last = err
@@ -84,7 +101,8 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 // retryable reports whether another worker may be asked: the client has seen
 // nothing, and the failure points at the worker.
 func retryable(err error) bool {
-	return proxy.Retryable(err) || errors.Is(err, proxy.ErrTruncated) || errors.Is(err, errHung)
+	return proxy.Retryable(err) || errors.Is(err, proxy.ErrTruncated) ||
+		errors.Is(err, errHung) || errors.Is(err, errRefused)
 }
 
 // tryAnother reports whether an answer is a refusal that another worker may

@@ -147,10 +147,10 @@ func reachable(bound, host string) string {
 	}
 }
 
-// endpoints lists one endpoint a rank, at port base + rank; nil when base is
+// endpoints lists one endpoint a rank, at port base + rank; nil when there are
 // none.
 func endpoints(host string, base, dpSize int) []string {
-	if base < 1 || base > maxPort+1-dpSize {
+	if base < 1 || base > maxPort+1-dpSize || strings.ContainsAny(host, "[]/ ") {
 		return nil
 	}
 	all := make([]string, dpSize)

@@ -99,6 +99,7 @@ func TestParseInfo(t *testing.T) {
 		{"old release, other publisher", `{"kv_events_config":"{\"publisher\":\"null\"}"}`, worker.Info{DPSize: 1}},
 		{"old release, other transport", `{"kv_events_config":"{\"publisher\":\"zmq\",\"endpoint\":\"ipc:///tmp/kv\"}"}`, worker.Info{DPSize: 1}},
 		{"old release, bad port", `{"kv_events_config":"{\"publisher\":\"zmq\",\"endpoint\":\"tcp://*:kv\"}"}`, worker.Info{DPSize: 1}},
+		{"host that is none", `{"kv_events":{"endpoint_host":"a]b","endpoint_port_base":5557}}`, worker.Info{DPSize: 1}},
 		{"old release, not JSON", `{"kv_events_config":"zmq"}`, worker.Info{DPSize: 1}},
 	}
 	for _, tt := range tests {
@@ -174,6 +175,14 @@ func FuzzParseInfo(f *testing.F) {
 		}
 		// Written anew, a key stands once and in one spelling: the two readers
 		// differ in what they make of anything else.
+		var option map[string]any
+		if json.Unmarshal([]byte(naiveString(doc["kv_events_config"])), &option) == nil {
+			text, err := json.Marshal(option)
+			require.NoError(t, err)
+			doc["kv_events_config"] = string(text)
+		} else {
+			delete(doc, "kv_events_config")
+		}
 		again, err := json.Marshal(doc)
 		require.NoError(t, err)
 		info, err := worker.ParseInfo(again, host)
@@ -241,10 +250,10 @@ func naiveString(v any) string {
 
 // naivePorts says how many live endpoints a document has.
 func naivePorts(doc map[string]any) int {
-	n, base := max(naiveInt(doc["dp_size"]), 1), 0
+	n, base, bound := max(naiveInt(doc["dp_size"]), 1), 0, ""
 	if kv, ok := doc["kv_events"].(map[string]any); ok {
 		if p := naiveString(kv["publisher"]); p == "" || p == "zmq" {
-			base = naiveInt(kv["endpoint_port_base"])
+			base, bound = naiveInt(kv["endpoint_port_base"]), naiveString(kv["endpoint_host"])
 		}
 		if own := naiveInt(kv["dp_size"]); own > 0 && own <= 1024 {
 			n = own
@@ -260,9 +269,10 @@ func naivePorts(doc map[string]any) int {
 		}
 		if i := strings.LastIndex(at, ":"); strings.HasPrefix(at, "tcp://") && i >= len("tcp://") {
 			base, _ = strconv.Atoi(at[i+1:])
+			bound = at[len("tcp://"):i]
 		}
 	}
-	if base < 1 || base > 65535 || base+n-1 > 65535 {
+	if base < 1 || base > 65535 || base+n-1 > 65535 || strings.ContainsAny(strings.Trim(bound, "[]"), "[]/ ") {
 		return 0
 	}
 	return n
