@@ -49,6 +49,9 @@ func newStream(m *Manager, rank *worker.Rank, info *worker.Info, i int) *Stream 
 		done:    make(chan struct{}),
 		holders: make(map[int]radix.Worker),
 	}
+	if info.Events.BlockSize > 0 { // known before the first event tells it
+		s.shapes = []Shape{{Model: s.model, BlockSize: info.Events.BlockSize}}
+	}
 	if i < len(info.Events.Replays) {
 		s.replayAt = info.Events.Replays[i]
 	}

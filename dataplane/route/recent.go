@@ -10,33 +10,35 @@ import (
 
 // recent remembers the last answers for the moment in which the worker has
 // cached them and its events have not come yet. The engine publishes an
-// answer's pages in the scheduler step after the answer (measured: 0.2 ms
-// after the answer's last byte in the median, 31 ms at p95 on a busy machine),
-// so a client that sends its next turn at once is faster than the events.
+// answer's pages in the scheduler step after the answer (measured on a real
+// engine: within 1.5 ms of the answer's last byte, 80 ms on a machine at ten
+// times its load), so a client that sends its next turn at once is faster than
+// the events.
 //
 // The worker caches the first floor((n+m-1)/page) pages of a prompt of n
-// tokens and its answer of m. The answer's ids are not known here; a prompt
-// that begins with all n tokens and goes on is taken for the next turn.
+// tokens and its answer of m. A prompt that begins with the n tokens is
+// credited with their pages; it gets the answer's pages as far as it goes on
+// with the very ids that were generated, where the answer told them.
 type recent struct {
 	mu   sync.Mutex
 	ring [recentSize]answer // guarded by mu
 	next int                // guarded by mu
 }
 
-// Events take a millisecond or two and 80 ms on a machine at ten times its
-// load; what is older than recentFor is the events' word alone. The ring holds
-// the answers of that time up to 2,500 a second.
+// What is older than recentFor is the events' word alone. The ring holds the
+// answers of that time up to 2,500 a second, 16 KB each at most.
 const (
-	recentSize = 256
-	recentFor  = 100 * time.Millisecond
+	recentSize   = 256
+	recentFor    = 100 * time.Millisecond
+	recentAnswer = 4096
 )
 
 // answer is one answer that ended.
 type answer struct {
-	rank  *worker.Rank
-	at    time.Time
-	mark  mark
-	total int // n + m
+	rank *worker.Rank
+	at   time.Time
+	mark mark
+	ids  []uint32 // generated; its memory is the ring's and is reused
 }
 
 // mark names a whole prompt of n tokens, so that a longer prompt can be asked
@@ -48,15 +50,17 @@ type mark struct {
 	rest   radix.Hash // of the tokens behind them
 }
 
-// Ended tells the router that the decision's rank has answered with completion
-// tokens, or 0 when their number is not known.
-func (r *Router) Ended(d *Decision, completion int, now time.Time) {
+// Ended tells the router that the decision's rank has answered, with the
+// generated ids where they are known. It keeps no reference to them.
+func (r *Router) Ended(d *Decision, generated []uint32, now time.Time) {
 	if d.mark.tokens == 0 {
 		return
 	}
+	generated = generated[:min(len(generated), recentAnswer)]
 	r.recent.mu.Lock()
 	defer r.recent.mu.Unlock()
-	r.recent.ring[r.recent.next] = answer{rank: d.Rank, at: now, mark: d.mark, total: d.mark.tokens + completion}
+	a := &r.recent.ring[r.recent.next]
+	*a = answer{rank: d.Rank, at: now, mark: d.mark, ids: append(a.ids[:0], generated...)}
 	r.recent.next = (r.recent.next + 1) % recentSize
 }
 
@@ -86,35 +90,44 @@ func (s *Scratch) begins(x *radix.Index, p *Prompt, m *mark) bool {
 		x.HashBlock(p.Tokens[whole*m.block:m.tokens]) == m.rest
 }
 
-// continued raises what ranks hold of this prompt by the answers that it
-// continues.
+// continued credits candidates with the answers that this prompt continues.
 func (r *Router) continued(s *Scratch, p *Prompt, block int, now time.Time) {
 	r.recent.mu.Lock()
-	s.answers = append(s.answers[:0], r.recent.ring[:]...)
-	r.recent.mu.Unlock()
-	for i := range s.answers {
-		a := &s.answers[i]
+	defer r.recent.mu.Unlock()
+	for i := range r.recent.ring {
+		a := &r.recent.ring[i]
 		if a.rank == nil || a.mark.block != block || now.Sub(a.at) >= recentFor || !s.begins(r.index, p, &a.mark) {
 			continue
 		}
 		if a.rank.Worker.Since().After(a.at) { // it went down since, and its cache with it
 			continue
 		}
-		held := a.mark.tokens / block * block
-		// A text holds the answer's words, which may be cut into other tokens than
-		// were generated; only ids are known to continue it.
-		if p.Sent && len(p.Tokens) > a.mark.tokens {
-			held = max(held, (a.total-1)/block*block)
-		}
-		s.raise(a.rank, held, block)
+		s.credit(a.rank, a.held(p.Tokens), block)
 	}
 }
 
-// raise credits a candidate with a prefix on its GPU.
-func (s *Scratch) raise(rank *worker.Rank, held, block int) {
-	ids := rank.Holders()
-	if len(ids) != 1 { // no events to run ahead of, or a hybrid model
+// held returns how many of the tokens, which begin with the answered prompt,
+// are in whole pages that the engine has cached.
+func (a *answer) held(tokens []uint32) int {
+	n := a.mark.tokens
+	same := 0
+	for same < len(a.ids) && n+same < len(tokens) && tokens[n+same] == a.ids[same] {
+		same++
+	}
+	if same > 0 && same == len(a.ids) {
+		same-- // the last generated token is not computed, so not cached
+	}
+	return (n + same) / a.mark.block * a.mark.block
+}
+
+// credit raises what a candidate is known to hold.
+func (s *Scratch) credit(rank *worker.Rank, held, block int) {
+	if len(rank.Holders()) > 1 { // a hybrid model: which groups kept it is unknown
 		return
 	}
-	s.record(radix.Overlap{Worker: radix.Worker(ids[0]), Blocks: held / block, GPU: held / block}, block)
+	for i, r := range s.ranks {
+		if r == rank && held > s.credits[i].tokens {
+			s.credits[i] = match{tokens: held, gpu: held, block: block}
+		}
+	}
 }

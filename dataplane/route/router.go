@@ -48,7 +48,6 @@ type Prompt struct {
 	Model    string // as the client named it; "" for any
 	Tokens   []uint32
 	Exact    bool // Tokens are what the engine will see
-	Sent     bool // the client sent Tokens, and not a text
 	Estimate int  // tokens, when they are not known exactly
 	LoRA     string
 	Salt     string
@@ -94,7 +93,7 @@ type Scratch struct {
 	chain      []radix.Hash
 	pairs      []uint32
 	sums       []uint64
-	answers    []answer
+	credits    []match // by candidate, from answers whose events have not come
 }
 
 // match is a prefix that is held, in tokens.
@@ -109,6 +108,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 	if err := r.gather(s, p, tried); err != nil {
 		return Decision{}, err
 	}
+	s.credits = append(s.credits[:0], make([]match, len(s.ranks))...)
 	var whole mark
 	if p.Exact && !p.Opaque {
 		whole = r.match(s, p, s.ranks[0].Worker.Info().Model(), time.Now())
@@ -126,8 +126,11 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 func (s *Scratch) weigh(p *Prompt) {
 	s.candidates = s.candidates[:0]
 	s.matches = s.matches[:0]
-	for _, rank := range s.ranks {
+	for i, rank := range s.ranks {
 		m := s.held(rank)
+		if s.credits[i].tokens > m.tokens {
+			m = s.credits[i]
+		}
 		limit := p.Len() - 1 // the engine computes at least one token
 		if m.block > 0 {
 			limit = limit / m.block * m.block

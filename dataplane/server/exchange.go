@@ -23,6 +23,8 @@ type exchange struct {
 	tried    []*worker.Rank
 	upstream proxy.Request
 	usage    openai.UsageScanner
+	output   openai.OutputScanner
+	ids      []uint32 // of the answer
 	canceler proxy.Canceler
 	client   *proxy.Client
 	lease    worker.Lease
@@ -85,7 +87,7 @@ func (e *exchange) describe(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if e.req.HasIDs {
-		e.prompt.Tokens, e.prompt.Exact, e.prompt.Sent = e.req.InputIDs, true, true
+		e.prompt.Tokens, e.prompt.Exact = e.req.InputIDs, true
 		return
 	}
 	if e.s.Tokenizer == nil || !e.s.usesOverlap() {
@@ -124,6 +126,9 @@ func (e *exchange) Body(p []byte) {
 	if e.inferred {
 		_, _ = e.usage.Write(p)
 	}
+	if e.tellsIDs() {
+		_, _ = e.output.Write(p)
+	}
 }
 
 // firstByte marks the prompt as prefilled.
@@ -161,10 +166,20 @@ func (e *exchange) Closed(err error) {
 			e.s.metrics.broken(e.decision.Rank)
 		}
 	case e.inferred && e.status == fasthttp.StatusOK:
-		e.s.Router.Ended(&e.decision, usage.CompletionTokens, now)
+		e.ids = e.ids[:0]
+		if e.tellsIDs() {
+			e.ids = e.output.AppendIDs(e.ids)
+		}
+		e.s.Router.Ended(&e.decision, e.ids, now)
 	}
 	e.s.metrics.answered(e, usage, now, err)
 	e.release()
+}
+
+// tellsIDs reports whether the answer says which ids were generated, and a
+// next turn could be made of them.
+func (e *exchange) tellsIDs() bool {
+	return e.api == openai.APIGenerate && e.req.HasIDs && !e.req.Batch
 }
 
 // abort tells the worker to stop: closing the connection does not reliably do

@@ -195,6 +195,7 @@ func (e *exchange) answer(ctx *fasthttp.RequestCtx, resp *proxy.Response) {
 	e.status = resp.Status
 	if e.inferred {
 		e.usage.Reset(e.api, e.req.Stream)
+		e.output.Reset(e.req.Stream)
 	}
 	d.Rank.Count.Requests.Add(1)
 	// Forward ends the exchange when the answer has no body: what is needed

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+const page = 16
+
+// startCluster runs a router over simulated workers, with real sockets
+// between them, until the test ends.
+func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (cl *cluster, base string) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	worker.Log, worker.TimeScale = log, 50
+	router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, Log: log, ProbeInterval: 20 * time.Millisecond}
+	cl, err := newCluster(workers, worker, router)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- cl.run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+		http.DefaultClient.CloseIdleConnections()
+	})
+	awaitCluster(t, cl, workers)
+	return cl, "http://" + cl.router.Addr()
+}
+
+// awaitCluster waits until n ranks are ready and their events are followed.
+func awaitCluster(t *testing.T, cl *cluster, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		live := 0
+		for _, w := range cl.router.Status().Workers {
+			if w.State == "ready" && (w.Events.State == "live" || w.Events.State == "none") {
+				live++
+			}
+		}
+		return live >= n
+	}, 20*time.Second, 5*time.Millisecond, "the cluster is not ready")
+}
+
+// reply is an answer of /generate with what the router said about it.
+type reply struct {
+	worker         string
+	matched, total int
+	ids            []uint32
+	prompt, cached int
+}
+
+// generate sends ids and checks that the router's expectation is what the
+// worker reports.
+func generate(t *testing.T, base string, ids []uint32, more string) reply {
+	t.Helper()
+	body, err := json.Marshal(ids)
+	require.NoError(t, err)
+	text := fmt.Sprintf(`{"input_ids":%s,"sampling_params":{"max_new_tokens":40,"ignore_eos":true}%s}`, body, more)
+	resp, err := http.Post(base+"/generate", "application/json", strings.NewReader(text))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", answer)
+	var a struct {
+		IDs  []uint32 `json:"output_ids"`
+		Meta struct {
+			Prompt int `json:"prompt_tokens"`
+			Cached int `json:"cached_tokens"`
+		} `json:"meta_info"`
+	}
+	require.NoError(t, json.Unmarshal(answer, &a))
+	r := reply{worker: resp.Header.Get("X-Warmpath-Worker"), ids: a.IDs, prompt: a.Meta.Prompt, cached: a.Meta.Cached}
+	_, err = fmt.Sscanf(resp.Header.Get("X-Warmpath-Overlap"), "%d/%d", &r.matched, &r.total)
+	require.NoError(t, err)
+	return r
+}
+
+func prompt(n, seed int) []uint32 {
+	ids := make([]uint32, n)
+	for i := range ids {
+		ids[i] = uint32(1000 + (i*31+seed*7919)%20000)
+	}
+	return ids
+}
+
+// Every encoding that SGLang and vLLM have had leads to the same exact
+// routing, turn after turn.
+func TestOverlapIsExactInEveryEncoding(t *testing.T) {
+	for _, name := range []string{"0.5.8", "0.5.15", "0.5.18", "0.5.21", "0.5.23", "vllm"} {
+		t.Run(name, func(t *testing.T) {
+			encoding, err := kvevent.ParseEncoding(name)
+			require.NoError(t, err)
+			cl, base := startCluster(t, 3, sim.Config{Encoding: encoding, DPSize: 1}, "kv")
+			for conversation := range 3 {
+				history, home := prompt(200, conversation), ""
+				for turn := range 3 {
+					r := generate(t, base, history, "")
+					assert.Equal(t, r.cached, r.matched*page, "conversation %d turn %d", conversation, turn)
+					assert.Equal(t, len(history)/page, r.total)
+					if turn > 0 {
+						assert.Equal(t, home, r.worker, "a turn follows its conversation")
+						assert.Positive(t, r.cached)
+					}
+					home = r.worker
+					history = append(append(history, r.ids...), prompt(30, 100*conversation+turn)...)
+				}
+			}
+			for _, w := range cl.router.Status().Workers {
+				assert.Zero(t, w.Events.Malformed+w.Events.UnknownEvents+w.Events.UnknownParents+w.Events.UnknownRemovals)
+			}
+		})
+	}
+}
+
+func TestRanksAreWorkersOfTheirOwn(t *testing.T) {
+	cl, base := startCluster(t, 2, sim.Config{DPSize: 2}, "kv")
+	require.Len(t, cl.router.Status().Workers, 4)
+	homes := map[string]bool{}
+	for conversation := range 8 {
+		history := prompt(200, conversation)
+		first := generate(t, base, history, "")
+		second := generate(t, base, append(history, prompt(40, 99)...), "")
+		assert.Equal(t, first.worker, second.worker)
+		assert.Equal(t, second.cached, second.matched*page)
+		assert.Positive(t, second.cached)
+		homes[first.worker] = true
+	}
+	assert.Greater(t, len(homes), 1, "ranks share the load")
+}
+
+func TestSaltsAreApart(t *testing.T) {
+	_, base := startCluster(t, 1, sim.Config{}, "kv")
+	ids := prompt(200, 1)
+	generate(t, base, ids, `,"cache_salt":"tenant-a"`)
+	for _, salt := range []string{`,"cache_salt":"tenant-b"`, ""} {
+		r := generate(t, base, ids, salt)
+		assert.Zero(t, r.matched)
+		assert.Zero(t, r.cached)
+	}
+	r := generate(t, base, ids, `,"cache_salt":"tenant-a"`)
+	assert.Equal(t, r.cached, r.matched*page)
+	assert.Positive(t, r.cached)
+}
+
+// Dropped events are noticed and replayed; where the worker has forgotten them
+// too, its state is learnt again and nothing is credited that is not there.
+func TestDroppedEvents(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lost=%v", lost), func(t *testing.T) {
+			cl, base := startCluster(t, 1, sim.Config{}, "kv")
+			generate(t, base, prompt(200, 1), "")
+			cl.sims[0].Faults().DropEvents(1, lost)
+			generate(t, base, prompt(200, 2), "") // its prompt's event is dropped
+			generate(t, base, prompt(200, 3), "") // shows the gap
+			require.Eventually(t, func() bool {
+				e := cl.router.Status().Workers[0].Events
+				return e.Gaps > 0 && e.State == "live"
+			}, 20*time.Second, 5*time.Millisecond)
+			for seed := 1; seed <= 3; seed++ {
+				r := generate(t, base, prompt(200, seed), "")
+				if lost {
+					assert.LessOrEqual(t, r.matched*page, r.cached, "never over-credited")
+				} else {
+					assert.Equal(t, r.cached, r.matched*page, "prompt %d", seed)
+				}
+			}
+		})
+	}
+}
+
+func TestRestartedWorkerIsKnownToBeEmpty(t *testing.T) {
+	cl, base := startCluster(t, 2, sim.Config{}, "kv")
+	ids := prompt(400, 1)
+	first := generate(t, base, ids, "")
+	for i, w := range cl.sims {
+		if w.URL() == first.worker {
+			cl.sims[i].Faults().Restart(50 * time.Millisecond)
+		}
+	}
+	require.Eventually(t, func() bool {
+		for _, w := range cl.router.Status().Workers {
+			if w.ID == first.worker {
+				return w.State == "ready" && w.Events.State == "live" && w.Blocks == 0
+			}
+		}
+		return false
+	}, 20*time.Second, time.Millisecond)
+	r := generate(t, base, ids, "")
+	assert.Zero(t, r.matched)
+	assert.Zero(t, r.cached)
+}
+
+func TestCrashedWorkerIsNotSeenByClients(t *testing.T) {
+	cl, base := startCluster(t, 3, sim.Config{}, "round-robin")
+	cl.sims[1].Faults().Crash()
+	for i := range 12 {
+		r := generate(t, base, prompt(100, i), "")
+		assert.NotEqual(t, cl.sims[1].URL(), r.worker)
+	}
+	require.NoError(t, func() error { cl.sims[1].Faults().Restart(0); return nil }())
+	awaitCluster(t, cl, 3)
+	homes := map[string]bool{}
+	for i := range 6 {
+		homes[generate(t, base, prompt(100, i), "").worker] = true
+	}
+	assert.Len(t, homes, 3, "a worker that is back serves again")
+}
+
+func TestTextIsExactThroughTheWorkersTokenizer(t *testing.T) {
+	_, base := startCluster(t, 2, sim.Config{}, "kv")
+	ask := func() (matched, cached int) {
+		body := `{"model":"simulated","max_tokens":20,"messages":[{"role":"system","content":"` +
+			strings.Repeat("be brief and kind ", 40) + `"},{"role":"user","content":"hello there"}]}`
+		resp, err := http.Post(base+"/v1/chat/completions", "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		var a struct {
+			Usage struct {
+				Details struct {
+					Cached int `json:"cached_tokens"`
+				} `json:"prompt_tokens_details"`
+			} `json:"usage"`
+		}
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&a))
+		_, err = fmt.Sscanf(resp.Header.Get("X-Warmpath-Overlap"), "%d/", &matched)
+		require.NoError(t, err)
+		return matched, a.Usage.Details.Cached
+	}
+	matched, cached := ask()
+	assert.Zero(t, matched)
+	assert.Zero(t, cached)
+	matched, cached = ask()
+	assert.Positive(t, cached)
+	assert.Equal(t, cached, matched*page)
+}
+
+func TestUpTellsWhatToTryAndStops(t *testing.T) {
+	cmd := newUpCommand()
+	out, tell := io.Pipe()
+	cmd.SetOut(tell)
+	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--workers", "2"})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- cmd.ExecuteContext(ctx); _ = tell.Close() }()
+	var seen bytes.Buffer
+	buf := make([]byte, 4096)
+	for !strings.Contains(seen.String(), "Ctrl-C") {
+		n, err := out.Read(buf)
+		require.NoError(t, err, seen.String())
+		seen.Write(buf[:n])
+	}
+	stop()
+	rest, err := io.ReadAll(out)
+	require.NoError(t, err)
+	require.NoError(t, <-done)
+	assert.Contains(t, seen.String(), "curl http://127.0.0.1:")
+	assert.Contains(t, seen.String(), "from openai import OpenAI")
+	assert.Contains(t, string(rest), "warmpath: stopped")
+}

@@ -1,0 +1,72 @@
+package openai
+
+import "bytes"
+
+// OutputScanner keeps the part of a /generate answer that holds the generated token ids, while its
+// bytes pass by. In SSE each event repeats the ids so far, so the last event with ids is kept; of a
+// JSON answer, all of it. Memory is bounded: an answer above maxOutput has no ids.
+//
+// The zero value is ready for a JSON answer; Reset prepares it for the next and keeps its memory.
+type OutputScanner struct {
+	sse  bool
+	over bool   // the answer, or an event of it, was larger than maxOutput
+	kept []byte // JSON: the answer so far. SSE: the last whole event with ids
+	open []byte // SSE: the event that has not ended
+}
+
+// maxOutput is room for some 30,000 ids: answers beyond that are not continued within the moment
+// that their ids are wanted for.
+const maxOutput = 256 << 10
+
+// Reset prepares the scanner for the next answer.
+func (s *OutputScanner) Reset(sse bool) {
+	*s = OutputScanner{sse: sse, kept: s.kept[:0], open: s.open[:0]}
+}
+
+// Write looks at the next bytes of the answer. It keeps none of p and never fails.
+func (s *OutputScanner) Write(p []byte) (int, error) {
+	n := len(p)
+	if s.over {
+		return n, nil
+	}
+	if !s.sse {
+		s.kept = append(s.kept, p...)
+		s.over = len(s.kept) > maxOutput
+		return n, nil
+	}
+	for {
+		i := bytes.IndexByte(p, '\n') // an event of SGLang is one line
+		if i < 0 {
+			break
+		}
+		s.open = append(s.open, p[:i]...)
+		if bytes.Contains(s.open, keyOutputIDs) {
+			s.kept, s.open = s.open, s.kept
+		}
+		s.open, p = s.open[:0], p[i+1:]
+	}
+	s.open = append(s.open, p...)
+	s.over = len(s.open) > maxOutput
+	return n, nil
+}
+
+var keyOutputIDs = []byte(`"output_ids":`)
+
+// AppendIDs appends the generated ids to dst, or returns it as it is when the answer told none. A
+// quoted key inside a generated text would have its quotes escaped, so the first match is the key.
+func (s *OutputScanner) AppendIDs(dst []uint32) []uint32 {
+	i := bytes.Index(s.kept, keyOutputIDs)
+	if s.over || i < 0 {
+		return dst
+	}
+	i = skipSpace(s.kept, i+len(keyOutputIDs))
+	if i >= len(s.kept) || s.kept[i] != '[' {
+		return dst
+	}
+	var l list
+	ids, end := l.scanIDs(dst, s.kept, skipSpace(s.kept, i+1))
+	if end == 0 {
+		return dst
+	}
+	return ids
+}
