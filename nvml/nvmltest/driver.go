@@ -23,6 +23,9 @@ const (
 	LibraryMismatch = 18
 )
 
+// stateVariable tells the fake where its state stands.
+const stateVariable = "WARMPATH_NVMLTEST_STATE"
+
 // Driver is a built fake.
 type Driver struct {
 	Library string // its path
@@ -58,9 +61,14 @@ func Build(dir string, flags ...string) (*Driver, error) {
 	if err := os.WriteFile(from, source, 0o600); err != nil {
 		return nil, err
 	}
-	args := []string{"-shared", "-fPIC", "-Wall", "-Werror", fmt.Sprintf("-DSTATE_FILE=%q", d.state), "-o", d.Library, from}
+	args := []string{"-shared", "-fPIC", "-Wall", "-Werror", "-o", d.Library, from}
 	if out, err := exec.Command(compiler, append(args, flags...)...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("cannot build the fake driver: %w\n%s", err, out)
+	}
+	// The loader keeps the first library of a process, wherever later ones are built: which state it reads must not be
+	// built in. With cgo, Setenv reaches C's environment too.
+	if err := os.Setenv(stateVariable, d.state); err != nil {
+		return nil, fmt.Errorf("cannot name the state: %w", err)
 	}
 	return d, d.Set(State{})
 }

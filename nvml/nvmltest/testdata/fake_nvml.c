@@ -1,6 +1,7 @@
 // A stand-in for NVIDIA's libnvidia-ml.so.1. Types and values are those of nvml.h as go-nvml v0.13.3 carries it; what it
-// answers stands in STATE_FILE, see State.text in driver.go, and is read anew at each call.
+// answers stands in the file that WARMPATH_NVMLTEST_STATE names, see State.text in driver.go, and is read anew at each call.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SUCCESS = 0, INVALID_ARGUMENT = 2, GPU_IS_LOST = 15, ARGUMENT_VERSION_MISMATCH = 25, UNKNOWN = 999 };
@@ -29,7 +30,8 @@ static char handles[MAX_GPUS];
 
 static int load(struct state *s) {
 	memset(s, 0, sizeof *s);
-	FILE *f = fopen(STATE_FILE, "r");
+	const char *path = getenv("WARMPATH_NVMLTEST_STATE");
+	FILE *f = path == NULL ? NULL : fopen(path, "r");
 	if (f == NULL) {
 		return UNKNOWN;
 	}
