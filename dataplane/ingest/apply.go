@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"errors"
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"time"
@@ -13,8 +14,8 @@ import (
 
 // apply takes one message's events into the index. A payload that cannot be
 // read is counted and skipped: starting over would meet the same bytes again.
-func (s *Stream) apply(msg zmq.Message) {
-	s.next = msg.Seq + 1
+func (s *Stream) apply(msg zmq.Message, live bool) {
+	s.next, s.joined, s.last = msg.Seq+1, true, maphash.Bytes(s.m.seed, msg.Payload)
 	s.Stats.Batches.Add(1)
 	s.Stats.Sequence.Store(msg.Seq)
 	if err := s.batch.Decode(msg.Payload); err != nil {
@@ -26,7 +27,11 @@ func (s *Stream) apply(msg zmq.Message) {
 	for i := range s.batch.Events {
 		s.event(&s.batch.Events[i])
 	}
-	s.Stats.heard(time.Now(), s.batch.Time)
+	now := time.Now()
+	s.Stats.last.Store(now.UnixNano())
+	if live { // a replayed batch is as old as it is
+		s.Stats.delayed(now, s.batch.Time)
+	}
 }
 
 func (s *Stream) event(ev *kvevent.Event) {
@@ -111,13 +116,16 @@ func (s *Stream) clear() {
 	}
 }
 
-// forget takes the rank out of the index.
+// forget takes the rank out of the index. Its holders go first: ids are used
+// again, and a rank that kept its old ones would be credited with another
+// one's blocks.
 func (s *Stream) forget() {
 	s.mu.Lock()
 	ids := s.holders
 	s.holders = make(map[int]radix.Worker)
 	s.mu.Unlock()
 	s.m.publish()
+	s.rank.SetHolders(nil) // publish leaves out a stream that is no longer in the set
 	for _, id := range ids {
 		s.m.index.RemoveWorker(id)
 	}

@@ -3,7 +3,9 @@
 //
 // A Stream follows one DP rank: it subscribes, replays what the rank published
 // before, checks every sequence number, replays gaps, and starts from nothing
-// when the rank restarts or when a gap cannot be filled. Forgetting costs a
+// when the rank restarts or when a gap cannot be filled. A replay begins with the
+// message that was applied last: a process that has another one there is not
+// the one that is known, whatever its numbers. Forgetting costs a
 // few cache hits; believing in blocks that are gone costs wrong decisions until
 // someone notices. So on doubt it forgets.
 //
@@ -13,7 +15,7 @@
 // writes to the index for its holders. The receiver's goroutine only appends
 // to the stream's bounded queue; a full queue drops, and the gap that this
 // leaves is replayed. Manager.mu guards the set of streams and is not held
-// while a stream stops. Readers use View, an immutable table behind one atomic
+// while a stream stops; a Stream's mu may be taken under it. Readers use View, an immutable table behind one atomic
 // load.
 //
 // # Ownership

@@ -3,6 +3,7 @@ package ingest
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,7 @@ type Replayer func(ctx context.Context, endpoint string, from uint64, fn func(zm
 // Config holds the intake's settings; zero fields take the defaults.
 type Config struct {
 	ReplayTimeout time.Duration // of one replay; default 20 s, for 10,000 batches from a busy engine
-	ResyncEvery   time.Duration // at most one full resync in so long; default 10 s
+	ResyncEvery   time.Duration // at most one resync for unknown parents in so long, less often where it does not help; default 10 s
 	TailCheck     time.Duration // how often a quiet stream is asked for what it may have dropped; default 5 s
 	Queue         int           // messages waiting per rank; default 16,384
 	Log           *slog.Logger
@@ -47,6 +48,7 @@ type Manager struct {
 	index  *radix.Index
 	sub    Subscriber
 	replay Replayer
+	seed   maphash.Seed // of the streams' payload hashes
 	view   atomic.Pointer[View]
 
 	mu      sync.Mutex
@@ -58,7 +60,7 @@ var _ worker.Observer = (*Manager)(nil)
 // NewManager returns a manager that fills index.
 func NewManager(cfg Config, index *radix.Index, sub Subscriber, replay Replayer) *Manager {
 	cfg.setDefaults()
-	m := &Manager{cfg: cfg, index: index, sub: sub, replay: replay, streams: make(map[*worker.Worker][]*Stream)}
+	m := &Manager{cfg: cfg, index: index, sub: sub, replay: replay, seed: maphash.MakeSeed(), streams: make(map[*worker.Worker][]*Stream)}
 	m.view.Store(&View{})
 	return m
 }
@@ -108,7 +110,10 @@ func (m *Manager) Down(w *worker.Worker) {
 	m.publishLocked()
 	m.mu.Unlock()
 	for _, s := range streams {
-		s.stop()
+		s.cancel()
+	}
+	for _, s := range streams {
+		<-s.done // its blocks are out of the index
 	}
 }
 

@@ -30,18 +30,18 @@ type Stats struct {
 	Batches         atomic.Uint64 // messages applied
 	Sequence        atomic.Uint64 // of the last one
 	Gaps            atomic.Uint64 // times that a sequence number was not the next one
-	Lost            atomic.Uint64 // messages that no replay brought back
+	Lost            atomic.Uint64 // messages missing in gaps that no replay filled
 	Replayed        atomic.Uint64 // messages that a replay brought
 	Duplicates      atomic.Uint64 // messages that came by replay and again live
 	Overflows       atomic.Uint64 // messages dropped from a full queue
-	Restarts        atomic.Uint64 // sequence numbers that went back
+	Restarts        atomic.Uint64 // times that another process was found to publish
 	Resyncs         atomic.Uint64 // times that the rank's state was built anew, the first included
 	Malformed       atomic.Uint64 // frames, payloads or events that could not be read
 	UnknownEvents   atomic.Uint64 // events of types that we do not know
 	UnknownFields   atomic.Uint64 // fields that we do not know
 	UnknownParents  atomic.Uint64 // stores whose parent we never saw
 	UnknownRemovals atomic.Uint64 // removals of blocks that we never saw
-	lag             atomic.Int64  // nanoseconds from the last batch's time stamp to its application
+	lag             atomic.Int64  // nanoseconds from the last live batch's time stamp to its application
 	last            atomic.Int64  // unix nanoseconds of the last application
 }
 
@@ -50,7 +50,7 @@ func (s *Stats) State() State { return State(s.state.Load()) }
 
 func (s *Stats) setState(st State) { s.state.Store(uint32(st)) }
 
-// Lag returns the time between the last batch's time stamp, taken by the
+// Lag returns the time between the last live batch's time stamp, taken by the
 // engine when it was published, and its application here. Clocks of two hosts
 // differ: it is never below zero.
 func (s *Stats) Lag() time.Duration { return time.Duration(s.lag.Load()) }
@@ -63,7 +63,6 @@ func (s *Stats) Last() time.Time {
 	return time.Time{}
 }
 
-func (s *Stats) heard(now time.Time, stamp float64) {
-	s.last.Store(now.UnixNano())
+func (s *Stats) delayed(now time.Time, stamp float64) {
 	s.lag.Store(max(now.UnixNano()-int64(stamp*1e9), 0))
 }

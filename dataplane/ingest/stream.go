@@ -22,6 +22,7 @@ type Stream struct {
 	model    string
 	log      *slog.Logger
 	queue    chan zmq.Message
+	ctx      context.Context // of run; it begins before run does, so that stop needs no order
 	cancel   context.CancelFunc
 	done     chan struct{}
 	Stats    Stats
@@ -29,12 +30,16 @@ type Stream struct {
 	// The run goroutine's own.
 	batch    kvevent.Batch
 	blocks   []radix.Hash
-	next     uint64    // sequence number expected next
-	live     uint64    // last sequence number that came over the subscription
-	heard    bool      // live is meaningful
-	complete bool      // every event since the rank's start was seen
-	resynced time.Time // last full resync
-	orphans  bool      // an event named an unknown parent since the last resync
+	joined   bool          // next is known
+	next     uint64        // sequence number expected next
+	last     uint64        // hash of the payload of message next-1
+	live     uint64        // last sequence number that came over the subscription
+	heard    bool          // live is meaningful
+	complete bool          // every event since the rank's start was seen
+	orphans  bool          // an event named an unknown parent since the last resync
+	resynced time.Time     // last full resync, or try at one
+	wait     time.Duration // between resyncs that nothing but orphans or silence asks for
+	checked  uint64        // Stats.Batches at the last check
 
 	mu      sync.Mutex
 	holders map[int]radix.Worker // by KV group; guarded by mu, written by the run goroutine
@@ -48,7 +53,9 @@ func newStream(m *Manager, rank *worker.Rank, info *worker.Info, i int) *Stream 
 		queue:   make(chan zmq.Message, m.cfg.Queue),
 		done:    make(chan struct{}),
 		holders: make(map[int]radix.Worker),
+		wait:    m.cfg.ResyncEvery,
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if info.Events.BlockSize > 0 { // known before the first event tells it
 		s.shapes = []Shape{{Model: s.model, BlockSize: info.Events.BlockSize}}
 	}
@@ -58,17 +65,7 @@ func newStream(m *Manager, rank *worker.Rank, info *worker.Info, i int) *Stream 
 	return s
 }
 
-func (s *Stream) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	go s.run(ctx)
-}
-
-// stop ends the stream and waits until its blocks are out of the index.
-func (s *Stream) stop() {
-	s.cancel()
-	<-s.done
-}
+func (s *Stream) start() { go s.run(s.ctx) }
 
 // run follows the rank until ctx ends.
 func (s *Stream) run(ctx context.Context) {
@@ -95,7 +92,7 @@ func (s *Stream) run(ctx context.Context) {
 		case msg := <-s.queue:
 			s.take(ctx, msg)
 		case <-tail.C:
-			s.checkTail(ctx)
+			s.check(ctx)
 		}
 	}
 }
@@ -120,6 +117,9 @@ func (s *Stream) take(ctx context.Context, msg zmq.Message) {
 	switch {
 	case msg.Seq < s.next: // came while the replay that brought it already ran
 		s.Stats.Duplicates.Add(1)
+		if msg.Seq+1 == s.next && !s.isLast(msg) {
+			s.restarted(ctx, msg)
+		}
 		return
 	case msg.Seq > s.next:
 		s.gap(ctx, msg.Seq)
@@ -127,8 +127,8 @@ func (s *Stream) take(ctx context.Context, msg zmq.Message) {
 			return
 		}
 	}
-	s.apply(msg)
-	if s.orphans && s.complete && time.Since(s.resynced) >= s.m.cfg.ResyncEvery {
+	s.apply(msg, true)
+	if s.orphans && s.complete && time.Since(s.resynced) >= s.wait {
 		s.log.Warn("KV events name a parent that was never stored; starting over", "sequence", msg.Seq)
 		s.resync(ctx)
 	}
@@ -138,11 +138,12 @@ func (s *Stream) take(ctx context.Context, msg zmq.Message) {
 // so a lower one is a new process with an empty cache.
 func (s *Stream) restarted(ctx context.Context, msg zmq.Message) {
 	s.Stats.Restarts.Add(1)
-	s.log.Info("KV event sequence went back; the worker restarted", "from", s.live, "to", msg.Seq)
+	s.log.Info("KV events are another process's; the worker restarted", "next", s.next, "came", msg.Seq)
 	s.live = msg.Seq
 	s.resync(ctx)
 	if msg.Seq >= s.next {
-		s.apply(msg)
+		s.reach(msg.Seq)
+		s.apply(msg, true)
 	}
 }
 

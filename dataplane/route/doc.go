@@ -15,5 +15,5 @@
 //
 // # Errors
 //
-// ErrUnknownModel and ErrNoWorker say why there was nobody to pick.
+// ErrUnknownModel, ErrNoWorker and ErrAmbiguous say why nobody was picked.
 package route

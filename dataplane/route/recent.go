@@ -94,9 +94,12 @@ func (s *Scratch) begins(x *radix.Index, p *Prompt, m *mark) bool {
 func (r *Router) continued(s *Scratch, p *Prompt, block int, now time.Time) {
 	r.recent.mu.Lock()
 	defer r.recent.mu.Unlock()
-	for i := range r.recent.ring {
-		a := &r.recent.ring[i]
-		if a.rank == nil || a.mark.block != block || now.Sub(a.at) >= recentFor || !s.begins(r.index, p, &a.mark) {
+	for k := range recentSize { // the newest first
+		a := &r.recent.ring[(r.recent.next+recentSize-1-k)%recentSize]
+		if a.rank == nil || now.Sub(a.at) >= recentFor {
+			return
+		}
+		if a.mark.block != block || !s.begins(r.index, p, &a.mark) {
 			continue
 		}
 		if a.rank.Worker.Since().After(a.at) { // it went down since, and its cache with it

@@ -17,7 +17,8 @@ import (
 var (
 	// ErrUnknownModel is a model that no worker serves.
 	ErrUnknownModel = errors.New("route: no worker serves this model")
-	// ErrNoWorker is a model whose workers are all unfit or already tried.
+	// ErrNoWorker is a model whose workers are all unfit or already tried, or
+	// have no such rank.
 	ErrNoWorker = errors.New("route: no worker is ready")
 	// ErrAmbiguous is a request without a model where several are served.
 	ErrAmbiguous = errors.New("route: several models are served; the request must name one")
@@ -173,10 +174,13 @@ func (r *Router) gather(s *Scratch, p *Prompt, tried []*worker.Rank) error {
 	for _, state := range [...]worker.State{worker.Ready, worker.Slow} {
 		for _, rank := range snap.Ranks {
 			info := rank.Worker.Info()
-			if info == nil || !aggregated(info) || !Serves(info, model) || (p.DP >= 0 && p.DP != rank.DP) {
+			if info == nil || !Serves(info, model) {
 				continue
 			}
 			served = true
+			if !aggregated(info) || (p.DP >= 0 && p.DP != rank.DP) {
+				continue
+			}
 			if rank.Worker.State() == state && !slices.Contains(tried, rank) {
 				s.ranks = append(s.ranks, rank)
 			}

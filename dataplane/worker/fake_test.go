@@ -39,7 +39,7 @@ type fake struct {
 	statuses map[string]int    // guarded by mu
 	hang     map[string]bool   // paths without an answer in any mode; guarded by mu
 	gets     map[string]int    // guarded by mu
-	open     int               // connections; guarded by mu
+	open     int               // connections of the prober; guarded by mu
 	most     int               // of them at a time; guarded by mu
 }
 
@@ -86,14 +86,22 @@ func (f *fake) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	f.open++
 	f.most = max(f.most, f.open)
 	go f.serve(there)
-	return here, nil
+	return &counted{Conn: here, closed: sync.OnceFunc(func() { f.with(func() { f.open-- }) })}, nil
+}
+
+// counted is the prober's end of a connection.
+type counted struct {
+	net.Conn
+	closed func()
+}
+
+func (c *counted) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }
 
 func (f *fake) serve(conn net.Conn) {
-	defer func() {
-		_ = conn.Close()
-		f.with(func() { f.open-- })
-	}()
+	defer func() { _ = conn.Close() }()
 	in := bufio.NewReader(conn)
 	var req fasthttp.RequestHeader
 	for {
@@ -137,12 +145,12 @@ func (f *fake) answer(path string) (answer string, ok bool) {
 	}
 }
 
-// calls records what an observer is told. Down waits while block is held.
+// calls records what an observer is told.
 type calls struct {
 	mu    sync.Mutex
 	list  []string
 	infos []*worker.Info
-	block sync.Mutex
+	block chan struct{} // Down waits for it, unless it is nil
 }
 
 func (c *calls) Up(_ *worker.Worker, info *worker.Info) {
@@ -153,8 +161,9 @@ func (c *calls) Up(_ *worker.Worker, info *worker.Info) {
 }
 
 func (c *calls) Down(*worker.Worker) {
-	c.block.Lock()
-	defer c.block.Unlock()
+	if c.block != nil {
+		<-c.block
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.list = append(c.list, "down")

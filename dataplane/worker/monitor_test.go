@@ -3,6 +3,9 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,17 +43,24 @@ func TestMonitor(t *testing.T) {
 			{up, 0, worker.Ready, "u"}, {starting, probed, worker.Probing, "u"}, {up, probed, worker.Ready, "u"},
 		}},
 		{"dies and returns", []step{
-			{up, 0, worker.Ready, "u"}, {refusing, probed, worker.Dead, "ud"}, {refusing, time.Hour, worker.Dead, "ud"},
+			{up, 0, worker.Ready, "u"},
+			{refusing, probed, worker.Dead, "ud"},
+			{refusing, time.Hour, worker.Dead, "ud"},
 			{up, probed, worker.Ready, "udu"},
 		}},
 		{"resets connections", []step{{up, 0, worker.Ready, "u"}, {cutting, probed, worker.Dead, "ud"}, {up, probed, worker.Ready, "udu"}}},
 		{"hangs and goes on, cache and all", []step{
-			{up, 0, worker.Ready, "u"}, {hanging, timedOut, worker.Slow, "u"}, {hanging, time.Hour, worker.Slow, "u"},
+			{up, 0, worker.Ready, "u"},
+			{hanging, timedOut, worker.Slow, "u"},
+			{hanging, time.Hour, worker.Slow, "u"},
 			{up, probed, worker.Ready, "u"},
 		}},
 		{"hangs and dies", []step{
-			{up, 0, worker.Ready, "u"}, {hanging, timedOut, worker.Slow, "u"}, {refusing, probed, worker.Dead, "ud"},
-			{hanging, timedOut, worker.Slow, "ud"}, {up, probed, worker.Ready, "udu"},
+			{up, 0, worker.Ready, "u"},
+			{hanging, timedOut, worker.Slow, "u"},
+			{refusing, probed, worker.Dead, "ud"},
+			{hanging, timedOut, worker.Slow, "ud"},
+			{up, probed, worker.Ready, "udu"},
 		}},
 		{"hangs before it was ever ready", []step{{hanging, timedOut, worker.Slow, ""}, {up, probed, worker.Ready, "u"}}},
 		{"the router runs out of file descriptors", []step{
@@ -207,13 +217,13 @@ func TestRanksFollowTheDescription(t *testing.T) {
 func TestDeadBeforeForgotten(t *testing.T) {
 	watch(t, nil, func(b *bench) {
 		b.after(0)
-		b.calls.block.Lock()
+		b.calls.block = make(chan struct{})
 		canceled := false
 		b.worker.Await(func() { canceled = true })
 		b.fake.set(refusing)
-		time.Sleep(probed) // no Wait: a locked mutex is nothing that the bubble waits for
-		require.Equal(t, worker.Dead, b.worker.State())
-		b.calls.block.Unlock()
+		b.after(probed)
+		b.want(worker.Dead, "up")
+		close(b.calls.block)
 		b.after(0)
 		b.want(worker.Dead, "up", "down")
 		require.True(t, canceled, "a request that waits for a dead worker")
@@ -223,22 +233,26 @@ func TestDeadBeforeForgotten(t *testing.T) {
 func TestHang(t *testing.T) {
 	watch(t, nil, func(b *bench) {
 		b.after(0)
-		count := map[string]int{}
-		wait := func(name string) uint64 { return b.worker.Await(func() { count[name]++ }) }
+		var mu sync.Mutex
+		count := map[string]int{} // guarded by mu
+		wait := func(name string) uint64 {
+			return b.worker.Await(func() { mu.Lock(); defer mu.Unlock(); count[name]++ })
+		}
+		counted := func() map[string]int { mu.Lock(); defer mu.Unlock(); return maps.Clone(count) }
 		early, begun := wait("early"), wait("begun")
 		b.worker.Begun(begun)
 		b.fake.set(hanging)
 		b.after(4 * time.Second)
 		b.want(worker.Slow, "up")
-		require.Empty(t, count, "canceled before HangAfter")
+		require.Empty(t, counted(), "canceled before HangAfter")
 		late := wait("late")
 		b.after(3 * time.Second)
-		require.Equal(t, map[string]int{"early": 1, "late": 1}, count, "canceled in the hang")
+		require.Equal(t, map[string]int{"early": 1, "late": 1}, counted(), "canceled in the hang")
 
 		// Once a hang: a request that has no better place to go may wait.
 		last := wait("last")
 		b.after(time.Minute)
-		require.Equal(t, map[string]int{"early": 1, "late": 1}, count, "canceled later in the same hang")
+		require.Equal(t, map[string]int{"early": 1, "late": 1}, counted(), "canceled later in the same hang")
 		b.worker.Begun(early)
 		b.worker.Begun(late)
 		b.worker.Begun(last)
@@ -250,9 +264,9 @@ func TestHang(t *testing.T) {
 		wait("again")
 		b.fake.set(hanging)
 		b.after(4 * time.Second)
-		require.Zero(t, count["again"], "the second hang is counted from its own beginning")
+		require.Zero(t, counted()["again"], "the second hang is counted from its own beginning")
 		b.after(3 * time.Second)
-		require.Equal(t, 1, count["again"], "canceled in the second hang")
+		require.Equal(t, 1, counted()["again"], "canceled in the second hang")
 	})
 }
 
@@ -350,7 +364,7 @@ func TestRemove(t *testing.T) {
 func TestRunEndsEveryWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := newFake(), &calls{}
-		r := worker.NewRegistry(worker.Config{Dial: f.dial}, c)
+		r := worker.NewRegistry(worker.Config{Log: slog.New(slog.DiscardHandler), Dial: f.dial}, c)
 		for _, url := range []string{"http://a:1", "http://b:1"} {
 			_, err := r.Add(url)
 			require.NoError(t, err)

@@ -145,13 +145,13 @@ var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall
 // classify turns a probe's result into a state. A time-out is Slow, not Dead:
 // the process may live, and its cache with it.
 func classify(err error) State {
-	var ne net.Error
+	var late interface{ Timeout() bool } // not net.Error, which fasthttp.ErrTimeout is not
 	switch {
 	case err == nil:
 		return Ready
 	case errors.Is(err, errNotReady):
 		return Probing
-	case errors.As(err, &ne) && ne.Timeout(): // fasthttp.ErrTimeout is one
+	case errors.As(err, &late) && late.Timeout():
 		return Slow
 	case slices.ContainsFunc(shortages, func(e error) bool { return errors.Is(err, e) }):
 		return Slow

@@ -1,0 +1,307 @@
+package ingest_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/goleak"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/radix"
+	"github.com/warmpath/warmpath/zmq"
+	"github.com/warmpath/warmpath/zmq/kvevent"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errNoAnswer = errors.New("no answer")
+
+// publisher is one rank's event sockets, in memory.
+type publisher struct {
+	mu      sync.Mutex
+	subs    map[int]zmq.Subscription // guarded by mu, as is all below
+	subbed  int
+	seq     uint64
+	kept    []zmq.Message // for replay
+	keep    int           // at most so many; 0 is all
+	replays int
+	broken  bool          // replays fail
+	gate    chan struct{} // replays wait for it before they begin, unless nil
+	hold    chan struct{} // and for this before their end
+}
+
+// publish sends events; over the wire only if live.
+func (p *publisher) publish(live bool, events ...kvevent.Event) uint64 {
+	b := kvevent.Batch{Time: float64(time.Now().UnixNano()) / 1e9, Events: events}
+	return p.send(live, kvevent.Append(nil, &b, kvevent.SGLang0523))
+}
+
+func (p *publisher) send(live bool, payload []byte) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	msg := zmq.Message{Seq: p.seq, Payload: payload}
+	p.seq++
+	p.kept = append(p.kept, msg)
+	if p.keep > 0 && len(p.kept) > p.keep {
+		p.kept = p.kept[len(p.kept)-p.keep:]
+	}
+	if live {
+		for _, s := range p.subs {
+			s.OnMessage(msg)
+		}
+	}
+	return msg.Seq
+}
+
+// restart is a new process: sequence 0 and nothing to replay.
+func (p *publisher) restart() { p.with(func() { p.seq, p.kept = 0, nil }) }
+
+// with changes p.
+func (p *publisher) with(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+// asked returns how many replays were asked for.
+func (p *publisher) asked() (n int) {
+	p.with(func() { n = p.replays })
+	return n
+}
+
+// Subscribe implements ingest.Subscriber.
+func (p *publisher) Subscribe(s zmq.Subscription) (func(), error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.subbed++
+	id := p.subbed
+	p.subs[id] = s
+	return func() { p.with(func() { delete(p.subs, id) }) }, nil
+}
+
+func (p *publisher) replay(ctx context.Context, from uint64, fn func(zmq.Message) error) (n int, err error) {
+	p.mu.Lock()
+	gate := p.gate
+	p.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	p.mu.Lock()
+	p.replays++
+	kept, hold, broken := append([]zmq.Message{}, p.kept...), p.hold, p.broken
+	p.mu.Unlock()
+	if broken {
+		<-ctx.Done()
+		return 0, fmt.Errorf("cannot replay: %w: %w", errNoAnswer, ctx.Err())
+	}
+	for _, msg := range kept {
+		if msg.Seq < from {
+			continue
+		}
+		if err := fn(msg); err != nil {
+			return n, fmt.Errorf("cannot replay: %w", err)
+		}
+		n++
+	}
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return n, ctx.Err()
+		}
+	}
+	return n, nil
+}
+
+// network finds publishers by their endpoints.
+type network map[string]*publisher
+
+func (n network) Subscribe(s zmq.Subscription) (func(), error) {
+	p, ok := n[s.Endpoint]
+	if !ok {
+		return nil, fmt.Errorf("no publisher at %s", s.Endpoint)
+	}
+	return p.Subscribe(s)
+}
+
+func (n network) replay(ctx context.Context, endpoint string, from uint64, fn func(zmq.Message) error) (int, error) {
+	return n[endpoint].replay(ctx, from, fn)
+}
+
+// workers returns a registry over workers in memory, each with dp ranks. It
+// ends with the test.
+func workers(t *testing.T, dp int, urls ...string) []*worker.Worker {
+	t.Helper()
+	body := fmt.Sprintf(`{"dp_size":%d,"data":[{"id":"tiny"}]}`, dp)
+	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		here, there := net.Pipe()
+		go func() {
+			defer func() { _ = there.Close() }()
+			in := bufio.NewReader(there)
+			for req := new(fasthttp.RequestHeader); req.Read(in) == nil; {
+				if _, err := there.Write([]byte(answer)); err != nil {
+					return
+				}
+			}
+		}()
+		return here, nil
+	}
+	r := worker.NewRegistry(worker.Config{Interval: time.Hour, Dial: dial, Log: slog.New(slog.DiscardHandler)}, nil)
+	var all []*worker.Worker
+	for _, url := range urls {
+		w, err := r.Add(url)
+		require.NoError(t, err)
+		all = append(all, w)
+	}
+	synctest.Wait()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		require.NoError(t, r.Run(ctx))
+		time.Sleep(time.Minute) // the bubble's: the client's cleaner of connections ends
+	})
+	for _, w := range all {
+		require.Len(t, w.Ranks(), dp)
+	}
+	return all
+}
+
+// world is a manager that follows one worker.
+type world struct {
+	t      *testing.T
+	net    network
+	pubs   []*publisher // by rank
+	index  *radix.Index
+	m      *ingest.Manager
+	worker *worker.Worker
+	info   *worker.Info
+}
+
+const (
+	model = "tiny"
+	page  = 4
+)
+
+// inWorld runs test in a bubble with a worker of dp ranks whose publishers it
+// may prepare. The manager does not follow it yet.
+func inWorld(t *testing.T, cfg ingest.Config, dp int, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, net: network{}, index: radix.New(radix.Config{Seed: 1}), worker: workers(t, dp, "http://a:1")[0]}
+		w.info = &worker.Info{Models: []string{model}, DPSize: dp, Events: &worker.Events{BlockSize: page}}
+		for i := range dp {
+			p := &publisher{subs: map[int]zmq.Subscription{}}
+			live, replay := fmt.Sprintf("live%d", i), fmt.Sprintf("replay%d", i)
+			w.net[live], w.net[replay] = p, p
+			w.pubs = append(w.pubs, p)
+			w.info.Events.Endpoints = append(w.info.Events.Endpoints, live)
+			w.info.Events.Replays = append(w.info.Events.Replays, replay)
+		}
+		cfg.Log = slog.New(slog.DiscardHandler)
+		w.m = ingest.NewManager(cfg, w.index, w.net, w.net.replay)
+		defer w.end()
+		test(w)
+	})
+}
+
+// end stops the manager's streams and checks that they leave nothing.
+func (w *world) end() {
+	w.m.Down(w.worker)
+	require.Zero(w.t, w.index.Stats().Workers, "holders after the end")
+	require.Zero(w.t, w.index.Stats().Entries, "blocks after the end")
+	for i, p := range w.pubs {
+		require.Empty(w.t, p.subs, "subscriptions of rank %d after the end", i)
+	}
+}
+
+func (w *world) up() {
+	w.m.Up(w.worker, w.info)
+	synctest.Wait()
+}
+
+// after lets d pass and everything settle.
+func (w *world) after(d time.Duration) {
+	time.Sleep(d) // of the bubble's clock
+	synctest.Wait()
+}
+
+func (w *world) stream(rank int) *ingest.Stream {
+	w.t.Helper()
+	s := w.m.Stream(w.worker.Ranks()[rank])
+	require.NotNil(w.t, s, "stream of rank %d", rank)
+	return s
+}
+
+func (w *world) stats() *ingest.Stats { return &w.stream(0).Stats }
+
+// held returns how many leading blocks of a prompt a rank has: what all of its
+// holders have.
+func (w *world) held(rank int, k radix.DomainKey, tokens []uint32) (blocks int) {
+	k.Model, k.BlockSize = model, page
+	d, ok := w.index.FindDomain(k)
+	if !ok {
+		return 0
+	}
+	width := page
+	if k.Bigram {
+		width *= 2
+	}
+	found := map[uint32]int{}
+	for _, o := range w.index.Match(nil, d, w.index.AppendHashes(nil, tokens, width)) {
+		found[uint32(o.Worker)] = o.Blocks
+	}
+	for i, id := range w.worker.Ranks()[rank].Holders() {
+		if i == 0 || found[id] < blocks {
+			blocks = found[id]
+		}
+	}
+	return blocks
+}
+
+// wantHeld is held for rank 0 and plain prompts.
+func (w *world) wantHeld(want int, tokens []uint32, msg string) {
+	w.t.Helper()
+	require.Equal(w.t, want, w.held(0, radix.DomainKey{}, tokens), "blocks held: %s", msg)
+}
+
+// prompt returns n blocks of tokens that no other prompt begins with.
+func prompt(id uint32, n int) []uint32 {
+	tokens := make([]uint32, n*page)
+	for i := range tokens {
+		tokens[i] = id<<16 + uint32(i)
+	}
+	return tokens
+}
+
+// store is the event of blocks [from, to) of a prompt, by SGLang's names.
+func store(tokens []uint32, from, to int) kvevent.Event {
+	names := kvevent.SGLangHashes(nil, tokens, page, "")
+	ev := kvevent.Event{
+		Kind: kvevent.Stored, Hashes: names[from:to], Tokens: tokens[from*page : to*page], BlockSize: page, Medium: kvevent.MediumGPU,
+	}
+	if from > 0 {
+		ev.Parent, ev.HasParent = names[from-1], true
+	}
+	return ev
+}
+
+// remove is the event of blocks [from, to) leaving the GPU.
+func remove(tokens []uint32, from, to int) kvevent.Event {
+	return kvevent.Event{
+		Kind: kvevent.Removed, Hashes: kvevent.SGLangHashes(nil, tokens, page, "")[from:to], Medium: kvevent.MediumGPU,
+	}
+}
+
+var cleared = kvevent.Event{Kind: kvevent.Cleared}

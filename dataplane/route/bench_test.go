@@ -1,0 +1,90 @@
+package route_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/radix"
+)
+
+// benchPage is the page size that operators run SGLang with.
+const benchPage = 64
+
+// benchFleet has workers that each hold half of the prompt, and a router over
+// them.
+func benchFleet(b *testing.B, workers, length int) (*fleet, *route.Router, *route.Prompt) {
+	b.Helper()
+	var nodes []*node
+	for range workers {
+		nodes = append(nodes, tiny())
+	}
+	f := newFleet(b, nodes...)
+	ids := tokens(1, length)
+	for rank := range f.ranks {
+		f.holds(rank, radix.DomainKey{BlockSize: benchPage}, ids, length/benchPage/2, radix.TierGPU)
+	}
+	view := &ingest.View{Shapes: []ingest.Shape{{Model: model, BlockSize: benchPage}}}
+	seed := uint64(0)
+	return f, route.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults},
+		func() uint64 { seed++; return seed }), prompt(ids)
+}
+
+func BenchmarkPick(b *testing.B) {
+	for _, workers := range []int{8, 64} {
+		for _, length := range []int{1000, 12000} {
+			b.Run(fmt.Sprintf("workers=%d/tokens=%d", workers, length), func(b *testing.B) {
+				f, r, p := benchFleet(b, workers, length)
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N {
+					if _, err := r.Pick(&f.scratch, p, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkPickRecent has the ring of answers full of fresh ones, which none of
+// the prompts continues: a busy router.
+func BenchmarkPickRecent(b *testing.B) {
+	f, r, p := benchFleet(b, 8, 1000)
+	for i := range uint32(256) {
+		d, err := r.Pick(&f.scratch, prompt(tokens(100+i, 1000)), nil)
+		require.NoError(b, err)
+		r.Ended(&d, tokens(1, 200), time.Now().Add(time.Hour))
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		if _, err := r.Pick(&f.scratch, p, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPickParallel shows what the routers' goroutines share.
+func BenchmarkPickParallel(b *testing.B) {
+	f, _, p := benchFleet(b, 8, 1000)
+	view := &ingest.View{Shapes: []ingest.Shape{{Model: model, BlockSize: benchPage}}}
+	r := route.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults},
+		func() uint64 { return 7 })
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		var s route.Scratch
+		for pb.Next() {
+			if _, err := r.Pick(&s, p, nil); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
