@@ -38,6 +38,8 @@ func (s *Server) serveInference(ctx *fasthttp.RequestCtx, path string) {
 	switch {
 	case !ok:
 		s.fail(ctx, openai.NotFound(path))
+	case ctx.IsOptions(): // a browser's preflight: what is allowed is the worker's to say
+		s.exchange().serve(ctx, openai.APIOther, false)
 	case method != string(ctx.Method()):
 		ctx.Response.Header.Set("Allow", method)
 		s.fail(ctx, &openai.Error{
@@ -45,9 +47,13 @@ func (s *Server) serveInference(ctx *fasthttp.RequestCtx, path string) {
 			Message: path + " takes " + method + ", not " + string(ctx.Method()) + ".",
 		})
 	default:
-		e, _ := s.exchanges.Get().(*exchange)
-		e.serve(ctx, api, method == fasthttp.MethodPost)
+		s.exchange().serve(ctx, api, method == fasthttp.MethodPost)
 	}
+}
+
+func (s *Server) exchange() *exchange {
+	e, _ := s.exchanges.Get().(*exchange)
+	return e
 }
 
 // apiOf says how a path is forwarded. What is not listed is not forwarded: a
@@ -66,7 +72,7 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 	case "/model_info", "/get_model_info", "/server_info", "/get_server_info":
 		return openai.APIOther, fasthttp.MethodGet, true
 	default:
-		return 0, "", false
+		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, "/v1/models/")
 	}
 }
 

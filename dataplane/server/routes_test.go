@@ -206,6 +206,22 @@ func TestMetricsAndStatus(t *testing.T) {
 	assert.Equal(t, "none", st.Workers[0].Events.State)
 }
 
+func TestWhatWorkersAnswerThemselves(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.on("/v1/chat/completions", func(rw http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, http.MethodOptions, r.Method)
+		rw.Header().Set("Access-Control-Allow-Origin", "*")
+	})
+	w.answers("/v1/models/tiny", `{"id":"tiny"}`)
+	h := start(t, []*fakeWorker{w})
+	resp, _, err := h.do(http.MethodOptions, h.base+"/v1/chat/completions", "", "Origin", "http://page")
+	require.NoError(t, err)
+	assert.Equal(t, "*", resp.Header.Get("Access-Control-Allow-Origin"))
+	_, got, err := h.do(http.MethodGet, h.base+"/v1/models/tiny", "")
+	require.NoError(t, err)
+	assert.Equal(t, `{"id":"tiny"}`, got)
+}
+
 func TestModels(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	b.answers("/v1/models", `{"object":"list","data":[{"id":"tiny"},{"id":"adapter"}]}`)

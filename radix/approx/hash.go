@@ -1,0 +1,136 @@
+package approx
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
+// Key is the hash of one unit of a prompt, and of nothing before it: the tree gives the position. The first key of a chain holds
+// the chain's domain too.
+type Key uint64
+
+// Domain keeps prompts apart that must never meet; make it with [Tree.Domain]. The zero Domain is as good as any other.
+type Domain uint64
+
+// A unit is hashed in steps of eight words, by four independent multiplications: 64 bytes of text or 16 tokens.
+const (
+	stepWords  = 8
+	stepBytes  = 8 * stepWords
+	stepTokens = 2 * stepWords
+)
+
+// keys are secret words drawn from the seed; one for each input word of a step, and some more.
+type keys [12]uint64
+
+// Places in keys beyond those that a step uses.
+const (
+	keyText   = stepWords + iota // starts a unit of text
+	keyTokens                    // starts a unit of tokens, so that the two never meet
+	keyMix
+	keyChild
+)
+
+// newKeys expands the seed with splitmix64 (Steele, Lea and Flood, 2014), which never repeats a word within a stream.
+func newKeys(seed uint64) keys {
+	var k keys
+	for i := range k {
+		seed += 0x9e3779b97f4a7c15
+		z := seed
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		k[i] = z ^ z>>31
+	}
+	return k
+}
+
+// fold multiplies to 128 bits and folds the halves together, the mixing step of wyhash.
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}
+
+// join ends a step: h is the unit up to here, the rest its four products.
+func (k *keys) join(h, a, b, c, d uint64) uint64 {
+	return fold(h^a^bits.RotateLeft64(b, 23), k[keyMix]^c^bits.RotateLeft64(d, 29))
+}
+
+// text hashes a unit whose length is a multiple of stepBytes.
+func (k *keys) text(unit []byte) uint64 {
+	h := k[keyText]
+	for ; len(unit) >= stepBytes; unit = unit[stepBytes:] {
+		w := unit[:stepBytes]
+		h = k.join(
+			h,
+			fold(binary.LittleEndian.Uint64(w)^k[0], binary.LittleEndian.Uint64(w[8:])^k[1]),
+			fold(binary.LittleEndian.Uint64(w[16:])^k[2], binary.LittleEndian.Uint64(w[24:])^k[3]),
+			fold(binary.LittleEndian.Uint64(w[32:])^k[4], binary.LittleEndian.Uint64(w[40:])^k[5]),
+			fold(binary.LittleEndian.Uint64(w[48:])^k[6], binary.LittleEndian.Uint64(w[56:])^k[7]),
+		)
+	}
+	return h
+}
+
+// pair packs two tokens into a word.
+func pair(t []uint32) uint64 {
+	return uint64(t[0]) | uint64(t[1])<<32
+}
+
+// tokens hashes a unit whose length is a multiple of stepTokens.
+func (k *keys) tokens(unit []uint32) uint64 {
+	h := k[keyTokens]
+	for ; len(unit) >= stepTokens; unit = unit[stepTokens:] {
+		w := unit[:stepTokens]
+		h = k.join(
+			h,
+			fold(pair(w)^k[0], pair(w[2:])^k[1]),
+			fold(pair(w[4:])^k[2], pair(w[6:])^k[3]),
+			fold(pair(w[8:])^k[4], pair(w[10:])^k[5]),
+			fold(pair(w[12:])^k[6], pair(w[14:])^k[7]),
+		)
+	}
+	return h
+}
+
+// Domain returns the domain of the parts that an engine keeps caches apart by: model, LoRA adapter, cache salt. Nothing is stored.
+func (t *Tree) Domain(parts ...string) Domain {
+	h := t.keys[keyMix]
+	for _, part := range parts {
+		// The length comes first, so that ("a", "bc") is not ("ab", "c").
+		h = fold(h^uint64(len(part)), t.keys[keyText])
+		for ; len(part) > 0; part = part[min(8, len(part)):] {
+			var word [8]byte
+			copy(word[:], part)
+			h = fold(h^binary.LittleEndian.Uint64(word[:]), t.keys[keyTokens])
+		}
+	}
+	return Domain(h)
+}
+
+// AppendText appends the keys of text to dst, one for each whole unit of [Config.UnitBytes]; the tail is left out.
+func (t *Tree) AppendText(dst []Key, d Domain, text []byte) []Key {
+	n, start := min(len(text)/t.unitBytes, t.maxChain), len(dst)
+	dst = slices.Grow(dst, n)
+	for i := range n {
+		dst = append(dst, Key(t.keys.text(text[i*t.unitBytes:(i+1)*t.unitBytes])))
+	}
+	return t.enter(dst, d, start)
+}
+
+// AppendTokens appends the keys of token ids to dst, one for each whole unit of [Config.UnitTokens]; the tail is left out.
+func (t *Tree) AppendTokens(dst []Key, d Domain, tokens []uint32) []Key {
+	n, start := min(len(tokens)/t.unitTokens, t.maxChain), len(dst)
+	dst = slices.Grow(dst, n)
+	for i := range n {
+		dst = append(dst, Key(t.keys.tokens(tokens[i*t.unitTokens:(i+1)*t.unitTokens])))
+	}
+	return t.enter(dst, d, start)
+}
+
+// enter puts the chain that begins at start into d.
+func (t *Tree) enter(chain []Key, d Domain, start int) []Key {
+	if start < len(chain) {
+		chain[start] = Key(fold(uint64(chain[start])^t.keys[keyChild], uint64(d)^t.keys[keyMix]))
+	}
+	return chain
+}
