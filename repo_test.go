@@ -34,6 +34,7 @@ var (
 var rules = map[string]rule{
 	".":             {never: anyHTTP},
 	"radix":         {never: anyHTTP},
+	"radix/approx":  {never: anyHTTP},
 	"zmq":           {never: anyHTTP},
 	"zmq/kvevent":   {never: anyHTTP},
 	"nvml":          {never: anyHTTP},

@@ -47,6 +47,10 @@ func (p KV) Pick(req Request, candidates []Candidate) Choice {
 
 func (p KV) cost(req Request, c *Candidate) float64 {
 	credit := float64(c.Cached) - hostCost*float64(c.Host)
+	if c.Predicted > c.Cached {
+		// What is in the making costs its wait, which Pending counts already.
+		credit = max(credit, float64(c.Predicted))
+	}
 	uncached := float64(req.Tokens) - p.OverlapWeight*credit
 	return float64(c.Pending) + max(uncached, 0) + batchTokens*float64(c.InFlight)
 }

@@ -17,10 +17,13 @@ type Request struct {
 
 // Candidate is one rank that could take the request.
 type Candidate struct {
-	Cached   int   // prompt tokens expected in the rank's cache, at most Tokens-1
-	Host     int   // of Cached, those that are not on the GPU and must be copied there
-	Pending  int64 // prompt tokens dispatched to the rank and not yet prefilled
-	InFlight int64 // requests dispatched to the rank and not ended
+	Cached int // prompt tokens expected in the rank's cache, at most Tokens-1
+	// Predicted is the part of the prompt that the rank will hold, if it does not
+	// already, once it is done with the prompts it has.
+	Predicted int
+	Host      int   // of Cached, those that are not on the GPU and must be copied there
+	Pending   int64 // prompt tokens dispatched to the rank and not yet prefilled
+	InFlight  int64 // requests dispatched to the rank and not ended
 }
 
 // Choice is a policy's answer.

@@ -1,39 +1,104 @@
 package proxy
 
 import (
+	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
 )
 
 // Listen returns a listener whose connections are watched from accept to close, so that a request costs no system call to
 // be guarded: see ClientOf. TLS goes on top of it (tls.NewListener, or fasthttp's ServeTLS).
-func (w *Watcher) Listen(ln net.Listener) net.Listener { return &watchedListener{ln, w} }
+//
+// Closing it also closes, after a moment, the connections that have not sent a byte: fasthttp takes them for busy, and its
+// shutdown would wait for what a client's connection pool opened ahead.
+func (w *Watcher) Listen(ln net.Listener) net.Listener {
+	return &watchedListener{Listener: ln, w: w, silent: make(map[*Client]struct{})}
+}
 
 type watchedListener struct {
 	net.Listener
 	w *Watcher
+
+	mu     sync.Mutex
+	silent map[*Client]struct{} // guarded by mu; connections that have not sent a byte
 }
 
-// Accept waits for the next client.
+// silentGrace is for a first request that is on its way while the listener closes.
+const silentGrace = 200 * time.Millisecond
+
+// acceptPause is for the process to get descriptors back when it ran out of them.
+const acceptPause = 50 * time.Millisecond
+
+// Accept waits for the next client. It outlives what fasthttp would end the whole server for: running out of descriptors,
+// and clients that are gone before they are accepted.
 func (l *watchedListener) Accept() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
+	for passing(err) {
+		time.Sleep(acceptPause) //nolint:forbidigo // Nothing tells when a descriptor is free again.
+		nc, err = l.Listener.Accept()
+	}
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{Conn: nc, w: l.w}
+	c := &Client{Conn: nc, w: l.w, l: l}
 	if c.reg, err = l.w.register(nc, c); err != nil {
 		// The system's limit on watches, or a Watcher that was closed. An error from Accept would end the whole server; a
 		// client that is not watched is still noticed when it is written to.
 		return nc, nil //nolint:nilerr // See above.
 	}
+	c.silent.Store(true)
+	l.mu.Lock()
+	l.silent[c] = struct{}{}
+	l.mu.Unlock()
 	return c, nil
+}
+
+// passing tells whether an error of Accept is about a moment and not about the listener.
+func passing(err error) bool {
+	for _, errno := range []syscall.Errno{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EPROTO,
+	} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
+// Close ends Accept.
+func (l *watchedListener) Close() error {
+	time.AfterFunc(silentGrace, func() {
+		l.mu.Lock()
+		silent := slices.Collect(maps.Keys(l.silent))
+		l.mu.Unlock()
+		for _, c := range silent {
+			_ = c.Close()
+		}
+	})
+	return l.Listener.Close()
+}
+
+// heard notes that a connection is no longer silent.
+func (l *watchedListener) heard(c *Client) {
+	if c.silent.Swap(false) {
+		l.mu.Lock()
+		delete(l.silent, c)
+		l.mu.Unlock()
+	}
 }
 
 // Client is a watched client connection. A nil Client watches nothing, and all its methods for requests may be called.
 type Client struct {
 	net.Conn
-	w   *Watcher
-	reg registration
+	w      *Watcher
+	l      *watchedListener
+	reg    registration
+	silent atomic.Bool // nothing was read yet
 
 	mu     sync.Mutex
 	gone   bool      // guarded by mu
@@ -98,11 +163,21 @@ func (cl *Client) left() {
 	}
 }
 
+// Read reads from the client.
+func (cl *Client) Read(p []byte) (int, error) {
+	n, err := cl.Conn.Read(p)
+	if n > 0 && cl.silent.Load() {
+		cl.l.heard(cl)
+	}
+	return n, err
+}
+
 // NetConn returns the connection below.
 func (cl *Client) NetConn() net.Conn { return cl.Conn }
 
 // Close closes the connection, which also takes it out of the Watcher's epoll.
 func (cl *Client) Close() error {
 	cl.w.forget(cl.reg)
+	cl.l.heard(cl)
 	return cl.Conn.Close()
 }

@@ -19,6 +19,7 @@ func (r *Router) match(s *Scratch, p *Prompt, model string, now time.Time) mark 
 		if !shape.Bigram {
 			whole = s.sum(r.index, p, shape.BlockSize)
 			r.continued(s, p, shape.BlockSize, now)
+			r.flying(s, shape.BlockSize)
 		}
 		domain, ok := r.index.FindDomain(radix.DomainKey{
 			Model: model, BlockSize: shape.BlockSize, LoRA: p.LoRA, Salt: p.Salt, Bigram: shape.Bigram,

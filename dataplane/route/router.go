@@ -33,6 +33,7 @@ type Router struct {
 	seed     func() uint64 // safe for concurrent use
 	turn     atomic.Uint64
 	recent   recent
+	flights  flights
 }
 
 // New returns a router over these parts. seed gives the random numbers that
@@ -75,6 +76,7 @@ type Decision struct {
 	Total        int // whole blocks of the prompt
 	PromptTokens int // exact or estimated
 	Cached       int // prompt tokens expected from the cache
+	Predicted    int // prompt tokens that prompts in flight there will have cached
 	Exact        bool
 	Choice       policy.Choice
 
@@ -82,7 +84,7 @@ type Decision struct {
 }
 
 // Uncached returns the prompt tokens that the rank is expected to compute.
-func (d *Decision) Uncached() int { return d.PromptTokens - d.Cached }
+func (d *Decision) Uncached() int { return d.PromptTokens - max(d.Cached, d.Predicted) }
 
 // Scratch is the memory of one Pick, reused by the next.
 type Scratch struct {
@@ -94,6 +96,7 @@ type Scratch struct {
 	chain      []radix.Hash
 	pairs      []uint32
 	sums       []uint64
+	predicted  []int   // by candidate, tokens that prompts in flight will have cached
 	credits    []match // by candidate, from answers whose events have not come
 }
 
@@ -110,6 +113,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 		return Decision{}, err
 	}
 	s.credits = append(s.credits[:0], make([]match, len(s.ranks))...)
+	s.predicted = append(s.predicted[:0], make([]int, len(s.ranks))...)
 	var whole mark
 	if p.Exact && !p.Opaque {
 		whole = r.match(s, p, s.ranks[0].Worker.Info().Model(), time.Now())
@@ -139,7 +143,7 @@ func (s *Scratch) weigh(p *Prompt) {
 		m.tokens, m.gpu = max(min(m.tokens, limit), 0), max(min(m.gpu, limit), 0)
 		s.matches = append(s.matches, m)
 		s.candidates = append(s.candidates, policy.Candidate{
-			Cached: m.tokens, Host: m.tokens - m.gpu, Pending: rank.Load.Pending(), InFlight: rank.Load.InFlight(),
+			Cached: m.tokens, Predicted: max(min(s.predicted[i], limit), 0), Host: m.tokens - m.gpu, Pending: rank.Load.Pending(), InFlight: rank.Load.InFlight(),
 		})
 	}
 	clear(s.byHolder)
@@ -148,6 +152,7 @@ func (s *Scratch) weigh(p *Prompt) {
 func (s *Scratch) decision(p *Prompt, choice policy.Choice) Decision {
 	rank, m := s.ranks[choice.Index], s.matches[choice.Index]
 	d := Decision{Rank: rank, PromptTokens: p.Len(), Cached: m.tokens, Exact: p.Exact, Choice: choice}
+	d.Predicted = s.candidates[choice.Index].Predicted
 	block := m.block
 	if block == 0 {
 		block = pageSize(rank.Worker.Info())

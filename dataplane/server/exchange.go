@@ -28,6 +28,7 @@ type exchange struct {
 	canceler proxy.Canceler
 	client   *proxy.Client
 	lease    worker.Lease
+	flight   *route.Flight
 
 	onHang func() // e.canceler.Cancel, made once
 
@@ -135,6 +136,7 @@ func (e *exchange) Body(p []byte) {
 func (e *exchange) firstByte() {
 	e.firstAt = time.Now()
 	e.lease.FirstByte()
+	e.flight.Prefilled()
 	e.begun()
 }
 
@@ -191,6 +193,13 @@ func (e *exchange) abort() {
 	e.s.aborts.send(e.decision.Rank.Worker, e.rid, e.req.RIDs, e.req.Batch, e.req.Prompts)
 }
 
+// endAttempt gives back what the attempt at a rank was counted with.
+func (e *exchange) endAttempt() {
+	e.lease.End()
+	e.s.Router.Land(e.flight)
+	e.flight = nil
+}
+
 // refuse answers with an error before any worker was asked or after all failed.
 func (e *exchange) refuse(ctx *fasthttp.RequestCtx, err error) {
 	e.s.fail(ctx, errorFor(err, e.prompt.Model))
@@ -199,7 +208,7 @@ func (e *exchange) refuse(ctx *fasthttp.RequestCtx, err error) {
 
 // release gives everything back; e must not be touched afterwards.
 func (e *exchange) release() {
-	e.lease.End()
+	e.endAttempt()
 	e.begun()
 	e.client.Release() // from here on nobody cancels
 	e.s.inFlight.Add(-1)

@@ -71,6 +71,7 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 	rank := e.decision.Rank
 	e.compose(ctx)
 	e.lease = rank.Load.Begin(e.decision.Uncached())
+	e.flight = e.s.Router.Dispatch(&e.scratch, &e.decision)
 	e.awaited = rank.Worker
 	e.key = rank.Worker.Await(e.onHang)
 	resp, err := e.s.Transport.Do(&e.canceler, &e.upstream)
@@ -83,7 +84,7 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 		}
 		_ = resp.Close()
 	}
-	e.lease.End()
+	e.endAttempt()
 	e.begun()
 	rank.Count.Errors.Add(1)
 	if errors.Is(err, proxy.ErrCanceled) && !e.client.Gone() {
@@ -116,7 +117,7 @@ func (e *exchange) tryAnother(resp *proxy.Response) bool {
 	if err != nil {
 		return false
 	}
-	e.lease.End()
+	e.endAttempt()
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -288,4 +289,23 @@ func TestDrainAnswersWhatHasBegun(t *testing.T) {
 	close(finish)
 	assert.Equal(t, "data: one\n\ndata: [DONE]\n\n", <-answer)
 	<-stopped
+}
+
+// A connection that was opened ahead and never used does not hold up the drain.
+func TestDrainDoesNotWaitForSilentConnections(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	h := start(t, []*fakeWorker{w})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.base, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	resp, _, err := h.do(http.MethodGet, h.base+"/health", "") // the one before is accepted by now
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	stopped := make(chan struct{})
+	go func() { h.stop(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-time.After(20 * time.Second): // the drain's own limit is 30 s
+		t.Fatal("the drain waits for a connection without a request")
+	}
 }

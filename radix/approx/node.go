@@ -69,8 +69,8 @@ func (t *Tree) unlinkLocked(n *node) {
 // newNodeLocked returns a node with a copy of run below parent; it must get a holder.
 func (t *Tree) newNodeLocked(parent *node, run []Key) *node {
 	t.stats.Nodes++
-	t.root.id++ // the root is the only node that is never looked up by its parent's id, so it can count
-	n := &node{id: t.root.id, parent: parent, run: append([]Key(nil), run...)}
+	t.lastID++
+	n := &node{id: t.lastID, parent: parent, run: append([]Key(nil), run...)}
 	t.stats.Bytes += n.bytes()
 	return n
 }

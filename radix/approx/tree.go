@@ -41,8 +41,9 @@ type Tree struct {
 
 	mu       sync.RWMutex
 	buckets  []*node // guarded by mu, as is all below; a power of two, never grown
-	root     node
-	all      list // every hold, least recently used last
+	root     node    // id 0, holds nothing
+	lastID   uint64  // of a node
+	all      list    // every hold, least recently used last
 	owners   []*owner
 	free     []Worker
 	serial   uint32 // of the last owner

@@ -1,0 +1,191 @@
+package approx_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/warmpath/warmpath/radix/approx"
+)
+
+// history drives a tree and the naive one by bytes, and compares them after each step.
+type history struct {
+	t       *testing.T
+	tree    *approx.Tree
+	naive   *naive
+	input   []byte
+	workers []approx.Worker
+	sent    []request
+	evicted int64
+}
+
+type request struct {
+	worker approx.Worker
+	chain  string
+	since  approx.Tick
+}
+
+func (h *history) next() int {
+	if len(h.input) == 0 {
+		return 0
+	}
+	b := h.input[0]
+	h.input = h.input[1:]
+	return int(b)
+}
+
+// chain makes prompts that share prefixes: each bit of a byte is the content of four units.
+func (h *history) chain() string {
+	content, chain := h.next(), make([]byte, h.next()%33)
+	for i := range chain {
+		chain[i] = byte(content>>(i/4)&1) + 1
+	}
+	return string(chain)
+}
+
+func keysOf(chain string) []approx.Key {
+	keys := make([]approx.Key, len(chain))
+	for i := range keys {
+		keys[i] = approx.Key(chain[i])
+	}
+	return keys
+}
+
+func (h *history) worker() approx.Worker { return h.workers[h.next()%len(h.workers)] }
+
+func (h *history) run() {
+	for range 3 {
+		h.add()
+	}
+	for step := 0; len(h.input) > 0; step++ {
+		what := h.step()
+		if err := h.tree.Check(); err != nil {
+			h.t.Fatalf("step %d, %s: %v", step, what, err)
+		}
+		h.compare(step, what)
+	}
+}
+
+func (h *history) add() {
+	w := h.tree.AddWorker()
+	h.naive.held[w] = newLife()
+	h.workers = append(h.workers, w)
+}
+
+// step does one thing to both and says what.
+func (h *history) step() string {
+	switch op := h.next() % 16; {
+	case op < 8:
+		w, chain := h.worker(), h.chain()
+		since := h.tree.Insert(w, keysOf(chain))
+		if want := h.naive.insert(w, chain); since != want {
+			h.t.Fatalf("Insert is tick %d, want %d", since, want)
+		}
+		h.sent = append(h.sent, request{w, chain, since})
+		return "insert"
+	case op < 13 && len(h.sent) > 0:
+		i, actual := h.next()%len(h.sent), h.next()%40-1
+		r := h.sent[i]
+		h.sent = append(h.sent[:i:i], h.sent[i+1:]...)
+		h.tree.Correct(r.worker, keysOf(r.chain), r.since, actual)
+		h.naive.correct(r.worker, r.chain, r.since, actual)
+		return "correct"
+	case op == 13:
+		w := h.worker()
+		h.tree.Clear(w)
+		h.naive.end(w)
+		if l := h.naive.held[w]; l != nil {
+			l.stale = 0
+		}
+		return "clear"
+	case op == 14:
+		w, units := h.worker(), h.next()
+		h.tree.SetCapacity(w, units)
+		if l := h.naive.held[w]; l != nil {
+			l.limit, l.capacity = int64(units), int64(units)
+			h.naive.trim(l, 0)
+		}
+		return "capacity"
+	case op == 15 && h.next()%2 == 0:
+		w := h.worker()
+		h.tree.RemoveWorker(w)
+		h.naive.end(w)
+		delete(h.naive.held, w)
+		return "remove"
+	case len(h.naive.held) < 5:
+		h.add()
+		return "add"
+	}
+	return "nothing"
+}
+
+// compare takes over how many holds memory cost, and compares capacities and the overlaps of all contents.
+func (h *history) compare(step int, what string) {
+	now := h.tree.Stats().EvictedMemory
+	h.naive.evict(now - h.evicted)
+	h.evicted = now
+	for w, l := range h.naive.held {
+		want := approx.WorkerStats{Units: int64(len(l.units)), Capacity: l.capacity}
+		if got := h.tree.Worker(w); got != want {
+			h.t.Fatalf("step %d, %s: worker %d has %+v, want %+v", step, what, w, got, want)
+		}
+	}
+	for content := range 256 {
+		chain := make([]byte, 32)
+		for i := range chain {
+			chain[i] = byte(content>>(i/4)&1) + 1
+		}
+		got := map[approx.Worker]int{}
+		for _, o := range h.tree.Match(nil, keysOf(string(chain))) {
+			if got[o.Worker] != 0 {
+				h.t.Fatalf("step %d, %s: worker %d matches twice", step, what, o.Worker)
+			}
+			got[o.Worker] = o.Units
+		}
+		if want := h.naive.match(string(chain)); !maps.Equal(got, want) {
+			h.t.Fatalf("step %d, %s: content %08b matches %v, want %v", step, what, content, got, want)
+		}
+	}
+}
+
+func replay(t *testing.T, maxBytes int64, input []byte) approx.Stats {
+	t.Helper()
+	h := &history{t: t, tree: approx.New(approx.Config{Seed: 1}), naive: newNaive(), input: input}
+	h.tree.SetMaxBytes(maxBytes + 5*256)
+	h.run()
+	return h.tree.Stats()
+}
+
+func FuzzAgainstNaive(f *testing.F) {
+	f.Add(uint16(1000), []byte{0, 0, 255, 32, 0, 1, 254, 32, 8, 0, 0, 8, 0, 3, 13, 0, 14, 1, 5, 15, 0, 1})
+	f.Add(uint16(60_000), randomHistory(1, 400))
+	f.Fuzz(func(t *testing.T, maxBytes uint16, input []byte) {
+		replay(t, int64(maxBytes), input[:min(len(input), 1000)])
+	})
+}
+
+func randomHistory(seed uint64, n int) []byte {
+	r := rand.New(rand.NewPCG(seed, seed))
+	input := make([]byte, n)
+	for i := range input {
+		input[i] = byte(r.Uint32())
+	}
+	return input
+}
+
+// Random histories under bounds from a few nodes to everything; together they must come by every rule.
+func TestHistories(t *testing.T) {
+	var sum approx.Stats
+	for seed := range uint64(40) {
+		s := replay(t, 500<<(seed%8), randomHistory(seed, 1500))
+		sum.EvictedMemory += s.EvictedMemory
+		sum.EvictedCapacity += s.EvictedCapacity
+		sum.EvictedStale += s.EvictedStale
+		sum.Contradicted += s.Contradicted
+		sum.Surprised += s.Surprised
+	}
+	if sum.EvictedMemory == 0 || sum.EvictedCapacity == 0 || sum.EvictedStale == 0 || sum.Contradicted == 0 || sum.Surprised == 0 {
+		t.Errorf("histories missed a rule: %+v", sum)
+	}
+	t.Logf("%+v", sum)
+}
