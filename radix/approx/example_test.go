@@ -3,6 +3,7 @@ package approx_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/warmpath/warmpath/radix/approx"
 )
@@ -14,11 +15,11 @@ func Example() {
 	d := tree.Domain("qwen")
 
 	system := bytes.Repeat([]byte("You are a careful assistant. "), 40) // 1,160 bytes
-	first := tree.AppendText(nil, d, append(system[:len(system):len(system)], "What is a radix tree?"...))
+	first := tree.AppendText(nil, d, append(slices.Clip(system), "What is a radix tree?"...))
 	sent := tree.Insert(w, first)
 	tree.Correct(w, first, sent, 0) // its answer: nothing was cached
 
-	second := tree.AppendText(nil, d, append(system[:len(system):len(system)], "What is a heap?"...))
+	second := tree.AppendText(nil, d, append(slices.Clip(system), "What is a heap?"...))
 	for _, o := range tree.Match(nil, second) {
 		fmt.Printf("worker %d is believed to hold %d of %d units\n", o.Worker, o.Units, len(second))
 	}

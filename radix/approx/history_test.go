@@ -119,7 +119,7 @@ func (h *history) step() string {
 	return "nothing"
 }
 
-// compare takes over how many holds memory cost, and compares capacities and the overlaps of all contents.
+// compare takes over how many holds memory cost, and compares capacities and overlaps.
 func (h *history) compare(step int, what string) {
 	now := h.tree.Stats().EvictedMemory
 	h.naive.evict(now - h.evicted)
@@ -130,7 +130,11 @@ func (h *history) compare(step int, what string) {
 			h.t.Fatalf("step %d, %s: worker %d has %+v, want %+v", step, what, w, got, want)
 		}
 	}
+	// A sixteenth of all contents each time, and all at the end.
 	for content := range 256 {
+		if content%16 != step%16 && len(h.input) > 0 {
+			continue
+		}
 		chain := make([]byte, 32)
 		for i := range chain {
 			chain[i] = byte(content>>(i/4)&1) + 1
@@ -160,7 +164,7 @@ func FuzzAgainstNaive(f *testing.F) {
 	f.Add(uint16(1000), []byte{0, 0, 255, 32, 0, 1, 254, 32, 8, 0, 0, 8, 0, 3, 13, 0, 14, 1, 5, 15, 0, 1})
 	f.Add(uint16(60_000), randomHistory(1, 400))
 	f.Fuzz(func(t *testing.T, maxBytes uint16, input []byte) {
-		replay(t, int64(maxBytes), input[:min(len(input), 1000)])
+		replay(t, int64(maxBytes), input[:min(len(input), 400)])
 	})
 }
 
@@ -176,8 +180,8 @@ func randomHistory(seed uint64, n int) []byte {
 // Random histories under bounds from a few nodes to everything; together they must come by every rule.
 func TestHistories(t *testing.T) {
 	var sum approx.Stats
-	for seed := range uint64(40) {
-		s := replay(t, 500<<(seed%8), randomHistory(seed, 1500))
+	for seed := range uint64(16) {
+		s := replay(t, 500<<(seed%8), randomHistory(seed, 1200))
 		sum.EvictedMemory += s.EvictedMemory
 		sum.EvictedCapacity += s.EvictedCapacity
 		sum.EvictedStale += s.EvictedStale
@@ -187,5 +191,4 @@ func TestHistories(t *testing.T) {
 	if sum.EvictedMemory == 0 || sum.EvictedCapacity == 0 || sum.EvictedStale == 0 || sum.Contradicted == 0 || sum.Surprised == 0 {
 		t.Errorf("histories missed a rule: %+v", sum)
 	}
-	t.Logf("%+v", sum)
 }

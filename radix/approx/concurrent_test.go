@@ -1,0 +1,86 @@
+package approx_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/radix/approx"
+)
+
+// Readers, writers and workers that come and go, all beginning with the same units. A worker that only grows is always found whole.
+func TestConcurrent(t *testing.T) {
+	tree := approx.New(approx.Config{MaxBytes: 1 << 20})
+	steady := tree.AddWorker()
+	workers := make([]approx.Worker, 8)
+	for i := range workers {
+		workers[i] = tree.AddWorker()
+	}
+	text := prompt(nil, 0, 8192, 1024)
+	known := tree.AppendText(nil, 0, text)
+	var all sync.WaitGroup
+	for g := range uint64(4) {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(g, 1))
+			var chain []approx.Key
+			for range 2000 {
+				chain = tree.AppendText(chain[:0], 0, prompt(nil, r.Uint64N(500), 4096, 1024))
+				w := workers[r.IntN(len(workers))]
+				switch r.IntN(50) {
+				case 0:
+					tree.Clear(w)
+				case 1:
+					tree.SetCapacity(w, r.IntN(2000))
+				case 2:
+					tree.RemoveWorker(tree.AddWorker())
+				default:
+					tree.Correct(w, chain, tree.Insert(w, chain), r.IntN(len(chain)))
+				}
+				tree.Insert(steady, known)
+			}
+		})
+	}
+	tree.Insert(steady, known)
+	for range 2 {
+		all.Go(func() {
+			var found []approx.Overlap
+			for range 4000 {
+				found = tree.Match(found[:0], known)
+				whole := false
+				for _, o := range found {
+					whole = whole || o.Worker == steady && o.Units == len(known)
+				}
+				if !whole {
+					t.Errorf("%v lacks worker %d with %d units", found, steady, len(known))
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, tree.Check())
+}
+
+// From the moment that Clear has begun, nothing of what the worker held is found, and what it is given meanwhile is.
+func TestClearBesideInserts(t *testing.T) {
+	tree := approx.New(approx.Config{})
+	w := tree.AddWorker()
+	var chain []approx.Key
+	for i := range uint64(1000) {
+		chain = tree.AppendText(chain[:0], 0, prompt(nil, i, 1024, 512))
+		tree.Insert(w, chain)
+	}
+	var all sync.WaitGroup
+	all.Go(func() { tree.Clear(w) })
+	for i := range uint64(1000) {
+		chain := tree.AppendText(nil, 0, prompt(nil, i, 1024, 512))
+		if got := tree.Match(nil, chain); len(got) > 1 {
+			t.Fatalf("one worker is found twice: %v", got)
+		}
+	}
+	all.Wait()
+	require.Empty(t, tree.Match(nil, chain))
+	require.NoError(t, tree.Check())
+}

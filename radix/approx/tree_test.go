@@ -1,0 +1,216 @@
+package approx_test
+
+import (
+	"encoding/binary"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/radix/approx"
+)
+
+// prompt returns size bytes of which the first shared are the same for every id.
+func prompt(dst []byte, id uint64, size, shared int) []byte {
+	dst = dst[:0]
+	for len(dst) < size {
+		word := uint64(len(dst)) * 0x9e3779b97f4a7c15
+		if len(dst) >= shared {
+			word ^= (id + 1) * 0xbf58476d1ce4e5b9
+		}
+		dst = binary.LittleEndian.AppendUint64(dst, word)
+	}
+	return dst
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // twice: the first may leave what was being swept
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Unique prompts of 64 KiB without end: the bound holds after each one, and the heap agrees with what is counted.
+func TestUniquePromptsStayWithinTheBound(t *testing.T) {
+	const bound, prompts = 16 << 20, 20_000 // 1.3 GB of text, 5 times what the bound keeps
+	before := heap()
+	tree := approx.New(approx.Config{MaxBytes: bound})
+	workers := make([]approx.Worker, 64)
+	for i := range workers {
+		workers[i] = tree.AddWorker()
+	}
+	var text []byte
+	var chain []approx.Key
+	for i := range uint64(prompts) {
+		text = prompt(text, i, 64<<10, 0)
+		chain = tree.AppendText(chain[:0], 0, text)
+		w := workers[i%64]
+		tree.Correct(w, chain, tree.Insert(w, chain), 0)
+		if s := tree.Stats(); s.Bytes > bound {
+			t.Fatalf("%d bytes after %d prompts exceed the bound of %d", s.Bytes, i, bound)
+		}
+	}
+	require.NoError(t, tree.Check())
+	s, grown := tree.Stats(), heap()-before
+	t.Logf("%d bytes counted, heap grew by %d; %+v", s.Bytes, grown, s)
+	assert.Greater(t, s.Bytes, int64(bound-8<<10), "the budget is used")
+	assert.InEpsilon(t, s.Bytes, grown, 0.1, "the heap is what was counted")
+	for _, w := range workers {
+		tree.Clear(w)
+	}
+	assert.Zero(t, tree.Stats().Holds)
+	assert.Less(t, heap()-before, uint64(2<<20), "cleared memory goes back")
+	runtime.KeepAlive(tree)
+}
+
+// The same with short prompts that share a system prompt: holders and holds are what fills the bound.
+func TestSharedPromptsStayWithinTheBound(t *testing.T) {
+	const bound = 4 << 20
+	before := heap()
+	tree := approx.New(approx.Config{MaxBytes: bound})
+	workers := make([]approx.Worker, 64)
+	for i := range workers {
+		workers[i] = tree.AddWorker()
+	}
+	var chain []approx.Key
+	for i := range uint64(60_000) {
+		chain = tree.AppendText(chain[:0], 0, prompt(nil, i%30_000/3, 2048, 1024+int(i%5)*128))
+		tree.Insert(workers[i*7%64], chain)
+	}
+	require.NoError(t, tree.Check())
+	s, grown := tree.Stats(), heap()-before
+	t.Logf("%d bytes counted, heap grew by %d; %+v", s.Bytes, grown, s)
+	assert.Positive(t, s.EvictedMemory)
+	assert.InEpsilon(t, s.Bytes, grown, 0.1, "the heap is what was counted")
+	runtime.KeepAlive(tree)
+}
+
+func TestCorrect(t *testing.T) {
+	ids := func(n int, first approx.Key) []approx.Key {
+		keys := make([]approx.Key, n)
+		for i := range keys {
+			keys[i] = first + approx.Key(i)
+		}
+		return keys
+	}
+	a, b, c := ids(100, 1000), ids(100, 2000), ids(100, 3000)
+	branch := append(slices.Clone(a[:50]), ids(50, 4000)...)
+	answer := func(tree *approx.Tree, chain []approx.Key, actual int) {
+		tree.Correct(0, chain, tree.Insert(0, chain), actual)
+	}
+	units := func(tree *approx.Tree, chain []approx.Key) int {
+		for _, o := range tree.Match(nil, chain) {
+			return o.Units
+		}
+		return 0
+	}
+	fresh := func() *approx.Tree {
+		tree := approx.New(approx.Config{})
+		tree.AddWorker()
+		return tree
+	}
+
+	t.Run("a branch goes with the part that it hangs on", func(t *testing.T) {
+		tree := fresh()
+		answer(tree, a, 0)
+		answer(tree, branch, 50)
+		answer(tree, b, 0)
+		answer(tree, a, 20)
+		assert.Equal(t, 100, units(tree, a), "it was prefilled again")
+		assert.Equal(t, 50, units(tree, branch), "what shares the prompt is there again, the rest is not")
+		assert.Equal(t, 100, units(tree, b), "it was used later than what is missing")
+		assert.Equal(t, int64(200), tree.Worker(0).Capacity)
+		require.NoError(t, tree.Check())
+	})
+	t.Run("a burst for one new prompt teaches nothing", func(t *testing.T) {
+		tree := fresh()
+		first, second := tree.Insert(0, a), tree.Insert(0, a)
+		tree.Correct(0, a, first, 0)
+		tree.Correct(0, a, second, 0)
+		assert.Zero(t, tree.Stats().Contradicted)
+	})
+	t.Run("two answers that miss the same teach once", func(t *testing.T) {
+		tree := fresh()
+		answer(tree, a, 0)
+		answer(tree, b, 0)
+		answer(tree, c, 0)
+		first, second := tree.Insert(0, a), tree.Insert(0, a)
+		tree.Correct(0, a, first, 0)
+		tree.Correct(0, a, second, 0)
+		assert.Equal(t, int64(1), tree.Stats().Contradicted)
+	})
+	t.Run("a flush halves a capacity at most", func(t *testing.T) {
+		tree := fresh()
+		answer(tree, a, 0)
+		for i := range approx.Key(20) {
+			answer(tree, ids(100, 10_000+1000*i), 0)
+		}
+		answer(tree, ids(100, 29_000), 0)
+		assert.Equal(t, int64(2100/2), tree.Worker(0).Capacity)
+	})
+	t.Run("a count may be off by a page or an eighth", func(t *testing.T) {
+		tree := fresh()
+		answer(tree, a, 0)
+		answer(tree, a, 88)
+		assert.Zero(t, tree.Stats().Contradicted)
+	})
+	t.Run("a surprise raises", func(t *testing.T) {
+		tree := fresh()
+		tree.SetCapacity(0, 0)
+		answer(tree, a, 0)
+		answer(tree, b, 0)
+		answer(tree, c, 0)
+		answer(tree, a, 0) // b stays, as it was used later; the capacity is 300
+		answer(tree, ids(100, 9000), 100)
+		assert.Equal(t, int64(325), tree.Worker(0).Capacity)
+	})
+}
+
+func TestDomains(t *testing.T) {
+	tree := approx.New(approx.Config{Seed: 7})
+	w := tree.AddWorker()
+	text := prompt(nil, 1, 1024, 0)
+	tokens := make([]uint32, len(text)/4)
+	for i := range tokens {
+		tokens[i] = binary.LittleEndian.Uint32(text[4*i:])
+	}
+	tree.Insert(w, tree.AppendText(nil, tree.Domain("m", ""), text))
+	assert.NotEmpty(t, tree.Match(nil, tree.AppendText(nil, tree.Domain("m", ""), text)))
+	assert.Empty(t, tree.Match(nil, tree.AppendText(nil, tree.Domain("", "m"), text)))
+	assert.Empty(t, tree.Match(nil, tree.AppendText(nil, tree.Domain("m"), text)))
+	assert.Empty(t, tree.Match(nil, tree.AppendTokens(nil, tree.Domain("m", ""), tokens)))
+}
+
+func TestAppend(t *testing.T) {
+	tree := approx.New(approx.Config{UnitBytes: 100, UnitTokens: 1, MaxChain: 3})
+	text := prompt(nil, 1, 1024, 0)
+	assert.Empty(t, tree.AppendText(nil, 0, text[:127]), "100 bytes are rounded up to 128")
+	assert.Len(t, tree.AppendText(make([]approx.Key, 1), 0, text), 1+3)
+	assert.Empty(t, tree.AppendTokens(nil, 0, make([]uint32, 15)))
+	long := tree.AppendText(nil, 0, text[:384])
+	assert.Equal(t, long[:2], tree.AppendText(nil, 0, text[:300]), "a prefix has a prefix of the keys")
+	for i := range 128 {
+		other := slices.Clone(text[:128])
+		other[i] ^= 1
+		assert.NotEqual(t, long[0], tree.AppendText(nil, 0, other)[0], "byte %d counts", i)
+	}
+}
+
+func TestUnknownWorkers(t *testing.T) {
+	tree := approx.New(approx.Config{})
+	chain := []approx.Key{1, 2, 3}
+	assert.Zero(t, tree.Insert(5, chain))
+	tree.Correct(5, chain, 1, 1)
+	tree.Clear(5)
+	tree.RemoveWorker(5)
+	tree.SetCapacity(5, 1)
+	assert.Zero(t, tree.Worker(5))
+	w := tree.AddWorker()
+	tree.RemoveWorker(w)
+	assert.Equal(t, w, tree.AddWorker(), "ids are used again")
+	tree.Insert(w, nil)
+	assert.Empty(t, tree.Match(nil, nil))
+}
