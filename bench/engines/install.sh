@@ -31,7 +31,9 @@ pip --no-deps torchvision==0.29.2 sglang==0.5.23
 pip --no-deps mooncake-transfer-engine-non-cuda==0.3.13.post1 # prefill-to-decode transfer over TCP
 pip --no-deps nixl==1.5.1 nixl-cu13==1.5.1                    # prefill-to-decode transfer over UCX
 # libmooncake and libnixl link against RDMA user space even where there is no RDMA device.
-(cd "$root/debs" && apt-get download -q libibverbs1 libnl-3-200 libnl-route-3-200 librdmacm1)
+libraries() { (cd "$root/debs" && apt-get download -q libibverbs1 libnl-3-200 libnl-route-3-200 librdmacm1); }
+# A fresh machine has no package lists yet.
+libraries || { say "updating the package lists"; apt-get -qq update || sudo -n apt-get -qq update; libraries; }
 for deb in "$root"/debs/*.deb; do dpkg -x "$deb" "$root/lib"; done
 say "the tiny model"
 SGLANG_USE_CPU_ENGINE=1 "$root/sglang/bin/python" "$here/mkmodel.py" "$root/tiny"
