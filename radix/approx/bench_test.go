@@ -51,6 +51,7 @@ func BenchmarkMatch(b *testing.B) {
 		b.Run(fmt.Sprintf("workers=64/bytes=%d", size), func(b *testing.B) {
 			tree, chains := filled(b, size)
 			b.ReportAllocs()
+			b.ResetTimer()
 			var next atomic.Uint64
 			b.RunParallel(func(pb *testing.PB) {
 				r := rand.New(rand.NewPCG(next.Add(1), 0))
@@ -69,6 +70,7 @@ func BenchmarkRequestKnown(b *testing.B) {
 		b.Run(fmt.Sprintf("workers=64/bytes=%d", size), func(b *testing.B) {
 			tree, chains := filled(b, size)
 			b.ReportAllocs()
+			b.ResetTimer()
 			var next atomic.Uint64
 			b.RunParallel(func(pb *testing.PB) {
 				r := rand.New(rand.NewPCG(next.Add(1), 0))
@@ -95,7 +97,7 @@ func BenchmarkRequestNew(b *testing.B) {
 			b.ReportAllocs()
 			var next atomic.Uint64
 			one := func(chain []approx.Key, found []approx.Overlap, id uint64) []approx.Overlap {
-				for j := 8; j < len(chain); j++ {
+				for j := range chain {
 					chain[j] = approx.Key(id<<20 | uint64(j))
 				}
 				found = tree.Match(found[:0], chain)

@@ -11,7 +11,7 @@ const minCapacity = 64
 //
 // Less than an earlier answer had proved means that the engine has evicted: everything of w that was last used no later than
 // the missing part is dropped, and what then remains is the capacity believed from now on. It falls by half at most, and not below
-// minCapacity. More than was known raises it. An engine that holds what was only predicted by requests still on their way is never
+// the prompt itself. More than was known raises it. An engine that holds what was only predicted by requests still on their way is never
 // contradicted: a burst of requests for one new prompt finds nothing cached, and that says nothing about evictions.
 func (t *Tree) Correct(w Worker, chain []Key, since Tick, actual int) {
 	t.mu.Lock()
@@ -21,6 +21,11 @@ func (t *Tree) Correct(w Worker, chain []Key, since Tick, actual int) {
 		return
 	}
 	t.clock++
+	chain = chain[:min(len(chain), t.maxChain)]
+	// The engine had all of it at once; this lets a capacity that was learnt too low come back.
+	if o.capacity > 0 {
+		o.setCapacity(max(o.capacity, int64(len(chain))))
+	}
 	chain = t.clip(o, chain)
 	b := t.believed(o, chain, since, actual)
 	added := t.insertLocked(o, chain)
@@ -33,14 +38,14 @@ func (t *Tree) Correct(w Worker, chain []Key, since Tick, actual int) {
 	actual = min(actual, len(chain))
 	switch slack := tolerance(b.sure); {
 	case b.sure-actual > slack:
-		t.contradictLocked(o, b, added)
+		t.contradictLocked(o, b, added, int64(len(chain)))
 	case actual-b.known > slack:
 		t.stats.Surprised++
-		o.raise(int64(actual-b.known) / surprise)
+		o.raise(int64(actual-b.known)/surprise, int64(len(chain)))
 		t.trimLocked(o, added)
 	default:
 		if b.sure > slack {
-			o.raise(int64(len(chain)-actual) / probe)
+			o.raise(int64(len(chain)-actual)/probe, int64(len(chain)))
 		}
 		t.trimLocked(o, added)
 	}
@@ -117,7 +122,7 @@ func (t *Tree) proveLocked(o *owner, anew bool) {
 }
 
 // contradictLocked drops what the engine cannot hold, and learns its capacity from what remains.
-func (t *Tree) contradictLocked(o *owner, b belief, added int64) {
+func (t *Tree) contradictLocked(o *owner, b belief, added, length int64) {
 	t.stats.Contradicted++
 	// Requests that were sent before the engine had it again will tell the same story: one lesson is enough.
 	t.proveLocked(o, true)
@@ -129,19 +134,22 @@ func (t *Tree) contradictLocked(o *owner, b belief, added int64) {
 	// itself was used since, and stays.
 	o.stale = max(o.stale, b.missing)
 	t.trimLocked(o, added)
-	o.capacity = max(min(o.units, base), base/2, minCapacity)
-	if o.limit > 0 {
-		o.capacity = min(o.capacity, o.limit)
-	}
+	o.setCapacity(max(min(o.units, base), base/2, length, minCapacity))
 }
 
-// raise raises a believed capacity, where there is one and it is nearly used up: else it is not what kept units out.
-func (o *owner) raise(units int64) {
-	if o.capacity == 0 || o.units < o.capacity-o.capacity/8 {
+// raise raises a believed capacity, where there is one and it lacks room for one more prompt of this length: else it is not what
+// kept units out.
+func (o *owner) raise(units, length int64) {
+	if o.capacity == 0 || o.units+length <= o.capacity {
 		return
 	}
-	o.capacity += units
+	o.setCapacity(o.capacity + units)
+}
+
+// setCapacity sets what is believed, within what is configured.
+func (o *owner) setCapacity(units int64) {
+	o.capacity = units
 	if o.limit > 0 {
-		o.capacity = min(o.capacity, o.limit)
+		o.capacity = min(units, o.limit)
 	}
 }

@@ -30,7 +30,8 @@ const holdBytes = int64(unsafe.Sizeof(hold{}))
 
 // list is a ring of holds, the most recently used first. Using a prompt moves the holds of its path to the front, ancestors first, so
 // that an owner's ancestor is always before its descendants. Hence the last one is always a leaf, and eviction takes it without a
-// search: no order by stamp has to be kept. Moving one among a million takes 0.2 µs; a btree ordered by stamp took 2.3 µs.
+// search: no order by stamp has to be kept. Among a million holds in random
+// order, moving one takes 0.17 µs; tidwall/btree ordered by stamp takes 1.9 µs (as a map by stamp 1.35 µs) and 41 to 73 bytes more.
 type list struct {
 	ring hold // its next is the first, its prev the last
 	kind int

@@ -159,6 +159,9 @@ func (n *naive) correct(w approx.Worker, chain string, since approx.Tick, actual
 		return
 	}
 	n.clock++
+	if l.capacity > 0 {
+		l.set(max(l.capacity, int64(len(chain))))
+	}
 	chain = l.clip(chain)
 	sure, known, missing := l.believed(chain, since, actual)
 	added := n.use(l, chain)
@@ -177,13 +180,13 @@ func (n *naive) correct(w approx.Worker, chain string, since approx.Tick, actual
 		if l.capacity > 0 {
 			base = min(base, l.capacity)
 		}
-		l.set(max(min(int64(len(l.units)), base), base/2, naiveMinimum))
+		l.set(max(min(int64(len(l.units)), base), base/2, int64(len(chain)), naiveMinimum))
 		return
 	case actual == approx.Unreported || since == 0:
 	case actual-known > 1+sure/8:
-		l.raise(int64(actual-known) / 4)
+		l.raise(int64(actual-known)/4, int64(len(chain)))
 	case sure > 1+sure/8:
-		l.raise(int64(len(chain)-actual) / 16)
+		l.raise(int64(len(chain)-actual)/16, int64(len(chain)))
 	}
 	n.trim(l, added)
 }
@@ -209,8 +212,8 @@ func (l *life) believed(chain string, since approx.Tick, actual int) (sure, know
 	return sure, known, missing
 }
 
-func (l *life) raise(units int64) {
-	if l.capacity > 0 && int64(len(l.units)) >= l.capacity-l.capacity/8 {
+func (l *life) raise(units, length int64) {
+	if l.capacity > 0 && int64(len(l.units))+length > l.capacity {
 		l.set(l.capacity + units)
 	}
 }

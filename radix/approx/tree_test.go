@@ -101,12 +101,6 @@ func TestCorrect(t *testing.T) {
 	answer := func(tree *approx.Tree, chain []approx.Key, actual int) {
 		tree.Correct(0, chain, tree.Insert(0, chain), actual)
 	}
-	units := func(tree *approx.Tree, chain []approx.Key) int {
-		for _, o := range tree.Match(nil, chain) {
-			return o.Units
-		}
-		return 0
-	}
 	fresh := func() *approx.Tree {
 		tree := approx.New(approx.Config{})
 		tree.AddWorker()
