@@ -153,6 +153,7 @@ type change struct {
 	offset  uint32
 	pin     bool
 	unpin   bool
+	odd     bool // first of all: from held by name to held by an entry
 	release [tiers]bool
 }
 
@@ -161,6 +162,9 @@ func (x *Index) settleLocked(o *worker) {
 	for _, c := range o.later {
 		r := c.hold.run
 		r.mu.Lock()
+		if c.odd {
+			c.hold.estrange(c.offset)
+		}
 		if c.pin {
 			c.hold.acquire(c.offset, tierPin)
 		}

@@ -20,6 +20,18 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 	}
 }
 
+func TestMatchTokensDoesNotAllocate(t *testing.T) {
+	x := New(Config{})
+	d := x.Domain(DomainKey{})
+	tokens := make([]uint32, 1024)
+	hashes := x.AppendHashes(nil, tokens, 16)
+	mustStore(t, x, Store{Worker: x.AddWorker(), Domain: d, Engine: make([]uint64, 1), Blocks: hashes[:1]})
+	buf := make([]Overlap, 0, 1)
+	if n := testing.AllocsPerRun(100, func() { buf, hashes = x.MatchTokens(buf[:0], hashes[:0], d, tokens, 16) }); n != 0 || len(buf) != 1 {
+		t.Errorf("MatchTokens allocates %v times, want 0; it finds %v", n, buf)
+	}
+}
+
 func TestAppendHashesDoesNotAllocate(t *testing.T) {
 	x := New(Config{})
 	tokens := make([]uint32, 1024)

@@ -12,7 +12,7 @@ func checkIndex(tb testing.TB, x *Index) {
 	kids := map[*run]int{}
 	x.children.each(func(r *run) {
 		runs++
-		blocks += len(*r.blocks.Load())
+		blocks += len(r.hashes())
 		kids[r.parent]++
 		checkRun(tb, x, r)
 	})
@@ -21,8 +21,9 @@ func checkIndex(tb testing.TB, x *Index) {
 			tb.Fatalf("run %d counts %d children, has %d", r.id, r.kids, kids[r])
 		}
 	})
+	checkPlaces(tb, x)
 	for _, r := range *x.roots.Load() {
-		if r.kids != kids[r] || len(r.holds) > 0 || len(*r.blocks.Load()) > 0 {
+		if r.kids != kids[r] || len(r.holds) > 0 || len(r.hashes()) > 0 {
 			tb.Fatalf("root %d: %d children, want %d; %d holds", r.id, r.kids, kids[r], len(r.holds))
 		}
 	}
@@ -31,7 +32,7 @@ func checkIndex(tb testing.TB, x *Index) {
 	}
 	for _, o := range *x.workers.Load() {
 		if o != nil {
-			checkWorker(tb, o)
+			checkWorker(tb, x, o)
 		}
 	}
 }
@@ -42,11 +43,11 @@ func checkRun(tb testing.TB, x *Index, r *run) {
 	if r.dead.Load() || len(r.holds) == len(r.spare) && r.kids == 0 {
 		tb.Fatalf("run %d is linked but nobody needs it", r.id)
 	}
-	parent := *r.parent.blocks.Load()
+	parent := r.parent.hashes()
 	if int(r.offset) > len(parent) || r.offset > r.parent.kidTop {
 		tb.Fatalf("run %d hangs at %d of %d blocks, kidTop %d", r.id, r.offset, len(parent), r.parent.kidTop)
 	}
-	have := *r.blocks.Load()
+	have := r.hashes()
 	if have[0] != r.first || x.children.find(r.parent, r.offset, r.first) != r {
 		tb.Fatalf("run %d is not found by its key", r.id)
 	}
@@ -84,6 +85,13 @@ func checkHold(tb testing.TB, h *hold) {
 			live += bits.OnesCount64(v)
 		}
 	}
+	if h.odd != nil {
+		for _, words := range h.odd.has {
+			for _, v := range words {
+				live += bits.OnesCount64(v)
+			}
+		}
+	}
 	lead := func(has func(i int) bool) (n uint32) {
 		for n < maxRun && has(int(n)) {
 			n++
@@ -92,7 +100,7 @@ func checkHold(tb testing.TB, h *hold) {
 	}
 	anyTier := lead(func(i int) bool { return h.word(i/64)>>(i%64)&1 == 1 })
 	gpu := lead(func(i int) bool {
-		return i/64 < len(h.has[TierGPU]) && h.has[TierGPU][i/64]>>(i%64)&1 == 1
+		return h.tierWord(TierGPU, i/64)>>(i%64)&1 == 1
 	})
 	if h.live != live || live == 0 || h.leadAny != anyTier || h.leadGPU != gpu {
 		tb.Fatalf("hold of worker %d on run %d: live %d leads %d/%d, want %d %d/%d",
@@ -101,7 +109,7 @@ func checkHold(tb testing.TB, h *hold) {
 }
 
 // checkWorker compares a worker's table with its holds.
-func checkWorker(tb testing.TB, o *worker) {
+func checkWorker(tb testing.TB, x *Index, o *worker) {
 	tb.Helper()
 	type key struct {
 		handle, offset uint32
@@ -149,14 +157,72 @@ func checkWorker(tb testing.TB, o *worker) {
 	for k, n := range names {
 		h := o.holds[k.handle]
 		live[k.handle]++
-		extra := h.more[moreKey(k.offset, Tier(k.tier))]
-		if h.has[k.tier][k.offset/64]>>(k.offset%64)&1 == 0 || int(extra) != n-1 {
+		extra := h.odd.more[moreKey(k.offset, Tier(k.tier))]
+		if !bit(h.odd.has[k.tier], k.offset) || int(extra) != n-1 {
 			tb.Fatalf("worker %d: %d names of block %+v, hold counts %d more", o.id, n, k, extra)
 		}
 	}
+	checkNamed(tb, x, o, live)
 	for i, h := range o.holds {
 		if h != nil && (int(h.handle) != i || h.live != live[h.handle]) {
 			tb.Fatalf("worker %d: hold %d has %d bits, table says %d", o.id, i, h.live, live[h.handle])
 		}
+	}
+}
+
+// checkNamed checks what a worker holds by name, and adds it to live.
+func checkNamed(tb testing.TB, x *Index, o *worker, live map[uint32]int) {
+	tb.Helper()
+	named, holds := 0, 0
+	for _, h := range o.holds {
+		if h == nil {
+			continue
+		}
+		holds++
+		if o.holdOn(h.run) != h {
+			tb.Fatalf("worker %d: its hold on run %d is not found", o.id, h.run.id)
+		}
+		names := h.run.content.Load().names
+		for i := range h.run.hashes() {
+			n := h.copies(uint32(i))
+			if n == (copies{}) {
+				continue
+			}
+			named++
+			for _, v := range n {
+				live[h.handle] += int(v)
+			}
+			if r, at := x.places.find(names[i]); r != h.run || int(at) != i || !r.named(at, names[i]) || o.table.find(names[i]) != nil {
+				tb.Fatalf("worker %d: block %d of run %d is held by a name that has no place there", o.id, i, h.run.id)
+			}
+		}
+	}
+	if named != o.named || holds != len(o.onRun) {
+		tb.Fatalf("worker %d: %d names and %d holds, counts %d and %d", o.id, named, holds, o.named, len(o.onRun))
+	}
+}
+
+// checkPlaces compares the places with what the runs have claimed.
+func checkPlaces(tb testing.TB, x *Index) {
+	tb.Helper()
+	have, slots, want := 0, 0, 0
+	for i := range x.places.stripes {
+		have += x.places.stripes[i].len
+		slots += len(*x.places.stripes[i].slots.Load())
+	}
+	x.children.each(func(r *run) {
+		names := r.content.Load().names
+		for i := range r.claimed {
+			if !r.named(i, names[i]) {
+				continue
+			}
+			want++
+			if at, offset := x.places.find(names[i]); at != r || offset != i {
+				tb.Fatalf("name %#x of run %d block %d is not found", names[i], r.id, i)
+			}
+		}
+	})
+	if have != want || int64(slots) != x.places.slots.Load() {
+		tb.Fatalf("%d places in %d slots, want %d in %d", have, slots, want, x.places.slots.Load())
 	}
 }

@@ -35,9 +35,9 @@ func TestDeadRunIsReplaced(t *testing.T) {
 
 			// What Clear does with this run, up to the unlinking.
 			o := x.lock(dying)
-			h := r.holdLocked(dying)
+			h := o.holdOn(r)
 			r.dropLocked(h)
-			if !r.reapLocked(&x.count) {
+			if !r.reapLocked(x) {
 				t.Fatal("the run does not die")
 			}
 			mustStore(t, x, Store{Worker: next, Domain: d, Engine: engine, Blocks: full})

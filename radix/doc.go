@@ -3,14 +3,17 @@
 // A prompt is a chain of blocks of tokens and each block is one [Hash]. The chains that workers hold form a path-compressed
 // radix tree: a run is a stretch of block hashes without pointers, children hang at any offset of it, so nothing is ever split,
 // and each worker that holds a part of a run has one hold there: a bit per block and tier. Workers name blocks by hashes of
-// their own ("engine hashes") in removals and parents; a table per worker maps these to places.
+// their own ("engine hashes") in removals and parents. A run lists the one that each block was first stored by, and one table for all
+// workers maps these names to places: who holds a block once by its name has a bit and nothing else. All other ways of holding
+// (second copies, other names, aliases) are entries in a table of the worker's own.
 //
 //	file           job
 //	index.go       Index, Config
 //	hash.go        tokens to block hashes
 //	domain.go      model, block size, LoRA and salt that keep chains apart
 //	worker.go      who holds: ids, their reuse, dropping all that one holds
-//	engine.go      a worker's table: engine hash to place and copies per tier
+//	names.go       engine hash to place for all workers: the names that runs list
+//	engine.go      a worker's table: engine hash to place and copies per tier, where a bit in a hold does not tell it all
 //	alias.go       an engine hash that names a block in more than one domain
 //	run.go         a stretch of blocks: extending, trimming, dying
 //	hold.go        what one worker holds of one run
@@ -41,15 +44,15 @@
 // # Concurrency
 //
 // Every method may be called from any goroutine. Writers are striped three ways, none of which depends on a prompt's first block:
-// a mutex per worker (its engine table), a mutex per run, and a mutex per stripe of the child table. Lock order:
+// a mutex per worker (its engine table), a mutex per run, and a mutex per stripe of the child table and of the names. Lock order:
 //
 //	Index.mu                        (alone)
-//	worker.mu > run.mu > stripe.mu  (never two of one kind)
+//	worker.mu > run.mu > stripe.mu, placeStripe.mu or places.mu  (one of these, never two of one kind)
 //
 // Look-ups take no lock at all. They rely on these rules:
 //
-//   - The hash at an offset of a run never changes. A run grows by publishing a longer slice over the same array, and one that was
-//     trimmed is sealed, so that an offset is never given to other content.
+//   - The hash at an offset of a run never changes. A run grows by publishing a larger number of blocks of the same array or of a
+//     copy, and one that was trimmed is sealed, so that an offset is never given to other content.
 //   - What a hold covers is one 64-bit word: worker, leading blocks in any tier, leading blocks on the GPU.
 //   - Unlinked runs are left to the garbage collector, so a look-up may finish on one; its words say that nobody holds anything.
 //
@@ -58,7 +61,8 @@
 //
 // # Ownership
 //
-// No slice that is passed in is kept. Match and AppendHashes append to dst and allocate only when dst is too small.
+// No slice that is passed in is kept. Match, MatchTokens and AppendHashes append to what they are given and allocate only when that is
+// too small.
 //
 // # Errors
 //

@@ -23,7 +23,7 @@ func (x *Index) Domain(k DomainKey) Domain {
 	roots := *x.roots.Load()
 	d := Domain(len(roots))
 	// Readers of the shorter slice never look behind its end, so its array may be shared.
-	roots = append(roots, newRun(x.lastRun.Add(1), d, nil, 0, nil))
+	roots = append(roots, newRun(x.lastRun.Add(1), d, nil, 0, nil, nil))
 	x.domains[k] = d
 	x.roots.Store(&roots)
 	return d

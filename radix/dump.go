@@ -57,7 +57,7 @@ func (d *dumper) children(r *run, indent string) {
 		if i == len(kids)-1 {
 			branch, deeper = "└─ ", "   "
 		}
-		fmt.Fprintf(d.out, "%s%s@%d %d blocks %016x", indent, branch, k.offset, len(*k.blocks.Load()), uint64(k.first))
+		fmt.Fprintf(d.out, "%s%s@%d %d blocks %016x", indent, branch, k.offset, len(k.hashes()), uint64(k.first))
 		d.holders(k)
 		d.children(k, indent+deeper)
 	}

@@ -10,7 +10,7 @@ import (
 type Hash uint64
 
 // keys are secret odd-looking words drawn from the seed; one for each input word of a chunk, and some more.
-type keys [12]uint64
+type keys [13]uint64
 
 // Places in keys beyond the eight that a chunk uses.
 const (
@@ -18,6 +18,7 @@ const (
 	keyTail
 	keyMix
 	keyChild
+	keyPlace
 )
 
 // newKeys expands the seed with splitmix64 (Steele, Lea and Flood, 2014), which never repeats a word within a stream.

@@ -262,3 +262,15 @@ func randomBytes(seed uint64, n int) []byte {
 	}
 	return out
 }
+
+// TestHistoriesWithoutPlaces runs histories on an index that has no handles left: all that workers hold is in their own tables then.
+func TestHistoriesWithoutPlaces(t *testing.T) {
+	for seed := range uint64(50) {
+		h := newHistory(t, randomBytes(seed, 1500))
+		h.x.places.last = maxHandle
+		h.run()
+		if h.x.places.slots.Load() != 0 {
+			t.Fatal("places has names of runs without handles")
+		}
+	}
+}

@@ -23,6 +23,7 @@ const defaultStripes = 256
 type Index struct {
 	keys     keys
 	children children
+	places   places
 
 	mu      sync.Mutex
 	domains map[DomainKey]Domain      // guarded by mu
@@ -48,6 +49,7 @@ func New(cfg Config) *Index {
 	}
 	x := &Index{keys: newKeys(seed), domains: make(map[DomainKey]Domain)}
 	x.children.init(stripes, x.keys[keyChild])
+	x.places.init(x.keys[keyPlace])
 	x.roots.Store(&[]*run{})
 	x.workers.Store(&[]*worker{})
 	x.scratch.New = func() any { return new([]uint32) }

@@ -7,7 +7,7 @@ func (r *run) checkLocked() {
 	if !invariants {
 		return
 	}
-	blocks := *r.blocks.Load()
+	blocks := r.hashes()
 	if len(r.holds)-len(r.spare) > 0 && r.dead.Load() {
 		violated("run %d is dead and held", r.id)
 	}

@@ -25,7 +25,8 @@ func leadGPU(v uint64) int       { return int(v & leadMask) }
 // counts.
 type leads struct {
 	words []atomic.Uint64
-	used  atomic.Uint32 // words beyond were never set; saves look-ups the walk over the spare capacity
+	used  atomic.Uint32    // words beyond were never set; saves look-ups the walk over the spare capacity
+	few   [2]atomic.Uint64 // words of most runs, in the cache line of the rest
 }
 
 // set publishes the word of a slot. The caller holds the run's lock.
@@ -42,7 +43,12 @@ func (l *leads) grown(n int) *leads {
 	for size < n {
 		size *= 2
 	}
-	g := &leads{words: make([]atomic.Uint64, size)}
+	g := new(leads)
+	if size <= len(g.few) {
+		g.words = g.few[:size]
+	} else {
+		g.words = make([]atomic.Uint64, size)
+	}
 	if l == nil {
 		return g
 	}

@@ -9,8 +9,16 @@ func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
 	}
 	defer o.unlock()
 	var at *hold // its run is locked; neighbours are mostly removed together
-	for _, key := range engine {
-		p, ok := o.takeLocked(key, t)
+	var near uint32
+	for i := 0; i < len(engine); i++ {
+		if at != nil && o.table.len == 0 {
+			n := o.takeDownLocked(at, near, t, engine[i:])
+			near -= uint32(n)
+			if i += n; i == len(engine) {
+				break
+			}
+		}
+		p, named, ok := x.takeLocked(o, at, near, engine[i], t)
 		if !ok {
 			unknown++
 			continue
@@ -25,12 +33,8 @@ func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
 			at = p.hold
 			at.run.mu.Lock()
 		}
-		for t, n := range p.n {
-			if n > 0 {
-				at.release(p.offset, Tier(t))
-				at.run.dropped++
-			}
-		}
+		near = p.offset
+		o.dropCopyLocked(&p, named)
 	}
 	if at != nil {
 		x.leaveLocked(o, at)
@@ -40,34 +44,80 @@ func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
 	return unknown
 }
 
-// takeLocked takes one copy out of the table. ok is false if there is none; the place is that of a block whose last copy in
-// a tier this was, and has no hold otherwise.
-func (o *worker) takeLocked(key uint64, t Tier) (p place, ok bool) {
-	e := o.table.find(key)
-	if e == nil {
-		return place{}, false
+// dropCopyLocked takes the copies that p counts from its hold, whose run is locked.
+func (o *worker) dropCopyLocked(p *place, named bool) {
+	for t, n := range p.n {
+		if n == 0 {
+			continue
+		}
+		p.hold.run.dropped++
+		if !named {
+			p.hold.release(p.offset, Tier(t))
+		} else if gone, ok := p.hold.leave(int(p.offset), int(p.offset)+1, Tier(t)); ok {
+			o.named -= gone
+		}
 	}
-	if e.handle == aliased {
-		return place{}, o.takeAliasLocked(key, t)
+}
+
+// takeDownLocked takes a copy of each of the blocks before one of a hold away, as long as names goes on with theirs from the last to
+// the first, and returns how many. The hold's run is locked, and the worker's table is empty.
+func (o *worker) takeDownLocked(h *hold, before uint32, t Tier, names []uint64) (n int) {
+	r := h.run
+	if t >= tiers || len(r.unnamed) > 0 {
+		return 0
+	}
+	listed := r.content.Load().names[:min(before, r.claimed)]
+	if int(before) > len(listed) {
+		return 0
+	}
+	for n < len(names) && n < len(listed) && listed[len(listed)-1-n] == names[n] {
+		n++
+	}
+	gone, ok := h.leave(int(before)-n, int(before), t)
+	if !ok {
+		return 0
+	}
+	o.named -= gone
+	r.dropped += n
+	return n
+}
+
+// takeLocked takes one copy out of the table, if it is there. ok is false if there is none anywhere; the place is that of a block
+// whose last copy in a tier this was, and has no hold otherwise. It is named if the copy is a bit of the hold, which is still set.
+// The run of at, if any, is locked: the block behind the one removed last is often the next.
+func (x *Index) takeLocked(o *worker, at *hold, near uint32, key uint64, t Tier) (p place, named, ok bool) {
+	e := o.table.find(key)
+	switch {
+	case e == nil && at != nil && at.run.named(near+1, key):
+		p, named = place{hold: at, offset: near + 1, n: at.copies(near + 1)}, true
+	case e == nil:
+		p, named = x.heldLocked(o, key), true
+	case e.handle == aliased:
+		return place{}, false, o.takeAliasLocked(key, t)
+	default:
+		p = place{hold: o.holds[e.handle], offset: e.offset, n: e.n}
 	}
 	if t == TierUnknown {
-		t = e.n.fastest()
+		t = p.n.fastest()
 	}
-	if t >= tiers || e.n[t] == 0 {
-		return place{}, false
+	if t >= tiers || p.n[t] == 0 {
+		return place{}, false, false
+	}
+	p.n = copies{}
+	p.n[t] = 1
+	if named {
+		return p, true, true
 	}
 	e.n[t]--
 	if e.n[t] > 0 {
-		return place{}, true
+		return place{}, false, true
 	}
-	p = place{hold: o.holds[e.handle], offset: e.offset}
-	p.n[t] = 1
 	if e.empty() {
 		// An empty entry ends other keys' probing: put the copy back until remove has closed the gap.
 		e.n[t] = 1
 		o.table.remove(key)
 	}
-	return p, true
+	return p, false, true
 }
 
 // fastest returns the fastest tier with a copy.
@@ -93,7 +143,7 @@ func (x *Index) Clear(w Worker) {
 func (x *Index) clearLocked(o *worker) {
 	holds := o.holds
 	o.table = engines{}
-	o.holds, o.spare, o.aliases = nil, nil, nil
+	o.holds, o.spare, o.aliases, o.onRun, o.named = nil, nil, nil, nil, 0
 	for _, h := range holds {
 		if h == nil {
 			continue
@@ -124,7 +174,7 @@ func (x *Index) leaveLocked(o *worker, h *hold) {
 // there put another in its place.
 func (x *Index) reapLocked(r *run) {
 	for {
-		dead := r.reapLocked(&x.count)
+		dead := r.reapLocked(x)
 		r.checkLocked()
 		r.mu.Unlock()
 		if !dead {

@@ -1,7 +1,6 @@
 package radix
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -18,13 +17,15 @@ type run struct {
 	domain Domain
 	first  Hash // blocks[0]; unset in a root
 
-	// blocks only ever grows in place or is cut short, so an offset means one hash for as long as the run lives.
-	blocks atomic.Pointer[[]Hash] // replaced under mu
-	leads  atomic.Pointer[leads]  // replaced under mu; nil until somebody holds a block
-	dead   atomic.Bool            // unlinked or about to be: nothing may be added; set under mu
+	content atomic.Pointer[content] // replaced under mu
+	leads   atomic.Pointer[leads]   // replaced under mu; nil until somebody holds a block
+	dead    atomic.Bool             // unlinked or about to be: nothing may be added; set under mu
+	handle  uint32                  // in places; 0 if there was none
 
 	mu      sync.Mutex
 	sealed  bool     // was trimmed: an extension goes to a child
+	claimed uint32   // blocks whose names were offered to places
+	unnamed []uint64 // a bit for each of them that places did not take; mostly nil
 	holds   []*hold  // by slot in leads, nil where free
 	spare   []uint32 // free slots
 	kids    int      // children that are linked, dead ones too
@@ -32,21 +33,42 @@ type run struct {
 	dropped int      // blocks released since the last trim
 }
 
-func newRun(id uint64, d Domain, parent *run, offset uint32, blocks []Hash) *run {
+// content is the blocks of a run, and the engine hash that each was first stored by. It only ever grows in place or is cut short, so an
+// offset means one hash and one name for as long as the run lives.
+type content struct {
+	n      atomic.Uint32 // blocks published: what is behind them may be written to
+	blocks []Hash
+	names  []uint64
+}
+
+func newContent(blocks []Hash, names []uint64, size int) *content {
+	c := &content{blocks: make([]Hash, size), names: make([]uint64, size)}
+	copy(c.names, names)
+	c.n.Store(uint32(copy(c.blocks, blocks)))
+	return c
+}
+
+// hashes returns the blocks published.
+func (r *run) hashes() []Hash {
+	c := r.content.Load()
+	return c.blocks[:c.n.Load()]
+}
+
+func newRun(id uint64, d Domain, parent *run, offset uint32, blocks []Hash, names []uint64) *run {
 	r := &run{id: id, domain: d, parent: parent, offset: offset}
 	if len(blocks) > 0 {
 		r.first = blocks[0]
 	}
-	r.blocks.Store(&blocks)
+	r.content.Store(newContent(blocks, names, len(blocks)))
 	return r
 }
 
 // agree returns how many blocks of a and b are equal from the start on.
-func agree(a, b []Hash) int {
+func agree[H ~uint64](a, b []H) int {
 	n := min(len(a), len(b))
 	i := 0
 	// 32 hashes at a time compile to one memequal call over 256 bytes.
-	for i+32 <= n && *(*[32]Hash)(a[i:]) == *(*[32]Hash)(b[i:]) {
+	for i+32 <= n && *(*[32]H)(a[i:]) == *(*[32]H)(b[i:]) {
 		i += 32
 	}
 	for i < n && a[i] == b[i] {
@@ -56,33 +78,26 @@ func agree(a, b []Hash) int {
 }
 
 // extendLocked appends as many of rest as the run takes when offset is its end, and returns how many that was.
-func (r *run) extendLocked(offset int, rest []Hash) int {
-	have := *r.blocks.Load()
-	if r.parent == nil || r.sealed || offset != len(have) {
+func (r *run) extendLocked(offset int, rest []Hash, names []uint64) int {
+	c := r.content.Load()
+	have := int(c.n.Load())
+	if r.parent == nil || r.sealed || offset != have {
 		return 0
 	}
-	n := min(len(rest), maxRun-len(have))
+	n := min(len(rest), maxRun-have)
 	if n == 0 {
 		return 0
 	}
-	// Readers of the shorter slice never look at what append writes behind its end.
-	have = append(have, rest[:n]...)
-	r.blocks.Store(&have)
+	if size := have + n; size > len(c.blocks) {
+		// An eighth more bounds both what lies idle and how often blocks that come one by one are copied.
+		c = newContent(c.blocks[:have], c.names[:have], size+size/8+8)
+	}
+	// Readers never look at what is behind the blocks published.
+	copy(c.blocks[have:], rest[:n])
+	copy(c.names[have:], names[:n])
+	c.n.Store(uint32(have + n))
+	r.content.Store(c)
 	return n
-}
-
-// holdLocked returns worker w's hold on the run, or nil.
-func (r *run) holdLocked(w Worker) *hold {
-	l := r.leads.Load()
-	if l == nil {
-		return nil
-	}
-	for i := range r.holds {
-		if leadWorker(l.words[i].Load()) == w && r.holds[i] != nil {
-			return r.holds[i]
-		}
-	}
-	return nil
 }
 
 // addLocked gives the new hold a slot.
@@ -136,7 +151,7 @@ func (r *run) packLocked(live int) {
 
 // reapLocked marks the run dead and reports true when nobody needs it any more; else it gives back the tail that nobody
 // needs, once that is worth the walk over the holds.
-func (r *run) reapLocked(c *counters) bool {
+func (r *run) reapLocked(x *Index) bool {
 	holders := len(r.holds) - len(r.spare)
 	if r.kids == 0 {
 		r.kidTop = 0
@@ -144,21 +159,24 @@ func (r *run) reapLocked(c *counters) bool {
 	if r.parent == nil || r.dead.Load() {
 		return false
 	}
-	blocks := *r.blocks.Load()
+	blocks := r.hashes()
 	if holders == 0 && r.kids == 0 {
+		// Before others see that it is dead: the run that takes its place claims the same names.
+		x.disclaimLocked(r, 0)
+		x.places.delist(r)
 		r.dead.Store(true)
-		c.runs.Add(-1)
-		c.blocks.Add(-int64(len(blocks)))
+		x.count.runs.Add(-1)
+		x.count.blocks.Add(-int64(len(blocks)))
 		return true
 	}
 	if r.dropped > max(len(blocks)/2, len(r.holds)) {
-		r.trimLocked(c, blocks)
+		r.trimLocked(x, blocks)
 	}
 	return false
 }
 
 // trimLocked cuts the blocks that neither a hold nor a child needs, if they are at least half.
-func (r *run) trimLocked(c *counters, blocks []Hash) {
+func (r *run) trimLocked(x *Index, blocks []Hash) {
 	r.dropped = 0
 	need := int(r.kidTop)
 	for _, h := range r.holds {
@@ -169,8 +187,9 @@ func (r *run) trimLocked(c *counters, blocks []Hash) {
 	if need*2 > len(blocks) {
 		return
 	}
-	kept := slices.Clone(blocks[:need])
-	r.blocks.Store(&kept)
+	x.disclaimLocked(r, uint32(need))
+	c := r.content.Load()
+	r.content.Store(newContent(c.blocks[:need], c.names[:need], need))
 	r.sealed = true
-	c.blocks.Add(int64(need - len(blocks)))
+	x.count.blocks.Add(int64(need - len(blocks)))
 }

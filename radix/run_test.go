@@ -9,10 +9,13 @@ func TestStripesShareNoCacheLine(t *testing.T) {
 	if n := unsafe.Sizeof(stripe{}); n%cacheLine != 0 {
 		t.Errorf("a stripe has %d bytes, want a multiple of %d", n, cacheLine)
 	}
+	if n := unsafe.Sizeof(placeStripe{}); n%cacheLine != 0 {
+		t.Errorf("a stripe of places has %d bytes, want a multiple of %d", n, cacheLine)
+	}
 }
 
 func TestEntryIsSmall(t *testing.T) {
-	// 24 bytes at a load of 3/8 to 3/4: the largest part of an entry's memory.
+	// 24 bytes at a load of 3/8 to 3/4, where a worker's names are not those that the runs list.
 	if n := unsafe.Sizeof(entry{}); n != 24 {
 		t.Errorf("an entry has %d bytes, want 24", n)
 	}

@@ -25,12 +25,12 @@ type counters struct {
 	unknownParents, unknownRemovals atomic.Int64
 }
 
-// Heap bytes for the estimate. A hold's include its slot on both sides and one word of bits.
+// Heap bytes for the estimate. A hold's include its slot on both sides, its entry in onRun and one word of bits.
 const (
 	entryBytes = int64(unsafe.Sizeof(entry{}))
-	holdBytes  = int64(unsafe.Sizeof(hold{})) + 3*8 + 8
-	runBytes   = int64(unsafe.Sizeof(run{})+unsafe.Sizeof(leads{})) + 24 + 2*8
-	blockBytes = int64(unsafe.Sizeof(Hash(0)))
+	holdBytes  = int64(unsafe.Sizeof(hold{})) + 3*8 + 8 + 24
+	runBytes   = int64(unsafe.Sizeof(run{})+unsafe.Sizeof(leads{})+unsafe.Sizeof(content{})) + 3*8
+	blockBytes = int64(unsafe.Sizeof(Hash(0))) + 8 // and its name
 )
 
 // Stats returns the sizes and counts of the index.
@@ -42,7 +42,7 @@ func (x *Index) Stats() Stats {
 		UnknownParents:  uint64(x.count.unknownParents.Load()),
 		UnknownRemovals: uint64(x.count.unknownRemovals.Load()),
 	}
-	bytes := int64(s.Runs)*runBytes + int64(s.Blocks)*blockBytes + int64(len(x.children.stripes))*cacheLine
+	bytes := int64(s.Runs)*runBytes + int64(s.Blocks)*blockBytes + int64(len(x.children.stripes))*cacheLine + 8*x.places.slots.Load()
 	for _, o := range *x.workers.Load() {
 		if o == nil {
 			continue

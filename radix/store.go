@@ -44,7 +44,7 @@ type spot struct {
 // startLocked finds where the first block goes.
 func (x *Index) startLocked(o *worker, s *Store) (spot, error) {
 	if s.HasParent {
-		p := o.parentLocked(s.Parent, s.Domain)
+		p := x.parentLocked(o, s.Parent, s.Domain)
 		if p.hold == nil {
 			x.count.unknownParents.Add(1)
 			return spot{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w", len(s.Blocks), s.Worker, s.Parent, ErrUnknownParent)
@@ -59,11 +59,11 @@ func (x *Index) startLocked(o *worker, s *Store) (spot, error) {
 }
 
 // parentLocked returns the place of a parent; no hold if there is none.
-func (o *worker) parentLocked(key uint64, d Domain) place {
+func (x *Index) parentLocked(o *worker, key uint64, d Domain) place {
 	e := o.table.find(key)
 	switch {
 	case e == nil:
-		return place{}
+		return x.heldLocked(o, key)
 	case e.handle == aliased:
 		if p := o.aliases[key].in(d); p != nil {
 			return *p
@@ -85,12 +85,10 @@ func (x *Index) storeLocked(o *worker, s *Store, at spot) {
 			at = from
 			continue
 		}
-		n, next := x.growLocked(at, blocks)
+		n, next := x.growLocked(at, blocks, engine)
 		if n > 0 {
 			h := o.holdLocked(r)
-			for i := range n {
-				o.enterLocked(h, engine[i], uint32(at.offset+i), s.Tier)
-			}
+			x.enterLocked(o, h, engine[:n], at.offset, s.Tier)
 			h.advance()
 			r.leads.Load().set(h.slot, h.lead())
 		}
@@ -105,9 +103,9 @@ func (x *Index) storeLocked(o *worker, s *Store, at spot) {
 
 // growLocked returns how many of the blocks are in at's run from there on, extending it if they go beyond its end, and the run
 // that takes the next block, made if need be.
-func (x *Index) growLocked(at spot, blocks []Hash) (n int, next *run) {
+func (x *Index) growLocked(at spot, blocks []Hash, engine []uint64) (n int, next *run) {
 	r := at.run
-	n = agree((*r.blocks.Load())[at.offset:], blocks)
+	n = agree(r.hashes()[at.offset:], blocks)
 	if n == len(blocks) {
 		return n, nil
 	}
@@ -116,7 +114,7 @@ func (x *Index) growLocked(at spot, blocks []Hash) (n int, next *run) {
 	if next != nil && !next.dead.Load() {
 		return n, next
 	}
-	if more := r.extendLocked(int(end), blocks[n:]); more > 0 {
+	if more := r.extendLocked(int(end), blocks[n:], engine[n:]); more > 0 {
 		x.count.blocks.Add(int64(more))
 		n += more
 		end += uint32(more)
@@ -124,13 +122,14 @@ func (x *Index) growLocked(at spot, blocks []Hash) (n int, next *run) {
 			return n, nil
 		}
 	}
-	return n, x.linkLocked(r, end, blocks[n:])
+	return n, x.linkLocked(r, end, blocks[n:], engine[n:])
 }
 
 // linkLocked hangs a new run below r, whose lock is held.
-func (x *Index) linkLocked(r *run, offset uint32, blocks []Hash) *run {
-	blocks = append([]Hash(nil), blocks[:min(len(blocks), maxRun)]...)
-	c := newRun(x.lastRun.Add(1), r.domain, r, offset, blocks)
+func (x *Index) linkLocked(r *run, offset uint32, blocks []Hash, engine []uint64) *run {
+	blocks = blocks[:min(len(blocks), maxRun)]
+	c := newRun(x.lastRun.Add(1), r.domain, r, offset, blocks, engine[:len(blocks)])
+	x.places.enlist(c)
 	r.kids++
 	r.kidTop = max(r.kidTop, offset)
 	x.count.runs.Add(1)
@@ -139,9 +138,55 @@ func (x *Index) linkLocked(r *run, offset uint32, blocks []Hash) *run {
 	return c
 }
 
-// enterLocked counts a copy of the block at an offset of h's run under an engine hash.
-func (o *worker) enterLocked(h *hold, key uint64, offset uint32, t Tier) {
+// heldLocked returns the place of an engine hash that the worker holds by name; no hold if it does not.
+func (x *Index) heldLocked(o *worker, key uint64) place {
+	if o.named == 0 {
+		return place{}
+	}
+	r, offset := x.places.find(key)
+	if r == nil {
+		return place{}
+	}
+	h := o.holdOn(r)
+	if h == nil {
+		return place{}
+	}
+	if n := h.copies(offset); n != (copies{}) {
+		return place{hold: h, offset: offset, n: n}
+	}
+	return place{}
+}
+
+// enterLocked counts a copy of each block from an offset of h's run on under its engine hash.
+func (x *Index) enterLocked(o *worker, h *hold, engine []uint64, offset int, t Tier) {
+	r := h.run
+	x.claimLocked(r)
+	// Fast path: all by name, and none twice.
+	if o.table.len == 0 && len(r.unnamed) == 0 && agree(r.content.Load().names[offset:], engine) == len(engine) {
+		if fresh, ok := h.enter(offset, len(engine), t); ok {
+			o.named += fresh
+			return
+		}
+	}
+	for i, key := range engine {
+		x.enterOneLocked(o, h, key, uint32(offset+i), t)
+	}
+}
+
+func (x *Index) enterOneLocked(o *worker, h *hold, key uint64, offset uint32, t Tier) {
 	e := o.table.find(key)
+	if e == nil && h.run.named(offset, key) {
+		if fresh, ok := h.enter(int(offset), 1, t); ok {
+			o.named += fresh
+			return
+		}
+		e = o.becomeOddLocked(h, key, place{hold: h, offset: offset, n: h.copies(offset)})
+	}
+	if e == nil {
+		if p := x.heldLocked(o, key); p.hold != nil {
+			e = o.becomeOddLocked(h, key, p)
+		}
+	}
 	if e == nil {
 		n := copies{}
 		n[t] = 1
@@ -171,4 +216,16 @@ func (o *worker) enterLocked(h *hold, key uint64, offset uint32, t Tier) {
 		h.acquire(offset, t)
 	}
 	e.n.add(t)
+}
+
+// becomeOddLocked makes an entry of what the worker holds by name at p. The run of h is locked, that of p may be another.
+func (o *worker) becomeOddLocked(h *hold, key uint64, p place) *entry {
+	o.named--
+	o.table.insert(entry{key: key, handle: p.hold.handle, offset: p.offset, n: p.n})
+	if p.hold == h {
+		h.estrange(p.offset)
+	} else {
+		o.later = append(o.later, change{hold: p.hold, offset: p.offset, odd: true})
+	}
+	return o.table.find(key)
 }

@@ -15,13 +15,15 @@ type worker struct {
 
 	mu      sync.Mutex
 	removed bool              // guarded by mu, as is all below
-	table   engines           // engine hash to place
+	table   engines           // engine hash to place, where places does not tell it all
+	named   int               // engine hashes that are bits of holds
 	holds   []*hold           // by handle, nil where free
+	onRun   map[uint64]uint32 // handle of the hold by run id; nil as good as empty
 	spare   []uint32          // free handles
 	aliases map[uint64]*alias // by engine hash; nil as good as always
 	later   []change          // scratch of a call
 
-	entries   atomic.Int64 // table.len, for readers
+	entries   atomic.Int64 // table.len + named, for readers
 	holdCount atomic.Int64 // holds that are not nil
 	bytes     atomic.Int64 // of table and holds
 }
@@ -114,7 +116,7 @@ func (x *Index) lock(w Worker) *worker {
 
 // unlock publishes the sizes and unlocks.
 func (o *worker) unlock() {
-	o.entries.Store(int64(o.table.len))
+	o.entries.Store(int64(o.table.len + o.named))
 	holds := int64(len(o.holds) - len(o.spare))
 	o.holdCount.Store(holds)
 	o.bytes.Store(int64(len(o.table.slots))*entryBytes + holds*holdBytes)
@@ -132,7 +134,7 @@ func (x *Index) Blocks(w Worker) int {
 
 // holdLocked returns the worker's hold on r, made if need be. Both are locked.
 func (o *worker) holdLocked(r *run) *hold {
-	if h := r.holdLocked(o.id); h != nil {
+	if h := o.holdOn(r); h != nil {
 		return h
 	}
 	h := &hold{run: r, worker: o.id}
@@ -144,15 +146,28 @@ func (o *worker) holdLocked(r *run) *hold {
 		h.handle = uint32(len(o.holds))
 		o.holds = append(o.holds, h)
 	}
+	if o.onRun == nil {
+		o.onRun = make(map[uint64]uint32)
+	}
+	o.onRun[r.id] = h.handle
 	r.addLocked(h)
 	return h
+}
+
+// holdOn returns the worker's hold on r, or nil. The run's lock is not needed.
+func (o *worker) holdOn(r *run) *hold {
+	if i, ok := o.onRun[r.id]; ok {
+		return o.holds[i]
+	}
+	return nil
 }
 
 // dropLocked forgets a hold that holds nothing. The run's lock is not needed.
 func (o *worker) dropLocked(h *hold) {
 	o.holds[h.handle] = nil
+	delete(o.onRun, h.run.id)
 	o.spare = append(o.spare, h.handle)
 	if len(o.spare) == len(o.holds) {
-		o.holds, o.spare = nil, nil
+		o.holds, o.spare, o.onRun = nil, nil, nil
 	}
 }
