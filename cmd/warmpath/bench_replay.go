@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -171,35 +170,8 @@ func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cl
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b := &benchCluster{url: "http://" + cl.router.Addr(), stop: stop, done: make(chan error, 1)}
 	go func() { b.done <- cl.run(running) }()
-	if err := cl.waitReady(ctx, o.workers); err != nil {
+	if err := cl.waitReady(ctx); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
-}
-
-// clusterStart bounds how long simulated workers may take until the router has found them; it takes about 0.1 s.
-const clusterStart = 30 * time.Second
-
-// waitReady returns when n workers are ready in the router's eyes.
-func (c *cluster) waitReady(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, clusterStart)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ready := 0
-		for _, w := range c.router.Status().Workers {
-			if w.State == "ready" {
-				ready++
-			}
-		}
-		if ready >= n {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("cannot start the cluster: %d of %d workers are ready: %w", ready, n, ctx.Err())
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -50,6 +51,33 @@ func (c *cluster) run(ctx context.Context) error {
 		err = werr
 	}
 	return err
+}
+
+// clusterStart bounds how long simulated workers may take until the router has found them; it takes about 0.1 s.
+const clusterStart = 30 * time.Second
+
+// waitReady returns when every worker is ready in the router's eyes.
+func (c *cluster) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, clusterStart)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ready := 0
+		for _, w := range c.router.Status().Workers {
+			if w.State == "ready" {
+				ready++
+			}
+		}
+		if ready >= len(c.sims) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("cannot start the cluster: %d of %d workers are ready: %w", ready, len(c.sims), ctx.Err())
+		}
+	}
 }
 
 // quietLogger shows what needs an operator and nothing else: commands that

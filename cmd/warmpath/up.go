@@ -54,39 +54,21 @@ func up(ctx context.Context, out io.Writer, cl *cluster) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if awaitReady(shown, cl) {
-			banner(out, cl)
-			show(shown, out, cl.router.Status)
+		err := cl.waitReady(shown) // so that what the banner says to try works at once
+		if shown.Err() != nil {
+			return
 		}
+		if err != nil {
+			fmt.Fprintln(out, "warmpath: "+err.Error())
+		}
+		banner(out, cl)
+		show(shown, out, cl.router.Status)
 	}()
 	err := cl.run(ctx)
 	stop()
 	<-done
 	fmt.Fprintln(out, "\nwarmpath: stopped")
 	return err
-}
-
-// awaitReady returns when every worker is ready, so that what the banner says
-// to try works at once.
-func awaitReady(ctx context.Context, cl *cluster) bool {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ready := 0
-		for _, w := range cl.router.Status().Workers {
-			if w.State == "ready" {
-				ready++
-			}
-		}
-		if ready == len(cl.sims) {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
-	}
 }
 
 func banner(out io.Writer, cl *cluster) {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
@@ -71,7 +70,7 @@ func batchIDs(rid string, batch bool, prompts int) []string {
 	}
 	ids := make([]string, min(prompts, maxAbortedPrompts))
 	for i := range ids {
-		ids[i] = rid + "_" + strconv.Itoa(i)
+		ids[i] = string(openai.AppendItemRID(nil, rid, i))
 	}
 	return ids
 }
