@@ -47,24 +47,26 @@ var rules = map[string]rule{
 	"dataplane/openai":  {},
 	"dataplane/proxy":   {},
 	"dataplane/console": {},
+	"dataplane/session": {allow: []string{"radix"}, never: anyHTTP},
 	"dataplane/worker":  {},
 	"dataplane/ingest":  {allow: []string{"radix", "zmq", "zmq/kvevent", "dataplane/worker"}},
-	"dataplane/tokens":  {allow: []string{"dataplane/openai", "dataplane/proxy"}},
+	"dataplane/tokens":  {allow: []string{"radix", "dataplane/openai", "dataplane/proxy"}},
 	"dataplane/route": {allow: []string{
-		"radix", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/worker",
+		"radix", "radix/approx", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/worker",
 	}},
 	"dataplane/server": {allow: []string{
-		"radix", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
-		"dataplane/route", "dataplane/tokens", "dataplane/worker",
+		"radix", "radix/approx", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
+		"dataplane/route", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
 	"dataplane": {allow: []string{
 		"radix", "zmq", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
-		"dataplane/route", "dataplane/server", "dataplane/tokens", "dataplane/worker",
+		"dataplane/route", "dataplane/server", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
 
 	"bench/sim":     {allow: []string{"zmq", "zmq/kvevent"}},
 	"bench/replay":  {allow: []string{"bench/sim", "dataplane"}},
 	"bench/engines": {},
+	"bench/index":   {allow: []string{"radix"}},
 
 	"cmd/warmpath": {allow: []string{"..."}},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/proxy"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/server"
+	"github.com/warmpath/warmpath/dataplane/session"
 	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix"
@@ -30,6 +32,7 @@ type Dataplane struct {
 	transport *proxy.Transport
 	watcher   *proxy.Watcher
 	server    *server.Server
+	snapshots *snapshots
 	listeners []net.Listener
 }
 
@@ -37,14 +40,16 @@ type Dataplane struct {
 // Close where it cannot.
 func New(cfg Config) (*Dataplane, error) {
 	cfg.setDefaults()
-	if err := cfg.check(); err != nil {
+	if err := errors.Join(cfg.check(), checkSnapshot(cfg.Snapshot)); err != nil {
 		return nil, err
 	}
 	pick, err := policy.New(cfg.Policy, *cfg.Policies)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataplane{cfg: cfg, index: radix.New(radix.Config{}), transport: proxy.NewTransport(proxy.Config{})}
+	saved := &snapshots{file: cfg.Snapshot, every: cfg.SnapshotInterval, log: cfg.Log}
+	restored := saved.load()
+	d := &Dataplane{cfg: cfg, snapshots: saved, index: saved.index, transport: proxy.NewTransport(proxy.Config{})}
 	if d.receiver, err = zmq.NewReceiver(cfg.Log); err != nil {
 		return nil, err
 	}
@@ -53,10 +58,17 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, err
 	}
 	d.intake = ingest.NewManager(ingest.Config{Log: cfg.Log}, d.index, d.receiver, zmq.Replay)
+	d.intake.Restore(restored)
+	saved.intake = d.intake
+	believed := route.NewApprox(cfg.ApproxMaxBytes)
 	d.registry = worker.NewRegistry(worker.Config{
 		Interval: cfg.ProbeInterval, Timeout: cfg.ProbeTimeout, HangAfter: cfg.HangAfter, Log: cfg.Log,
-	}, d.intake)
-	source, err := tokens.New(tokens.Config{Fetch: fetcher{d.transport, d.registry}})
+	}, observers{believed, d.intake})
+	source, err := tokens.New(tokens.Config{Fetch: fetcher{d.transport, d.registry}, Index: d.index, BlockSize: d.blockSize})
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := session.New(session.Config{Index: d.index, BlockSize: d.blockSize})
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +77,24 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, err
 	}
 	router := route.New(d.registry, d.index, d.intake.View, pick, rand.Uint64)
+	router.Approx = believed
 	d.server = server.New(d.serverConfig(), server.Parts{
 		Registry: d.registry, Ingest: d.intake, Index: d.index, Router: router,
-		Transport: d.transport, Watcher: d.watcher, Tokenizer: source,
+		Transport: d.transport, Watcher: d.watcher, Tokenizer: source, Sessions: sessions,
 	})
+	d.server.ShowSnapshots(saved.Status)
 	return d, nil
+}
+
+// blockSize returns the tokens a block that block hashes are kept for: those of the first shape that is not in bigrams.
+// Prompts for models of another shape are hashed at each request.
+func (d *Dataplane) blockSize() int {
+	for _, shape := range d.intake.View().Shapes {
+		if !shape.Bigram {
+			return shape.BlockSize
+		}
+	}
+	return 0
 }
 
 func (d *Dataplane) serverConfig() server.Config {
@@ -126,7 +151,14 @@ func (d *Dataplane) Run(ctx context.Context) error {
 			return errors.Join(err, g.Wait(), d.endEvents(stop, &events))
 		}
 	}
+	saves, lastSave := context.WithCancel(parts)
+	defer lastSave()
+	var saver sync.WaitGroup
+	saver.Go(func() { d.snapshots.run(saves) })
 	err := d.server.Run(ctx)
+	// Streams that end forget.
+	lastSave()
+	saver.Wait()
 	stopWorkers()
 	return errors.Join(err, g.Wait(), d.endEvents(stop, &events))
 }

@@ -22,7 +22,8 @@ func checkIndex(tb testing.TB, x *Index) {
 		}
 	})
 	checkPlaces(tb, x)
-	for _, r := range *x.roots.Load() {
+	for _, root := range *x.roots.Load() {
+		r := root.run
 		if r.kids != kids[r] || len(r.holds) > 0 || len(r.hashes()) > 0 {
 			tb.Fatalf("root %d: %d children, want %d; %d holds", r.id, r.kids, kids[r], len(r.holds))
 		}
@@ -48,7 +49,7 @@ func checkRun(tb testing.TB, x *Index, r *run) {
 		tb.Fatalf("run %d hangs at %d of %d blocks, kidTop %d", r.id, r.offset, len(parent), r.parent.kidTop)
 	}
 	have := r.hashes()
-	if have[0] != r.first || x.children.find(r.parent, r.offset, r.first) != r {
+	if f := r.face.Load(); have[0] != r.first || x.children.find(r.parent.face.Load(), r.offset, r.first) != f || f.run != r {
 		tb.Fatalf("run %d is not found by its key", r.id)
 	}
 	if int(r.offset) < len(parent) && parent[r.offset] == r.first {
@@ -66,12 +67,12 @@ func checkRun(tb testing.TB, x *Index, r *run) {
 		if h.run != r || int(h.slot) != slot || h.top() > len(have) {
 			tb.Fatalf("run %d slot %d: hold at slot %d, top %d of %d blocks", r.id, slot, h.slot, h.top(), len(have))
 		}
-		if got := r.leads.Load().words[slot].Load(); got != h.lead() {
+		if got := r.leadLocked(slot); got != h.lead() {
 			tb.Fatalf("run %d slot %d publishes %#x, want %#x", r.id, slot, got, h.lead())
 		}
 		checkHold(tb, h)
 	}
-	if r.leads.Load() != nil && len(r.holds) == 0 || len(r.spare) > len(r.holds) {
+	if words, l := r.face.Load().words(); (l != nil || words[0].Load() != 0) && len(r.holds) == 0 || len(r.spare) > len(r.holds) {
 		tb.Fatalf("run %d keeps leads without holds", r.id)
 	}
 }
@@ -182,7 +183,7 @@ func checkNamed(tb testing.TB, x *Index, o *worker, live map[uint32]int) {
 		if o.holdOn(h.run) != h {
 			tb.Fatalf("worker %d: its hold on run %d is not found", o.id, h.run.id)
 		}
-		names := h.run.content.Load().names
+		names := *h.run.names.Load()
 		for i := range h.run.hashes() {
 			n := h.copies(uint32(i))
 			if n == (copies{}) {
@@ -205,13 +206,21 @@ func checkNamed(tb testing.TB, x *Index, o *worker, live map[uint32]int) {
 // checkPlaces compares the places with what the runs have claimed.
 func checkPlaces(tb testing.TB, x *Index) {
 	tb.Helper()
-	have, slots, want := 0, 0, 0
+	have, used, slots, want := 0, 0, 0, 0
 	for i := range x.places.stripes {
-		have += x.places.stripes[i].len
-		slots += len(*x.places.stripes[i].slots.Load())
+		s := x.places.stripes[i].slots
+		slots += len(s)
+		for _, v := range s {
+			if v != 0 {
+				used++
+				if !x.places.stale(v) {
+					have++
+				}
+			}
+		}
 	}
 	x.children.each(func(r *run) {
-		names := r.content.Load().names
+		names := *r.names.Load()
 		for i := range r.claimed {
 			if !r.named(i, names[i]) {
 				continue
@@ -222,7 +231,9 @@ func checkPlaces(tb testing.TB, x *Index) {
 			}
 		}
 	})
-	if have != want || int64(slots) != x.places.slots.Load() {
-		tb.Fatalf("%d places in %d slots, want %d in %d", have, slots, want, x.places.slots.Load())
+	p := &x.places
+	if have != want || int64(have) != p.live.Load() || int64(used) != p.used.Load() || int64(slots) != p.slots.Load() {
+		tb.Fatalf("%d places, %d with stale ones, in %d slots; want %d; counted are %d, %d and %d",
+			have, used, slots, want, p.live.Load(), p.used.Load(), p.slots.Load())
 	}
 }

@@ -12,7 +12,6 @@ type children struct {
 	stripes []stripe
 	shift   uint
 	key     uint64
-	gone    run // marks a slot whose run was removed: probing goes on behind it
 }
 
 // cacheLine is 64 bytes on x86-64 and most arm64; neighbours' locks must not share one.
@@ -21,12 +20,24 @@ const cacheLine = 64
 type stripe struct {
 	mu    sync.Mutex
 	live  int // runs; guarded by mu
-	used  int // slots that are not nil; guarded by mu
-	slots atomic.Pointer[[]atomic.Pointer[run]]
+	used  int // slots that are not free; guarded by mu
+	slots atomic.Pointer[[]slot]
 	_     [cacheLine - 32]byte
 }
 
-const stripeMin = 8 // slots; one cache line
+// slot is a place in the table. The tag spares look-ups the sight of strangers: it is the key's hash, or one of these.
+type slot struct {
+	tag  atomic.Uint64
+	face atomic.Pointer[face] // set before the tag
+}
+
+const (
+	tagFree = 0
+	tagGone = 1 // probing goes on behind it
+	tagged  = 2 // set in all hashes
+
+	stripeMin = 4 // slots; one cache line
+)
 
 func (c *children) init(stripes int, key uint64) {
 	n := 1 << bits.Len(uint(stripes-1))
@@ -34,69 +45,92 @@ func (c *children) init(stripes int, key uint64) {
 	c.shift = uint(64 - bits.TrailingZeros(uint(n)))
 	c.key = key
 	for i := range c.stripes {
-		c.stripes[i].slots.Store(new([]atomic.Pointer[run]))
+		c.stripes[i].slots.Store(new([]slot))
 	}
 }
 
-// hash spreads a key: the high bits pick the stripe, the low ones the slot.
-func (c *children) hash(parent *run, offset uint32, first Hash) uint64 {
-	return fold(uint64(first)^c.key, (parent.id<<20^uint64(offset))*spread^c.key)
+// hash spreads a key: the high bits pick the stripe, low ones the slot, and six in between the bit in the parent's face.
+func (c *children) hash(parent uint64, offset uint32, first Hash) uint64 {
+	return fold(uint64(first)^c.key, (parent<<20^uint64(offset))*spread^c.key) | tagged
 }
 
-func (r *run) is(parent *run, offset uint32, first Hash) bool {
-	return r.first == first && r.offset == offset && r.parent == parent
+// kidBit returns the bit of a child in its parent's face.
+func kidBit(hash uint64) uint64 { return 1 << (hash >> 32 & 63) }
+
+// home returns the first slot to look at.
+func home(hash, mask uint64) uint64 { return hash >> 2 & mask }
+
+func (f *face) is(parent uint64, offset uint32, first Hash) bool {
+	return f.parent == parent && f.offset == offset && f.all()[0] == first
 }
 
-// find returns the run that continues parent at offset with first, or nil.
-func (c *children) find(parent *run, offset uint32, first Hash) *run {
-	h := c.hash(parent, offset, first)
+// find returns the face of the run that continues parent at offset with first, or nil.
+func (c *children) find(parent *face, offset uint32, first Hash) *face {
+	h := c.hash(parent.id, offset, first)
+	if parent.kids.Load()&kidBit(h) == 0 {
+		return nil
+	}
 	slots := *c.stripes[h>>c.shift].slots.Load()
 	if len(slots) == 0 {
 		return nil
 	}
 	mask := uint64(len(slots) - 1)
-	for i := h & mask; ; i = (i + 1) & mask {
-		r := slots[i].Load()
-		if r == nil {
+	for i := home(h, mask); ; i = (i + 1) & mask {
+		s := &slots[i]
+		switch s.tag.Load() {
+		case tagFree:
 			return nil
-		}
-		if r.is(parent, offset, first) {
-			return r
+		case h:
+			if f := s.face.Load(); f != nil && f.is(parent.id, offset, first) {
+				return f
+			}
 		}
 	}
 }
 
-// put links r. A run with the same key, which must be dead, is replaced.
-func (c *children) put(r *run) {
-	h := c.hash(r.parent, r.offset, r.first)
+// put links f below parent, whose run is locked. A run with the same key, which must be dead, is replaced.
+func (c *children) put(parent, f *face) {
+	h := c.hash(f.parent, f.offset, f.all()[0])
+	c.place(h, f)
+	parent.kids.Store(parent.kids.Load() | kidBit(h))
+}
+
+func (c *children) place(h uint64, f *face) {
 	s := &c.stripes[h>>c.shift]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Three quarters at most, marks included, so that probing always meets a nil.
+	// Three quarters at most, marks included, so that probing always meets a free one.
 	if slots := *s.slots.Load(); (s.used+1)*4 > len(slots)*3 {
-		s.resizeLocked(c)
+		s.resizeLocked()
 	}
 	slots := *s.slots.Load()
 	mask := uint64(len(slots) - 1)
-	i := h & mask
-	for {
-		old := slots[i].Load()
-		if old == nil {
+	for i := home(h, mask); ; i = (i + 1) & mask {
+		at := &slots[i]
+		switch at.tag.Load() {
+		case tagFree:
+			at.face.Store(f)
+			at.tag.Store(h)
 			s.used++
 			s.live++
-			break
+			return
+		case h:
+			if old := at.face.Load(); old.is(f.parent, f.offset, f.all()[0]) {
+				at.face.Store(f)
+				return
+			}
 		}
-		if old.is(r.parent, r.offset, r.first) {
-			break
-		}
-		i = (i + 1) & mask
 	}
-	slots[i].Store(r)
 }
 
+// swap puts the new face of a run in the place of its old one, if the run is linked.
+func (c *children) swap(old, f *face) { c.change(old.run, f) }
+
 // remove unlinks r, unless another run has taken its place.
-func (c *children) remove(r *run) {
-	h := c.hash(r.parent, r.offset, r.first)
+func (c *children) remove(r *run) { c.change(r, nil) }
+
+func (c *children) change(r *run, f *face) {
+	h := c.hash(r.parent.id, r.offset, r.first)
 	s := &c.stripes[h>>c.shift]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,15 +139,24 @@ func (c *children) remove(r *run) {
 		return
 	}
 	mask := uint64(len(slots) - 1)
-	for i := h & mask; ; i = (i + 1) & mask {
-		switch slots[i].Load() {
-		case nil:
+	for i := home(h, mask); ; i = (i + 1) & mask {
+		at := &slots[i]
+		switch at.tag.Load() {
+		case tagFree:
 			return
-		case r:
-			slots[i].Store(&c.gone)
+		case h:
+			if at.face.Load().run != r {
+				continue
+			}
+			if f != nil {
+				at.face.Store(f)
+				return
+			}
+			at.tag.Store(tagGone)
+			at.face.Store(nil)
 			s.live--
 			if len(slots) > stripeMin && s.live*8 < len(slots) || s.live == 0 {
-				s.resizeLocked(c)
+				s.resizeLocked()
 			}
 			return
 		}
@@ -121,29 +164,30 @@ func (c *children) remove(r *run) {
 }
 
 // resizeLocked moves the runs to a new table of the right size, without marks. Look-ups on the old one finish on it.
-func (s *stripe) resizeLocked(c *children) {
+func (s *stripe) resizeLocked() {
 	old := *s.slots.Load()
 	s.used = s.live
 	if s.live == 0 && len(old) > 0 {
-		s.slots.Store(new([]atomic.Pointer[run]))
+		s.slots.Store(new([]slot))
 		return
 	}
 	size := stripeMin
 	for size < 2*(s.live+1) {
 		size *= 2
 	}
-	fresh := make([]atomic.Pointer[run], size)
+	fresh := make([]slot, size)
 	mask := uint64(size - 1)
 	for j := range old {
-		r := old[j].Load()
-		if r == nil || r == &c.gone {
+		h := old[j].tag.Load()
+		if h == tagFree || h == tagGone {
 			continue
 		}
-		i := c.hash(r.parent, r.offset, r.first) & mask
-		for fresh[i].Load() != nil {
+		i := home(h, mask)
+		for fresh[i].tag.Load() != tagFree {
 			i = (i + 1) & mask
 		}
-		fresh[i].Store(r)
+		fresh[i].face.Store(old[j].face.Load())
+		fresh[i].tag.Store(h)
 	}
 	s.slots.Store(&fresh)
 }
@@ -155,8 +199,8 @@ func (c *children) each(f func(*run)) {
 		s.mu.Lock()
 		slots := *s.slots.Load()
 		for j := range slots {
-			if r := slots[j].Load(); r != nil && r != &c.gone {
-				f(r)
+			if face := slots[j].face.Load(); face != nil {
+				f(face.run)
 			}
 		}
 		s.mu.Unlock()

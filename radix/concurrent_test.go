@@ -32,9 +32,9 @@ func (b *bound) allows(o Overlap) bool {
 		return false
 	}
 	if b.blocks == nil {
-		return o.Blocks <= b.maxBlocks
+		return int(o.Blocks) <= b.maxBlocks
 	}
-	return slices.Contains(b.blocks, o.Blocks) && slices.Contains(b.gpu, o.GPU)
+	return slices.Contains(b.blocks, int(o.Blocks)) && slices.Contains(b.gpu, int(o.GPU))
 }
 
 // sequence returns n blocks and engine hashes that no other tag has.

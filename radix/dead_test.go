@@ -23,14 +23,14 @@ func TestDeadRunIsReplaced(t *testing.T) {
 			dying, next := x.AddWorker(), x.AddWorker()
 			full := append(append([]Hash(nil), tt.parent...), tt.blocks...)
 			engine := names(1, 2, 3, 4, 5)[:len(full)]
-			at := x.root(d)
+			at := x.root(d).run
 			if n := len(tt.parent); n > 0 {
 				mustStore(t, x, Store{Worker: next, Domain: d, Engine: engine[:n], Blocks: tt.parent})
-				at = x.children.find(at, 0, tt.parent[0])
+				at = x.children.find(at.face.Load(), 0, tt.parent[0]).run
 				at.sealed = true // so that the blocks become a child
 			}
 			mustStore(t, x, Store{Worker: dying, Domain: d, Engine: engine, Blocks: full})
-			r := x.children.find(at, uint32(len(tt.parent)), tt.blocks[0])
+			r := x.children.find(at.face.Load(), uint32(len(tt.parent)), tt.blocks[0]).run
 			at.sealed = false
 
 			// What Clear does with this run, up to the unlinking.
@@ -44,7 +44,7 @@ func TestDeadRunIsReplaced(t *testing.T) {
 			mustStore(t, x, Store{Worker: next, Domain: d, Engine: engine, Blocks: full})
 			got := x.Match(nil, d, full)
 			sortOverlaps(got)
-			if len(got) == 0 || got[len(got)-1] != (Overlap{next, len(full), len(full)}) {
+			if len(got) == 0 || got[len(got)-1] != (Overlap{next, int32(len(full)), int32(len(full))}) {
 				t.Errorf("Match = %v beside a dead run, want worker 1 with %d blocks", got, len(full))
 			}
 			// And the rest of it.
@@ -55,7 +55,7 @@ func TestDeadRunIsReplaced(t *testing.T) {
 			o.holds[h.handle] = nil
 			x.clearLocked(o)
 			o.unlock()
-			if got := x.Match(nil, d, full); len(got) != 1 || got[0] != (Overlap{next, len(full), len(full)}) {
+			if got := x.Match(nil, d, full); len(got) != 1 || got[0] != (Overlap{next, int32(len(full)), int32(len(full))}) {
 				t.Errorf("Match = %v after it, want worker 1 with %d blocks", got, len(full))
 			}
 			checkIndex(t, x)
@@ -87,7 +87,7 @@ func TestRunsDieUnderWriters(t *testing.T) {
 				held := 0
 				for _, o := range buf {
 					if o.Worker == w {
-						held = o.Blocks
+						held = int(o.Blocks)
 					}
 				}
 				if held != len(c) {

@@ -23,7 +23,7 @@ func (x *Index) Domain(k DomainKey) Domain {
 	roots := *x.roots.Load()
 	d := Domain(len(roots))
 	// Readers of the shorter slice never look behind its end, so its array may be shared.
-	roots = append(roots, newRun(x.lastRun.Add(1), d, nil, 0, nil, nil))
+	roots = append(roots, newRun(x.lastRun.Add(1), d, nil, 0, nil, nil).face.Load())
 	x.domains[k] = d
 	x.roots.Store(&roots)
 	return d
@@ -37,8 +37,8 @@ func (x *Index) FindDomain(k DomainKey) (Domain, bool) {
 	return d, ok
 }
 
-// root returns the empty run that a domain's chains start from, or nil.
-func (x *Index) root(d Domain) *run {
+// root returns the face of the empty run that a domain's chains start from, or nil.
+func (x *Index) root(d Domain) *face {
 	roots := *x.roots.Load()
 	if uint64(d) >= uint64(len(roots)) {
 		return nil

@@ -22,7 +22,7 @@ func (x *Index) Dump(w io.Writer, maxNodes int) {
 	for i, root := range *x.roots.Load() {
 		k := names[Domain(i)]
 		fmt.Fprintf(d.out, "domain %d model=%q block=%d lora=%q salt=%q bigram=%t\n", i, k.Model, k.BlockSize, k.LoRA, k.Salt, k.Bigram)
-		d.children(root, "")
+		d.children(root.run, "")
 	}
 	// Nothing to tell a reader who has gone away.
 	_ = d.out.Flush()

@@ -9,13 +9,16 @@ import (
 // Hash is the hash of one block's tokens, and of nothing before it: the tree gives the position. It is keyed by the index's seed.
 type Hash uint64
 
-// keys are secret odd-looking words drawn from the seed; one for each input word of a chunk, and some more.
-type keys [13]uint64
+// pieceMax is the most tokens that one piece has: usual blocks have 1 to 64, and 64 pairs make 128. A longer block is a chain of pieces.
+const pieceMax = 128
 
-// Places in keys beyond the eight that a chunk uses.
+// keys are secret words drawn from the seed: one for each two tokens of a piece, and some more.
+type keys [pieceMax/2 + 5]uint64
+
+// Places in keys beyond those of the tokens. A sum begins with the length's word in its low half and with keyHigh in its high one.
 const (
-	keyLength = 8 + iota
-	keyTail
+	keyLength = pieceMax/2 + iota
+	keyHigh
 	keyMix
 	keyChild
 	keyPlace
@@ -40,62 +43,49 @@ func fold(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-// pair packs two tokens into a word.
-func pair(t []uint32) uint64 {
-	return uint64(t[0]) | uint64(t[1])<<32
-}
-
-// chunk is the number of tokens that are mixed by four independent multiplications: SGLang's and vLLM's usual block.
-const chunk = 16
-
-// HashBlock hashes the tokens of one block: four independent multiply-folds for each 16 tokens, chained by a fifth; the tail goes
-// pair by pair, and the length is mixed in first. Each input word meets a secret word of its own, so equal words at different
-// places do not cancel, and who does not know the seed cannot build a collision. Two different blocks collide with
-// a probability of about 2^-64.
+// HashBlock hashes the tokens of one block. Two tokens make a word and two words a group; the last group is filled up with zeros.
+// Each word meets a secret word of its own, so equal words at different places do not cancel; the two of a group are multiplied
+// without carries, and the sum of the products and of the length is folded to 64 bits. Two different blocks have one sum with a
+// probability of about 2^-64, whatever they hold (Lemire and Kaser, "Faster 64-bit universal hashing using carry-less
+// multiplications", 2016), and the fold adds about as much: who does not know the seed cannot build a collision.
 func (x *Index) HashBlock(tokens []uint32) Hash {
 	return x.keys.block(tokens)
 }
 
 func (k *keys) block(tokens []uint32) Hash {
-	h := uint64(len(tokens)) ^ k[keyLength]
-	for ; len(tokens) >= chunk; tokens = tokens[chunk:] {
-		t := tokens[:chunk]
-		a := fold(pair(t[0:])^k[0], pair(t[2:])^k[1])
-		b := fold(pair(t[4:])^k[2], pair(t[6:])^k[3])
-		c := fold(pair(t[8:])^k[4], pair(t[10:])^k[5])
-		d := fold(pair(t[12:])^k[6], pair(t[14:])^k[7])
-		h = fold(h^a^bits.RotateLeft64(b, 23), k[keyTail]^c^bits.RotateLeft64(d, 29))
+	h := [1]Hash{Hash(uint64(len(tokens)) ^ k[keyLength])}
+	for len(tokens) > 0 {
+		n := min(len(tokens), pieceMax)
+		k.pieces(h[:], tokens[:n], n, uint64(h[0]))
+		tokens = tokens[n:]
 	}
-	if len(tokens) > 0 {
-		h = k.tail(h, tokens)
-	}
-	return Hash(h)
+	return h[0]
 }
 
-// tail mixes less than a chunk into h.
-func (k *keys) tail(h uint64, tokens []uint32) uint64 {
-	for ; len(tokens) >= 2; tokens = tokens[2:] {
-		h = fold(h^pair(tokens), k[keyTail])
+// append appends the hash of each block of size tokens, which must be 1 or more. A tail that fills no block is left out.
+func (k *keys) append(dst []Hash, tokens []uint32, size int) []Hash {
+	old, n := len(dst), len(tokens)/size
+	if n == 0 {
+		return dst
 	}
-	if len(tokens) == 1 {
-		h = fold(h^uint64(tokens[0]), k[keyTail])
+	dst = slices.Grow(dst, n)[:old+n]
+	if size <= pieceMax {
+		k.pieces(dst[old:], tokens[:n*size], size, uint64(size)^k[keyLength])
+		return dst
 	}
-	// One fold by a constant flips 35 bits for one instead of 32; a second one evens that out.
-	return fold(h^k[keyLength], k[keyMix])
+	for i := range n {
+		dst[old+i] = k.block(tokens[i*size : (i+1)*size])
+	}
+	return dst
 }
 
 // AppendHashes appends the hash of each whole block of tokens to dst; a tail shorter than blockSize is left out, as engines
-// never publish it. A blockSize below 1 appends nothing.
+// never publish it. A blockSize below 1 appends nothing. Many blocks in one call cost far less than a call of HashBlock each.
 func (x *Index) AppendHashes(dst []Hash, tokens []uint32, blockSize int) []Hash {
 	if blockSize < 1 {
 		return dst
 	}
-	n := len(tokens) / blockSize
-	dst = slices.Grow(dst, n)
-	for i := range n {
-		dst = append(dst, x.keys.block(tokens[i*blockSize:(i+1)*blockSize]))
-	}
-	return dst
+	return x.keys.append(dst, tokens, blockSize)
 }
 
 // Mix returns h with the extra keys of its block mixed in (vLLM's extra_keys: image hashes, for example). It is chained, so

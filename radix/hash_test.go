@@ -1,6 +1,7 @@
 package radix
 
 import (
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"testing"
@@ -29,9 +30,9 @@ func TestHashAvalanche(t *testing.T) {
 	const rounds = 200
 	x := New(Config{Seed: 7})
 	r := rand.New(rand.NewPCG(1, 1))
-	for _, n := range []int{1, 2, 3, 15, 16, 17, 32, 64} {
+	for _, n := range []int{1, 2, 3, 15, 16, 17, 32, 64, 150} {
 		tokens := make([]uint32, n)
-		for bit := range 32 * n {
+		for bit := 0; bit < 32*n; bit += 1 + n/17 { // some of the bits of long blocks
 			flipped := 0
 			for range rounds {
 				for i := range tokens {
@@ -52,35 +53,100 @@ func TestHashAvalanche(t *testing.T) {
 	}
 }
 
-// TestHashStructuredBlocks hashes what prompts are full of: runs of one token, swaps, shifts, lengths.
+// TestHashStructuredBlocks hashes what prompts are full of: small numbers, runs of one token, swaps, shifts, single changes, lengths.
+// No two hashes may be equal, and neither half of them may collide more often than chance lets it.
 func TestHashStructuredBlocks(t *testing.T) {
-	x := New(Config{Seed: 7})
-	seen := map[Hash]string{}
-	add := func(name string, tokens []uint32) {
-		h := x.HashBlock(tokens)
-		if old, ok := seen[h]; ok {
-			t.Errorf("%s and %s collide", old, name)
-		}
-		seen[h] = name
-	}
-	for n := range 80 {
-		add("zeros", make([]uint32, n))
-	}
-	for v := range uint32(2000) {
-		tokens := make([]uint32, 16)
-		for i := range tokens {
-			tokens[i] = v + 1
-		}
-		add("one token", tokens)
-	}
-	for i := range 16 {
-		for j := range i {
-			tokens := make([]uint32, 16)
-			for k := range tokens {
-				tokens[k] = uint32(100 + k)
+	for _, size := range []int{16, 40} {
+		x := New(Config{Seed: 7})
+		seen := map[Hash]string{}
+		block := make([]uint32, size)
+		add := func(name string, tokens []uint32) {
+			h := x.HashBlock(tokens)
+			if old, ok := seen[h]; ok {
+				t.Errorf("%s and %s collide", old, name)
 			}
-			tokens[i], tokens[j] = tokens[j], tokens[i]
-			add("swap", tokens)
+			seen[h] = name
+		}
+		for v := range uint32(50_000) {
+			for i := range block {
+				block[i] = v + 1
+			}
+			add("one token everywhere", block)
+			for i := range block {
+				block[i] = v + uint32(i)
+			}
+			add("counting from v", block)
+		}
+		for a := range uint32(200) {
+			for b := range uint32(200) {
+				clear(block)
+				block[2], block[6] = a+1, b+201 // the first tokens of two words that meet different partners
+				add("small numbers", block)
+			}
+		}
+		for i := range size {
+			for bit := range 32 {
+				for j := range i { // the same change twice must not cancel
+					clear(block)
+					block[i], block[j] = 1<<bit, 1<<bit
+					add("two equal bits", block)
+				}
+			}
+			for j := range i {
+				for k := range block {
+					block[k] = uint32(100 + k)
+				}
+				block[i], block[j] = block[j], block[i]
+				add("swap", block)
+			}
+		}
+		for n := 1; n < 3*pieceMax; n++ {
+			add("zeros", make([]uint32, n))
+		}
+		checkHalves(t, seen)
+	}
+}
+
+// checkHalves counts how often the halves of n different hashes collide: n*n/2 pairs by 2^-32 is the mean.
+func checkHalves(t *testing.T, hashes map[Hash]string) {
+	t.Helper()
+	low, high := map[uint32]bool{}, map[uint32]bool{}
+	for h := range hashes {
+		low[uint32(h)], high[uint32(h>>32)] = true, true
+	}
+	n := len(hashes)
+	mean := float64(n) * float64(n) / (1 << 33)
+	for name, half := range map[string]int{"low": len(low), "high": len(high)} {
+		if got := float64(n - half); got > mean+6*math.Sqrt(mean)+6 {
+			t.Errorf("the %s halves of %d hashes collide %.0f times, want about %.1f", name, n, got, mean)
+		}
+	}
+}
+
+// TestHashBitsAreFair hashes blocks that differ in few bits: each bit of the hashes must be set in half of them, and each two
+// bits must be equal in half of them.
+func TestHashBitsAreFair(t *testing.T) {
+	const n = 1 << 16
+	x := New(Config{Seed: 7})
+	for _, size := range []int{1, 2, 5, 16, 64, 200} {
+		block := make([]uint32, size)
+		var set [64]int
+		var equal [64]int // to the next bit
+		for v := range uint32(n) {
+			block[int(v)%size] = v
+			h := uint64(x.HashBlock(block))
+			next := bits.RotateLeft64(h, -1)
+			for i := range 64 {
+				set[i] += int(h >> i & 1)
+				equal[i] += int(^(h ^ next) >> i & 1)
+			}
+		}
+		for i := range 64 {
+			for name, got := range map[string]int{"is set": set[i], "equals the next one": equal[i]} {
+				if math.Abs(float64(got)-n/2) > 5*math.Sqrt(n)/2 { // five standard deviations
+					t.Errorf("%d tokens: bit %d %s in %d of %d hashes", size, i, name, got, n)
+				}
+			}
 		}
 	}
 }

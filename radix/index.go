@@ -15,12 +15,13 @@ type Config struct {
 	Stripes int
 }
 
-// defaultStripes is about four for each core of a large router (64 cores), so that two writers seldom meet; a stripe is one
-// cache line, and the whole table 16 KiB when it is empty.
-const defaultStripes = 256
+// defaultStripes is about one for each core of a large router: writers meet there only when runs come and go. More would push
+// what look-ups touch out of the first-level cache; a stripe is one cache line.
+const defaultStripes = 64
 
 // Index tells which workers hold the leading blocks of a chain. It must not be copied.
 type Index struct {
+	seed     uint64 // of keys; never 0
 	keys     keys
 	children children
 	places   places
@@ -28,7 +29,7 @@ type Index struct {
 	mu      sync.Mutex
 	domains map[DomainKey]Domain      // guarded by mu
 	free    []Worker                  // ids to reuse; guarded by mu
-	roots   atomic.Pointer[[]*run]    // by Domain; replaced under mu
+	roots   atomic.Pointer[[]*face]   // by Domain; replaced under mu
 	workers atomic.Pointer[[]*worker] // by Worker, nil where removed; replaced under mu
 
 	scratch sync.Pool // *[]uint32: worker to index into a result, see matchState
@@ -47,10 +48,10 @@ func New(cfg Config) *Index {
 	if stripes <= 0 {
 		stripes = defaultStripes
 	}
-	x := &Index{keys: newKeys(seed), domains: make(map[DomainKey]Domain)}
+	x := &Index{seed: seed, keys: newKeys(seed), domains: make(map[DomainKey]Domain)}
 	x.children.init(stripes, x.keys[keyChild])
 	x.places.init(x.keys[keyPlace])
-	x.roots.Store(&[]*run{})
+	x.roots.Store(&[]*face{})
 	x.workers.Store(&[]*worker{})
 	x.scratch.New = func() any { return new([]uint32) }
 	return x

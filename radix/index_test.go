@@ -70,7 +70,7 @@ func holds(c []Hash, blocks, gpu int) step {
 	if blocks == 0 {
 		return step{match: &lookup{chain: c}}
 	}
-	return step{match: &lookup{chain: c, want: []Overlap{{0, blocks, gpu}}}}
+	return step{match: &lookup{chain: c, want: []Overlap{{0, int32(blocks), int32(gpu)}}}}
 }
 
 func overlaps(c []Hash, want ...Overlap) step { return step{match: &lookup{chain: c, want: want}} }
@@ -315,7 +315,7 @@ func TestManyWorkersOnOneRun(t *testing.T) {
 		t.Fatalf("Match finds %d workers, want %d", len(got), workers)
 	}
 	for _, o := range got {
-		if want := 1 + int(o.Worker)%4; o.Blocks != want || o.GPU != want {
+		if want := 1 + int32(o.Worker)%4; o.Blocks != want || o.GPU != want {
 			t.Fatalf("Match = %+v, want %d blocks", o, want)
 		}
 	}

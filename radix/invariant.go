@@ -21,7 +21,7 @@ func (r *run) checkLocked() {
 		if h.live <= 0 || h.top() > len(blocks) {
 			violated("run %d of %d blocks: worker %d holds %d up to %d", r.id, len(blocks), h.worker, h.live, h.top())
 		}
-		if v := r.leads.Load().words[slot].Load(); v != h.lead() {
+		if v := r.leadLocked(slot); v != h.lead() {
 			violated("run %d: worker %d publishes %#x, holds %#x", r.id, h.worker, v, h.lead())
 		}
 	}

@@ -1,101 +1,47 @@
 package radix
 
+import (
+	"slices"
+	"sync/atomic"
+	"unsafe"
+)
+
 // Overlap is what one worker holds of a chain.
 type Overlap struct {
 	Worker Worker
-	Blocks int // leading blocks held in any tier
-	GPU    int // leading blocks held on the GPU; at most Blocks
+	Blocks int32 // leading blocks held in any tier
+	GPU    int32 // leading blocks held on the GPU; at most Blocks
 }
 
 // Match appends to dst, for each worker that holds the first block of chain, how many leading blocks it holds, in no order.
 // It takes no lock and allocates only to grow dst.
 func (x *Index) Match(dst []Overlap, d Domain, chain []Hash) []Overlap {
-	r := x.root(d)
-	if r == nil || len(chain) == 0 {
+	f := x.root(d)
+	if f == nil || len(chain) == 0 {
 		return dst
 	}
+	touch(chain[:min(len(chain), ahead)])
 	m, seat := x.matching(dst)
-	at := 0
-	for m.depth < len(chain) {
-		r = x.children.find(r, uint32(at), chain[m.depth])
-		if r == nil {
+	f = x.children.find(f, 0, chain[0])
+	for f != nil {
+		n := agree(f.hashes(), chain[m.depth:])
+		if !m.visit(f, n) || m.depth == len(chain) {
 			break
 		}
-		at = agree(r.hashes(), chain[m.depth:])
-		if !m.visit(r, at) {
-			break
-		}
+		f = x.children.find(f, uint32(n), chain[m.depth])
 	}
 	x.scratch.Put(seat)
 	return m.out
 }
 
-// hashAhead is how many blocks MatchTokens hashes before it compares them: what agree compares at once. More would be hashed in vain
-// where a match ends, at 4.7 ns each.
-const hashAhead = 32
+// ahead is how many blocks of a chain are fetched before it is known whether they are needed.
+const ahead = 128
 
-// MatchTokens is Match for a prompt whose blocks are hashed only as far as the match goes: a cold prompt of 1,024 blocks
-// costs the hashes of 32. hashes are those of the prompt's first blocks that the caller has, from the turn before for example;
-// it returns them with what it has hashed appended, a prefix of [Index.AppendHashes]. A blockSize below 1 matches nothing.
-func (x *Index) MatchTokens(dst []Overlap, hashes []Hash, d Domain, tokens []uint32, blockSize int) ([]Overlap, []Hash) {
-	r := x.root(d)
-	if r == nil || blockSize < 1 {
-		return dst, hashes
+// touch brings blocks into the cache side by side, where the comparison would meet the first few lines one after the other.
+func touch(blocks []Hash) {
+	for i := cacheLine / 8; i < len(blocks); i += cacheLine / 8 {
+		atomic.LoadUint64((*uint64)(&blocks[i])) // is not optimized away: it is atomic
 	}
-	p := prompt{keys: &x.keys, hashes: hashes, tokens: tokens, size: blockSize}
-	m, seat := x.matching(dst)
-	at := 0
-	for p.reach(m.depth) {
-		r = x.children.find(r, uint32(at), p.hashes[m.depth])
-		if r == nil {
-			break
-		}
-		at = p.agree(r.hashes(), m.depth)
-		if !m.visit(r, at) {
-			break
-		}
-	}
-	x.scratch.Put(seat)
-	return m.out, p.hashes
-}
-
-// prompt is a chain that is hashed as it is needed.
-type prompt struct {
-	keys   *keys
-	hashes []Hash
-	tokens []uint32
-	size   int
-}
-
-// reach makes sure that block i is hashed, if there is one.
-func (p *prompt) reach(i int) bool {
-	whole := len(p.tokens) / p.size
-	if i >= whole {
-		return false
-	}
-	if i < len(p.hashes) {
-		return true
-	}
-	hashes := p.hashes
-	for rest := p.tokens[len(hashes)*p.size : min(whole, i+hashAhead)*p.size]; len(rest) > 0; rest = rest[p.size:] {
-		hashes = append(hashes, p.keys.block(rest[:p.size]))
-	}
-	p.hashes = hashes
-	return true
-}
-
-// agree returns how many of blocks the prompt goes on with at depth.
-func (p *prompt) agree(blocks []Hash, depth int) (n int) {
-	whole := len(p.tokens) / p.size
-	for n < len(blocks) && p.reach(depth+n) {
-		ready := p.hashes[depth+n : min(len(p.hashes), whole)]
-		same := agree(blocks[n:], ready)
-		n += same
-		if same < len(ready) {
-			break
-		}
-	}
-	return n
 }
 
 // matching begins a look-up. The seat goes back to x.scratch.
@@ -116,34 +62,82 @@ type matching struct {
 }
 
 // visit credits what workers hold of the next run's first n blocks, and reports whether anyone holds all so far.
-func (m *matching) visit(r *run, n int) bool {
-	l := r.leads.Load()
-	if l == nil {
-		return false
-	}
-	onward := false
-	used := int(l.used.Load())
-	for i := range l.words[:used] {
-		v := l.words[i].Load()
-		blocks, gpu := min(leadAny(v), n), min(leadGPU(v), n)
-		if blocks == 0 {
-			continue
-		}
-		o := m.find(leadWorker(v))
-		if o == nil || o.Blocks != m.depth {
-			continue // a hole before this run
-		}
-		if o.GPU == m.depth {
-			o.GPU += gpu
-		}
-		o.Blocks += blocks
-		onward = onward || blocks == n
+func (m *matching) visit(f *face, n int) (onward bool) {
+	words, l := f.words()
+	if m.depth == 0 {
+		onward = m.begin(words, l, int32(n))
+	} else {
+		onward = m.goOn(words, int32(n))
 	}
 	m.depth += n
 	return onward
 }
 
-// find returns the worker's overlap. In the first run, it is made.
+// begin makes an overlap for each worker that holds a part of a first run's first n blocks.
+func (m *matching) begin(words []atomic.Uint64, l *leads, n int32) (onward bool) {
+	adds := uint32(0)
+	if l != nil {
+		adds = l.adds.Load()
+	}
+	out := slices.Grow(m.out, len(words))
+	k := len(out)
+	out = out[:k+len(words)]
+	seat := m.seat
+	for i := range words {
+		v := words[i].Load()
+		blocks, w := min(leadAny(v), n), leadWorker(v)
+		if blocks == 0 || int(w) >= len(seat) { // the latter was added after this look-up began
+			continue
+		}
+		out[k] = Overlap{w, blocks, min(leadGPU(v), n)}
+		seat[w] = uint32(k)
+		k++
+		onward = onward || blocks == n
+	}
+	m.out = out[:k]
+	if l != nil && l.adds.Load() != adds {
+		m.unite()
+	}
+	return onward
+}
+
+// unite drops the second overlap of a worker that was met twice.
+func (m *matching) unite() {
+	k := m.base
+	for i, o := range m.out[m.base:] {
+		if int(m.seat[o.Worker]) != m.base+i {
+			continue
+		}
+		m.out[k] = o
+		m.seat[o.Worker] = uint32(k)
+		k++
+	}
+	m.out = m.out[:k]
+}
+
+// goOn adds what workers that hold all so far hold of the first n blocks of the run that follows.
+func (m *matching) goOn(words []atomic.Uint64, n int32) (onward bool) {
+	depth := int32(m.depth)
+	for i := range words {
+		v := words[i].Load()
+		blocks := min(leadAny(v), n)
+		if blocks == 0 {
+			continue
+		}
+		o := m.find(leadWorker(v))
+		if o == nil || o.Blocks != depth {
+			continue // a hole before this run
+		}
+		if o.GPU == depth {
+			o.GPU += min(leadGPU(v), n)
+		}
+		o.Blocks += blocks
+		onward = onward || blocks == n
+	}
+	return onward
+}
+
+// find returns the worker's overlap, or nil.
 func (m *matching) find(w Worker) *Overlap {
 	if int(w) >= len(m.seat) {
 		return nil // added after this look-up began
@@ -152,11 +146,44 @@ func (m *matching) find(w Worker) *Overlap {
 	if i >= m.base && i < len(m.out) && m.out[i].Worker == w {
 		return &m.out[i]
 	}
-	if m.depth > 0 {
-		return nil
+	return nil
+}
+
+// agree returns how many blocks of a and b are equal from the start on.
+func agree[H ~uint64](a, b []H) int {
+	n := min(len(a), len(b))
+	a, b = a[:n], b[:n]
+	// Mostly all are equal. Where not, what was compared is in the cache when it is searched.
+	if equal(a, b) {
+		return n
 	}
-	i = len(m.out)
-	m.seat[w] = uint32(i)
-	m.out = append(m.out, Overlap{Worker: w})
-	return &m.out[i]
+	i := 0
+	for i+stride <= n && equal(a[i:i+stride], b[i:i+stride]) {
+		i += stride
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// stride is the blocks that agree searches at once: 256 bytes, one call of the runtime's comparison.
+const stride = 32
+
+// page is how many blocks lie on a page of memory.
+const page = 4096 / 8
+
+// equal compares what has the same length. The processor fetches ahead within a page only: so the pages that follow are touched
+// first, and their misses overlap.
+func equal[H ~uint64](a, b []H) bool {
+	for i := page; i < len(a); i += page {
+		atomic.LoadUint64((*uint64)(unsafe.Pointer(&a[i])))
+		atomic.LoadUint64((*uint64)(unsafe.Pointer(&b[i])))
+	}
+	return text(a) == text(b)
+}
+
+// text returns the memory of a for comparison.
+func text[H ~uint64](a []H) string {
+	return unsafe.String((*byte)(unsafe.Pointer(unsafe.SliceData(a))), len(a)*8)
 }

@@ -179,9 +179,9 @@ func (x *naive) match(d Domain, chain []Hash) []Overlap {
 			if !anyTier[path] {
 				break
 			}
-			o.Blocks = i + 1
-			if gpu[path] && o.GPU == i {
-				o.GPU = i + 1
+			o.Blocks = int32(i + 1)
+			if gpu[path] && o.GPU == int32(i) {
+				o.GPU = int32(i + 1)
 			}
 		}
 		if o.Blocks > 0 {

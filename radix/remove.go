@@ -66,7 +66,7 @@ func (o *worker) takeDownLocked(h *hold, before uint32, t Tier, names []uint64) 
 	if t >= tiers || len(r.unnamed) > 0 {
 		return 0
 	}
-	listed := r.content.Load().names[:min(before, r.claimed)]
+	listed := (*r.names.Load())[:min(before, r.claimed)]
 	if int(before) > len(listed) {
 		return 0
 	}
@@ -164,7 +164,7 @@ func (x *Index) leaveLocked(o *worker, h *hold) {
 		o.dropLocked(h)
 	} else {
 		h.advance()
-		r.leads.Load().set(h.slot, h.lead())
+		r.setLeadLocked(h.slot, h.lead())
 	}
 	x.reapLocked(r)
 }

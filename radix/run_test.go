@@ -9,6 +9,9 @@ func TestStripesShareNoCacheLine(t *testing.T) {
 	if n := unsafe.Sizeof(stripe{}); n%cacheLine != 0 {
 		t.Errorf("a stripe has %d bytes, want a multiple of %d", n, cacheLine)
 	}
+	if n := unsafe.Sizeof(face{}); n != cacheLine {
+		t.Errorf("the header of a face has %d bytes, want %d", n, cacheLine)
+	}
 	if n := unsafe.Sizeof(placeStripe{}); n%cacheLine != 0 {
 		t.Errorf("a stripe of places has %d bytes, want a multiple of %d", n, cacheLine)
 	}
@@ -28,7 +31,7 @@ func TestLeadPacking(t *testing.T) {
 	}{{0, 0, 0}, {1, 2, 1}, {maxWorkers - 1, maxRun, maxRun}, {5, maxRun, 0}}
 	for _, tt := range tests {
 		v := packLead(tt.worker, tt.anyTier, tt.gpu)
-		if leadWorker(v) != tt.worker || leadAny(v) != int(tt.anyTier) || leadGPU(v) != int(tt.gpu) {
+		if leadWorker(v) != tt.worker || leadAny(v) != int32(tt.anyTier) || leadGPU(v) != int32(tt.gpu) {
 			t.Errorf("packLead(%+v) reads as %d %d/%d", tt, leadWorker(v), leadAny(v), leadGPU(v))
 		}
 	}
@@ -79,16 +82,31 @@ func TestEngines(t *testing.T) {
 
 // A look-up between the publishing of a larger table and the first word set in it must see all that was there.
 func TestGrownLeadsKeepAll(t *testing.T) {
-	small := (*leads)(nil).grown(2)
+	small := newLeads(2)
 	small.set(0, packLead(3, 2, 1))
 	small.set(1, packLead(4, 2, 2))
-	large := small.grown(3)
-	if len(large.words) < 3 || large.used.Load() != 2 {
-		t.Fatalf("grown(3) has %d words, %d used", len(large.words), large.used.Load())
+	large := leadsOf(small.words(), 3)
+	if len(large.all()) < 3 || len(large.words()) != 2 {
+		t.Fatalf("leadsOf has %d words, %d used", len(large.all()), len(large.words()))
 	}
-	for i := range small.words {
-		if large.words[i].Load() != small.words[i].Load() {
+	for i := range small.words() {
+		if large.words()[i].Load() != small.words()[i].Load() {
 			t.Errorf("word %d is lost", i)
 		}
+	}
+}
+
+func TestShapes(t *testing.T) {
+	for n := 1; n <= maxRun; n += 1 + n/100 {
+		s := shapeOf(n)
+		if shapeSize(s) < n || s > 0 && shapeSize(s-1) >= n {
+			t.Fatalf("shapeOf(%d) = %d of %d blocks", n, s, shapeSize(s))
+		}
+		if idle := shapeSize(s) - n; idle > n/8 {
+			t.Errorf("%d of %d blocks lie idle", idle, shapeSize(s))
+		}
+	}
+	if n := shapeSize(len(shapes) - 1); n != maxRun {
+		t.Errorf("the largest face has %d blocks, want %d", n, maxRun)
 	}
 }

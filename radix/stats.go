@@ -29,7 +29,7 @@ type counters struct {
 const (
 	entryBytes = int64(unsafe.Sizeof(entry{}))
 	holdBytes  = int64(unsafe.Sizeof(hold{})) + 3*8 + 8 + 24
-	runBytes   = int64(unsafe.Sizeof(run{})+unsafe.Sizeof(leads{})+unsafe.Sizeof(content{})) + 3*8
+	runBytes   = int64(unsafe.Sizeof(run{})+unsafe.Sizeof(face{})+unsafe.Sizeof(slot{})*2) + 24
 	blockBytes = int64(unsafe.Sizeof(Hash(0))) + 8 // and its name
 )
 

@@ -55,7 +55,7 @@ func (x *Index) startLocked(o *worker, s *Store) (spot, error) {
 	if root == nil {
 		return spot{}, fmt.Errorf("cannot store for domain %d: %w", s.Domain, ErrUnknownDomain)
 	}
-	return spot{root, 0}, nil
+	return spot{root.run, 0}, nil
 }
 
 // parentLocked returns the place of a parent; no hold if there is none.
@@ -90,7 +90,7 @@ func (x *Index) storeLocked(o *worker, s *Store, at spot) {
 			h := o.holdLocked(r)
 			x.enterLocked(o, h, engine[:n], at.offset, s.Tier)
 			h.advance()
-			r.leads.Load().set(h.slot, h.lead())
+			r.setLeadLocked(h.slot, h.lead())
 		}
 		r.checkLocked()
 		r.mu.Unlock()
@@ -110,11 +110,10 @@ func (x *Index) growLocked(at spot, blocks []Hash, engine []uint64) (n int, next
 		return n, nil
 	}
 	end := uint32(at.offset + n)
-	next = x.children.find(r, end, blocks[n])
-	if next != nil && !next.dead.Load() {
-		return n, next
+	if f := x.children.find(r.face.Load(), end, blocks[n]); f != nil && !f.run.dead.Load() {
+		return n, f.run
 	}
-	if more := r.extendLocked(int(end), blocks[n:], engine[n:]); more > 0 {
+	if more := r.extendLocked(x, int(end), blocks[n:], engine[n:]); more > 0 {
 		x.count.blocks.Add(int64(more))
 		n += more
 		end += uint32(more)
@@ -134,7 +133,7 @@ func (x *Index) linkLocked(r *run, offset uint32, blocks []Hash, engine []uint64
 	r.kidTop = max(r.kidTop, offset)
 	x.count.runs.Add(1)
 	x.count.blocks.Add(int64(len(blocks)))
-	x.children.put(c)
+	x.children.put(r.face.Load(), c.face.Load())
 	return c
 }
 
@@ -162,7 +161,7 @@ func (x *Index) enterLocked(o *worker, h *hold, engine []uint64, offset int, t T
 	r := h.run
 	x.claimLocked(r)
 	// Fast path: all by name, and none twice.
-	if o.table.len == 0 && len(r.unnamed) == 0 && agree(r.content.Load().names[offset:], engine) == len(engine) {
+	if o.table.len == 0 && len(r.unnamed) == 0 && agree((*r.names.Load())[offset:], engine) == len(engine) {
 		if fresh, ok := h.enter(offset, len(engine), t); ok {
 			o.named += fresh
 			return

@@ -6,9 +6,9 @@ import "github.com/spf13/cobra"
 func newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure: replay a trace against a cluster",
+		Short: "Measure: a trace replayed to a cluster, the block index",
 		Args:  cobra.NoArgs,
 	}
-	c.AddCommand(newBenchReplayCommand())
+	c.AddCommand(newBenchReplayCommand(), newBenchIndexCommand())
 	return c
 }

@@ -59,7 +59,7 @@ func awaitCluster(t *testing.T, cl *cluster, n int) {
 
 // reply is an answer of /generate with what the router said about it.
 type reply struct {
-	worker         string
+	worker, source string
 	matched, total int
 	ids            []uint32
 	prompt, cached int
@@ -87,6 +87,7 @@ func generate(t *testing.T, base string, ids []uint32, more string) reply {
 	}
 	require.NoError(t, json.Unmarshal(answer, &a))
 	r := reply{worker: resp.Header.Get("X-Warmpath-Worker"), ids: a.IDs, prompt: a.Meta.Prompt, cached: a.Meta.Cached}
+	r.source = resp.Header.Get("X-Warmpath-Overlap-Source")
 	_, err = fmt.Sscanf(resp.Header.Get("X-Warmpath-Overlap"), "%d/%d", &r.matched, &r.total)
 	require.NoError(t, err)
 	return r

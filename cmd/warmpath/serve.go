@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,7 +22,8 @@ func newServeCommand() *cobra.Command {
 		Short: "Route requests to SGLang workers",
 		Long: `Serve routes /generate, /v1/chat/completions and /v1/completions to the worker
 that will answer first. Give it the workers' URLs; where they publish KV events it
-finds out from GET /server_info. Start SGLang with --kv-events-config for exact routing.
+finds out from GET /server_info. Start SGLang with --kv-events-config for exact routing;
+workers without are routed by what their answers say was cached (--enable-cache-report).
 
 Clients talk to --listen. The operator's API (/status, /metrics, /workers, /console)
 is there too, or apart with --operator-listen; off loopback it needs --operator-key.
@@ -48,6 +50,9 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 	}
 	routerFlags(c.Flags(), &cfg)
 	c.Flags().StringArrayVar(&cfg.Workers, "worker", nil, "URL of a worker, http://host:port; may be repeated")
+	c.Flags().StringVar(&cfg.Snapshot, "snapshot", "",
+		"file that keeps what workers hold for the next run; secret, as it has the seed of the index's hashes")
+	c.Flags().DurationVar(&cfg.SnapshotInterval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return c
 }
@@ -65,6 +70,7 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 	f.Float64Var(&options.OverlapWeight, "kv-overlap-score-weight", options.OverlapWeight, "kv: worth of a cached token, in tokens to prefill")
 	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv: 0 takes the cheapest worker, above it a softmax over costs")
 	f.IntVar(&cfg.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
+	f.Int64Var(&cfg.ApproxMaxBytes, "approx-max-bytes", 64<<20, "memory for what workers without KV events are believed to hold")
 	f.IntVar(&cfg.Retries, "retries", 3, "further workers tried while no answer has begun")
 	f.DurationVar(&cfg.ProbeInterval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
 	f.DurationVar(&cfg.ProbeTimeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")

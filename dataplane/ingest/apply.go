@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"errors"
-	"hash/maphash"
 	"slices"
 	"strconv"
 	"time"
@@ -15,7 +14,10 @@ import (
 // apply takes one message's events into the index. A payload that cannot be
 // read is counted and skipped: starting over would meet the same bytes again.
 func (s *Stream) apply(msg zmq.Message, live bool) {
-	s.next, s.joined, s.last = msg.Seq+1, true, maphash.Bytes(s.m.seed, msg.Payload)
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.next, s.joined, s.last = msg.Seq+1, true, s.digest(msg)
+	s.mark = position{s.next, s.last, s.complete}
 	s.Stats.Batches.Add(1)
 	s.Stats.Sequence.Store(msg.Seq)
 	if err := s.batch.Decode(msg.Payload); err != nil {
@@ -120,11 +122,15 @@ func (s *Stream) clear() {
 // again, and a rank that kept its old ones would be credited with another
 // one's blocks.
 func (s *Stream) forget() {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.mark = position{}
 	s.mu.Lock()
 	ids := s.holders
 	s.holders = make(map[int]radix.Worker)
 	s.mu.Unlock()
 	s.m.publish()
+	s.rank.SetExact(false)
 	s.rank.SetHolders(nil) // publish leaves out a stream that is no longer in the set
 	for _, id := range ids {
 		s.m.index.RemoveWorker(id)

@@ -9,13 +9,20 @@
 // few cache hits; believing in blocks that are gone costs wrong decisions until
 // someone notices. So on doubt it forgets.
 //
+// What all ranks hold can be saved in a snapshot and restored by the next
+// process, each rank with the position in its stream that it belongs to. A
+// restored rank routes at once and asks for what comes after its position; it
+// starts from nothing where the rank does not have the last message before it.
+//
 // # Concurrency
 //
 // Each Stream has one goroutine, which alone touches its sequence state and
 // writes to the index for its holders. The receiver's goroutine only appends
 // to the stream's bounded queue; a full queue drops, and the gap that this
 // leaves is replayed. Manager.mu guards the set of streams and is not held
-// while a stream stops; a Stream's mu may be taken under it. Readers use View, an immutable table behind one atomic
+// while a stream stops; a Stream's mu may be taken under it. A Stream's applying
+// is held while a message goes into the index, and by a snapshot while it
+// copies what the rank holds; both others may be taken under it. Readers use View, an immutable table behind one atomic
 // load.
 //
 // # Ownership

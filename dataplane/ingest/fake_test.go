@@ -260,7 +260,7 @@ func (w *world) held(rank int, k radix.DomainKey, tokens []uint32) (blocks int) 
 	}
 	found := map[uint32]int{}
 	for _, o := range w.index.Match(nil, d, w.index.AppendHashes(nil, tokens, width)) {
-		found[uint32(o.Worker)] = o.Blocks
+		found[uint32(o.Worker)] = int(o.Blocks)
 	}
 	for i, id := range w.worker.Ranks()[rank].Holders() {
 		if i == 0 || found[id] < blocks {

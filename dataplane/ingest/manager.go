@@ -3,7 +3,6 @@ package ingest
 import (
 	"cmp"
 	"context"
-	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -48,11 +47,11 @@ type Manager struct {
 	index  *radix.Index
 	sub    Subscriber
 	replay Replayer
-	seed   maphash.Seed // of the streams' payload hashes
 	view   atomic.Pointer[View]
 
-	mu      sync.Mutex
-	streams map[*worker.Worker][]*Stream // guarded by mu
+	mu       sync.Mutex
+	streams  map[*worker.Worker][]*Stream // guarded by mu
+	restored map[string]*restored         // by rank, until a stream takes it over; guarded by mu
 }
 
 var _ worker.Observer = (*Manager)(nil)
@@ -60,7 +59,8 @@ var _ worker.Observer = (*Manager)(nil)
 // NewManager returns a manager that fills index.
 func NewManager(cfg Config, index *radix.Index, sub Subscriber, replay Replayer) *Manager {
 	cfg.setDefaults()
-	m := &Manager{cfg: cfg, index: index, sub: sub, replay: replay, seed: maphash.MakeSeed(), streams: make(map[*worker.Worker][]*Stream)}
+	m := &Manager{cfg: cfg, index: index, sub: sub, replay: replay}
+	m.streams, m.restored = make(map[*worker.Worker][]*Stream), make(map[string]*restored)
 	m.view.Store(&View{})
 	return m
 }
@@ -84,16 +84,18 @@ func (m *Manager) Stream(r *worker.Rank) *Stream {
 func (m *Manager) Up(w *worker.Worker, info *worker.Info) {
 	m.Down(w) // a worker that was missed going down starts from nothing too
 	if info.Events == nil {
-		m.cfg.Log.Info("worker publishes no KV events; it is chosen by load alone", "worker", w.URL)
+		m.cfg.Log.Info("worker publishes no KV events; what it holds is learnt from its answers", "worker", w.URL)
 		return
 	}
 	var streams []*Stream
+	m.mu.Lock()
 	for i, rank := range w.Ranks() {
 		if i < len(info.Events.Endpoints) {
-			streams = append(streams, newStream(m, rank, info, i))
+			s := newStream(m, rank, info, i)
+			m.adoptLocked(s)
+			streams = append(streams, s)
 		}
 	}
-	m.mu.Lock()
 	m.streams[w] = streams
 	m.publishLocked()
 	m.mu.Unlock()

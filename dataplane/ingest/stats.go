@@ -17,11 +17,13 @@ const (
 	Live
 	// Degraded follows the rank without its history.
 	Degraded
+	// Restored is what a snapshot knew, until the rank's replay has shown what has changed since.
+	Restored
 )
 
 // String names the state as /status shows it.
 func (s State) String() string {
-	return [...]string{"connecting", "replaying", "live", "degraded"}[s]
+	return [...]string{"connecting", "replaying", "live", "degraded", "restored"}[s]
 }
 
 // Stats counts what a stream has seen; all fields may be read at any time.
@@ -36,6 +38,7 @@ type Stats struct {
 	Overflows       atomic.Uint64 // messages dropped from a full queue
 	Restarts        atomic.Uint64 // times that another process was found to publish
 	Resyncs         atomic.Uint64 // times that the rank's state was built anew, the first included
+	Mutes           atomic.Uint64 // times that the rank computed prompts and told nothing of it
 	Malformed       atomic.Uint64 // frames, payloads or events that could not be read
 	UnknownEvents   atomic.Uint64 // events of types that we do not know
 	UnknownFields   atomic.Uint64 // fields that we do not know

@@ -36,10 +36,18 @@ type Stream struct {
 	live     uint64        // last sequence number that came over the subscription
 	heard    bool          // live is meaningful
 	complete bool          // every event since the rank's start was seen
+	unproven bool          // what the rank holds is a snapshot's, and nothing has shown yet that it is still so
 	orphans  bool          // an event named an unknown parent since the last resync
 	resynced time.Time     // last full resync, or try at one
 	wait     time.Duration // between resyncs that nothing but orphans or silence asks for
 	checked  uint64        // Stats.Batches at the last check
+	mute     mute
+
+	// applying is held while the index takes in a message or forgets, so that
+	// who holds it finds content and position to be of one moment. Manager.mu and
+	// mu may be taken under it.
+	applying sync.Mutex
+	mark     position // of the content; guarded by applying
 
 	mu      sync.Mutex
 	holders map[int]radix.Worker // by KV group; guarded by mu, written by the run goroutine
@@ -78,11 +86,11 @@ func (s *Stream) run(ctx context.Context) {
 	})
 	if err != nil {
 		s.log.Error("cannot subscribe to KV events", "endpoint", s.endpoint, "error", err)
-		s.Stats.setState(Degraded)
+		s.setState(Degraded)
 		return
 	}
 	defer unsubscribe()
-	s.resync(ctx)
+	s.begin(ctx)
 	tail := time.NewTicker(s.m.cfg.TailCheck)
 	defer tail.Stop()
 	for {
@@ -109,11 +117,15 @@ func (s *Stream) enqueue(msg zmq.Message) {
 
 // take handles one message of the subscription.
 func (s *Stream) take(ctx context.Context, msg zmq.Message) {
+	if s.unproven {
+		s.prove(ctx)
+	}
 	if s.heard && msg.Seq <= s.live {
 		s.restarted(ctx, msg)
 		return
 	}
 	s.live, s.heard = msg.Seq, true
+	s.unmute()
 	switch {
 	case msg.Seq < s.next: // came while the replay that brought it already ran
 		s.Stats.Duplicates.Add(1)

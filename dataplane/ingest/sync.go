@@ -3,7 +3,6 @@ package ingest
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"time"
 
 	"github.com/warmpath/warmpath/zmq"
@@ -37,7 +36,7 @@ func (s *Stream) resync(ctx context.Context) {
 	if s.replayAt == "" {
 		return
 	}
-	s.Stats.setState(Replaying)
+	s.setState(Replaying)
 	n, err := s.replay(ctx, 0, s.m.cfg.ReplayTimeout, s.takeReplayed)
 	s.checked = s.Stats.Batches.Load()
 	switch {
@@ -59,7 +58,7 @@ func (s *Stream) resync(ctx context.Context) {
 		s.wait = s.m.cfg.ResyncEvery
 	}
 	s.orphans = false
-	s.Stats.setState(Live)
+	s.setState(Live)
 }
 
 // takeReplayed handles one message of a resync.
@@ -145,14 +144,18 @@ func (s *Stream) catchUp(ctx context.Context, timeout time.Duration) error {
 
 // isLast reports whether msg has the payload that was applied last.
 func (s *Stream) isLast(msg zmq.Message) bool {
-	return maphash.Bytes(s.m.seed, msg.Payload) == s.last
+	return s.digest(msg) == s.last
 }
+
+// digest is a hash of a message's payload under the index's key, which a
+// snapshot keeps.
+func (s *Stream) digest(msg zmq.Message) uint64 { return uint64(s.m.index.Mix(0, msg.Payload)) }
 
 // reach makes seq the next message. Where others are missing before it, what
 // the rank held cannot be told from what it has dropped since.
 func (s *Stream) reach(seq uint64) {
 	if s.joined && s.next < seq {
-		s.clear()
+		s.lose()
 		s.complete = false
 	}
 	s.next, s.joined = max(s.next, seq), true
@@ -160,9 +163,17 @@ func (s *Stream) reach(seq uint64) {
 
 // degrade goes on without the rank's history.
 func (s *Stream) degrade() {
+	s.lose()
+	s.complete, s.joined, s.unproven, s.next = false, false, false, 0
+	s.setState(Degraded)
+}
+
+// lose clears what does not belong to any position.
+func (s *Stream) lose() {
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	s.clear()
-	s.complete, s.joined, s.next = false, false, 0
-	s.Stats.setState(Degraded)
+	s.mark = position{}
 }
 
 // backOff lets more time pass before the next resync than before this one.
@@ -184,7 +195,7 @@ func (s *Stream) replay(ctx context.Context, from uint64, timeout time.Duration,
 
 // check runs on a timer and looks for what no live message tells.
 func (s *Stream) check(ctx context.Context) {
-	if s.replayAt == "" || len(s.queue) > 0 {
+	if len(s.queue) > 0 || s.isMute() || s.replayAt == "" {
 		return
 	}
 	if s.Stats.State() != Live {
@@ -222,6 +233,10 @@ func (s *Stream) checkTail(ctx context.Context) {
 // forgets nothing as long as there is still no answer.
 func (s *Stream) relearn(ctx context.Context) {
 	if time.Since(s.resynced) < s.wait {
+		return
+	}
+	if s.unproven {
+		s.reconcile(ctx, min(tailTimeout, s.m.cfg.ReplayTimeout))
 		return
 	}
 	_, err := s.replay(ctx, s.next, min(tailTimeout, s.m.cfg.ReplayTimeout), func(zmq.Message) error { return errEnough })

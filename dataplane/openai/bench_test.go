@@ -3,6 +3,8 @@ package openai_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,6 +41,29 @@ func idsBody(n int) []byte {
 	}
 	body, _ := json.Marshal(map[string]any{"input_ids": ids, "sampling_params": map[string]int{"max_new_tokens": 8}})
 	return body
+}
+
+// BenchmarkIDs reads lists of random ids as compact JSON has them and as Python's json writes them.
+func BenchmarkIDs(b *testing.B) {
+	const n = 16_384
+	for _, separator := range []string{",", ", "} {
+		b.Run(fmt.Sprintf("separator=%q", separator), func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			body := []byte(`{"input_ids":[7`)
+			for range n - 1 {
+				body = strconv.AppendUint(append(body, separator...), uint64(rng.Uint32N(128_000)), 10)
+			}
+			body = append(body, "]}"...)
+			var r openai.Request
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := r.Parse(openai.APIGenerate, body); err != nil || len(r.InputIDs) != n {
+					b.Fatal(len(r.InputIDs), err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/id")
+		})
+	}
 }
 
 type body struct {

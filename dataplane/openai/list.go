@@ -1,7 +1,5 @@
 package openai
 
-import "math"
-
 // kind is what a prompt's value turned out to be.
 type kind uint8
 
@@ -69,9 +67,7 @@ func (r *Request) scanList(l *list, i int) (int, *Error) {
 	case b[k] == '[':
 		end = r.scanIDLists(l, k)
 	default:
-		if r.InputIDs, end = l.scanIDs(r.InputIDs, b, k); end > 0 {
-			l.kind, l.n = kindIDs, 1
-		}
+		end = r.scanKnownIDs(l, k)
 	}
 	if end > 0 {
 		return end, nil
@@ -147,45 +143,4 @@ func (r *Request) scanIDLists(l *list, i int) (end int) {
 		}
 		i = skipSpace(b, next)
 	}
-}
-
-// scanIDs appends the token ids of a list from its first element and returns the index after its
-// bracket, 0 when it is not a list of ids.
-func (l *list) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end int) {
-	for {
-		start, v := i, uint64(0)
-		for i < len(b) && isDigit(b[i]) {
-			v = v*10 + uint64(b[i]-'0')
-			i++
-		}
-		// Ten digits cannot overflow v, and 2³²-1 has ten.
-		if n := i - start; n == 0 || n > 10 || v > math.MaxUint32 || n > 1 && b[start] == '0' {
-			l.why, l.at = whyNotID(b, start, i), start
-			return dst, 0
-		}
-		dst = append(dst, uint32(v))
-		i = skipSpace(b, i)
-		switch {
-		case i < len(b) && b[i] == ',':
-			i++
-			if i < len(b) && b[i] <= ' ' {
-				i = skipSpace(b, i)
-			}
-		case i < len(b) && b[i] == ']':
-			return dst, i + 1
-		default:
-			l.why, l.at = "must hold integers only", start
-			return dst, 0
-		}
-	}
-}
-
-func whyNotID(b []byte, start, end int) string {
-	switch {
-	case start < len(b) && b[start] == '-':
-		return "must hold no negative token id"
-	case end > start:
-		return "must hold token ids below 2³²"
-	}
-	return "must hold integers only"
 }

@@ -2,7 +2,9 @@ package openai_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
@@ -12,25 +14,47 @@ func FuzzParseAgainstNaive(f *testing.F) {
 	for _, c := range parseCases() {
 		f.Add(uint8(c.api), []byte(c.body))
 	}
-	f.Fuzz(func(t *testing.T, api uint8, body []byte) {
-		a := openai.API(api % 4)
-		if validJSON(body) && depthOf(body) > openai.MaxDepth {
-			t.Skip()
-		}
-		var r openai.Request
-		// A used Request must not remember the body before.
-		_ = r.Parse(openai.APICompletions, []byte(`{"model":"old","prompt":[[7,8],[9]],"rid":["a"],"n":3}`))
-		err := r.Parse(a, body)
-		want := naiveParse(a, body)
-		if (err == nil) != want.ok {
-			t.Fatalf("Parse(%d, %q) = %v, naive ok = %v", a, body, err, want.ok)
-		}
-		if err != nil {
-			checkError(t, err)
-			return
-		}
-		compare(t, &r, want, body)
+	f.Fuzz(func(t *testing.T, api uint8, body []byte) { parseAgainstNaive(t, openai.API(api%4), body) })
+}
+
+// FuzzIDsAgainstNaive puts bytes into a list of ids that is long enough for the fast path, at any place in it.
+func FuzzIDsAgainstNaive(f *testing.F) {
+	for i, s := range []string{
+		"", "0", "00", "01", "1234567", "12345678", "4294967295", "4294967296", " ", "  ", ", ", ",,", "\n", "-", "-1,", "1.5", "1e3", "null",
+		"]", "],[", "],\"a\":[", "\"", "\x00", "/", ":", "\x80", "\xb0", "\xff", ",\t7 ,8\r\n,",
+		strings.Repeat("1,", 64), strings.Repeat("123456, ", 20),
+	} {
+		f.Add(uint16(7*i), s)
+	}
+	var long strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&long, "%d,", i*i*i)
+	}
+	f.Fuzz(func(t *testing.T, at uint16, put string) {
+		text := long.String()
+		i := int(at) % len(text)
+		parseAgainstNaive(t, openai.APIGenerate, []byte(`{"input_ids":[`+text[:i]+put+text[i:]+`7]}`))
 	})
+}
+
+func parseAgainstNaive(t *testing.T, a openai.API, body []byte) {
+	t.Helper()
+	if validJSON(body) && depthOf(body) > openai.MaxDepth {
+		t.Skip()
+	}
+	var r openai.Request
+	// A used Request must not remember the body before.
+	_ = r.Parse(openai.APICompletions, []byte(`{"model":"old","prompt":[[7,8],[9]],"rid":["a"],"n":3}`))
+	err := r.Parse(a, body)
+	want := naiveParse(a, body)
+	if (err == nil) != want.ok {
+		t.Fatalf("Parse(%d, %q) = %v, naive ok = %v", a, body, err, want.ok)
+	}
+	if err != nil {
+		checkError(t, err)
+		return
+	}
+	compare(t, &r, want, body)
 }
 
 func checkError(t *testing.T, err error) {

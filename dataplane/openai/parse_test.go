@@ -2,7 +2,9 @@ package openai_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -164,6 +166,50 @@ func TestParsePrompts(t *testing.T) {
 				t.Errorf("got text %q ids %v batch %v prompts %d", r.Text, r.InputIDs, r.Batch, r.Prompts)
 			}
 		})
+	}
+}
+
+// TestParseLongLists has an odd id at every place of a list: it is read or refused as in a short one.
+func TestParseLongLists(t *testing.T) {
+	tests := []struct {
+		id, why string
+		value   uint32
+	}{
+		{"0", "", 0},
+		{"9999999", "", 9999999},
+		{"10000000", "", 10000000},
+		{"4294967295", "", 4294967295},
+		{" \t8\n ", "", 8},
+		{"4294967296", "below 2³²", 0},
+		{"-1", "negative", 0},
+		{"1.5", "integers only", 0},
+		{"null", "integers only", 0},
+	}
+	for _, tt := range tests {
+		for at := range 100 {
+			body, want := `{"input_ids":[`, make([]uint32, 100)
+			place := 0
+			for i := range want {
+				want[i] = uint32(i * i * 11)
+				text := strconv.Itoa(i * i * 11)
+				if i == at {
+					text, want[i], place = tt.id, tt.value, len(body)
+				}
+				body += text + ", "[:1+i%2]
+			}
+			body = strings.TrimRight(body, ", ") + "]}"
+			var r openai.Request
+			err := r.Parse(openai.APIGenerate, []byte(body))
+			if tt.why == "" {
+				if err != nil || !slices.Equal(r.InputIDs, want) {
+					t.Errorf("%q at %d: %v, %v", tt.id, at, r.InputIDs, err)
+				}
+				continue
+			}
+			if say := fmt.Sprintf("(byte %d)", place); err == nil || !strings.Contains(err.Error(), tt.why) || !strings.Contains(err.Error(), say) {
+				t.Errorf("%q at %d: %v, want %q %s", tt.id, at, err, tt.why, say)
+			}
+		}
 	}
 }
 

@@ -14,6 +14,16 @@ const (
 	APIChat
 )
 
+// Memory remembers lists of token ids that were read before.
+type Memory interface {
+	// Recall appends to ids those with which raw begins, as far as they are known, and returns how many bytes of raw they take:
+	// none, or up to and with a comma. raw is a list from its first element on, and whatever follows it.
+	Recall(ids []uint32, raw []byte) (known []uint32, n int)
+	// Learn is told the list that the last Recall was asked about, when it turned out to be one: from its first element
+	// to its bracket, with all of its ids. It keeps neither.
+	Learn(raw []byte, ids []uint32)
+}
+
 // Request is what routing reads from a body. The zero value is ready; reuse it with Parse, which
 // keeps its memory.
 type Request struct {
@@ -69,6 +79,9 @@ type Request struct {
 	Rank    int
 	HasRank bool
 
+	// Memory, if any, is asked for the ids of a prompt that is one list of them. It outlives Reset.
+	Memory Memory
+
 	body   []byte
 	spans  [fieldCount]span
 	prompt list    // of "prompt" or "text"
@@ -95,6 +108,7 @@ func (r *Request) Reset() {
 		text:     r.text[:0],
 		key:      r.key[:0],
 		shape:    clearFields(r.shape),
+		Memory:   r.Memory,
 	}
 }
 

@@ -39,3 +39,31 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	}
 	require.Zero(t, testing.AllocsPerRun(200, pick), "allocations of a request")
 }
+
+// TestApproximatePickDoesNotAllocate: with prompts of both kinds, nor does a
+// whole request whose prompt is known.
+func TestApproximatePickDoesNotAllocate(t *testing.T) {
+	f := newFleet(t, tiny(), tiny(), tiny())
+	f.learns()
+	f.ranks[0].SetExact(true)
+	f.holds(0, radix.DomainKey{}, tokens(1, 1000), 100, radix.TierGPU)
+	view := &ingest.View{Shapes: f.shapes}
+	r := route.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
+	r.Approx = f.router.Approx
+	prompts := []*route.Prompt{prompt(tokens(1, 1000)), text(words(1, 4000))}
+	request := func() {
+		for _, p := range prompts {
+			d, err := r.Pick(&f.scratch, p, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			r.Sent(&f.scratch, &d)
+			r.Answered(&f.scratch, p, &d, p.Len(), d.Cached)
+			r.Failed(&f.scratch, &d)
+		}
+	}
+	for range 20 {
+		request()
+	}
+	require.Zero(t, testing.AllocsPerRun(200, request), "allocations of a request")
+}

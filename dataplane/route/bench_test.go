@@ -70,6 +70,72 @@ func BenchmarkPickRecent(b *testing.B) {
 	}
 }
 
+// BenchmarkPickApprox is BenchmarkPick without events: every other worker has
+// been asked the prompt's first half.
+func BenchmarkPickApprox(b *testing.B) {
+	for _, workers := range []int{8, 64} {
+		for _, length := range []int{1000, 12000} {
+			for _, kind := range []string{"tokens", "text"} {
+				b.Run(fmt.Sprintf("workers=%d/tokens=%d/%s", workers, length, kind), func(b *testing.B) {
+					f, r, p := approxFleet(b, workers, length, kind == "text")
+					b.ReportAllocs()
+					b.ResetTimer()
+					for range b.N {
+						if _, err := r.Pick(&f.scratch, p, nil); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkLearn is what the tree costs a request beyond Pick: told of a prompt
+// that it knows, by a rank with events (after the answer) and by one without.
+func BenchmarkLearn(b *testing.B) {
+	for _, exact := range []bool{true, false} {
+		for _, length := range []int{1000, 4000, 12000} {
+			b.Run(fmt.Sprintf("exact=%v/tokens=%d", exact, length), func(b *testing.B) {
+				f, r, p := approxFleet(b, 8, length, false)
+				for _, rank := range f.ranks {
+					rank.SetExact(exact)
+				}
+				d, err := r.Pick(&f.scratch, p, nil)
+				require.NoError(b, err)
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N {
+					r.Sent(&f.scratch, &d)
+					r.Answered(&f.scratch, p, &d, length, d.Cached)
+				}
+			})
+		}
+	}
+}
+
+func approxFleet(b *testing.B, workers, length int, asText bool) (*fleet, *route.Router, *route.Prompt) {
+	b.Helper()
+	var nodes []*node
+	for range workers {
+		nodes = append(nodes, tiny())
+	}
+	f := newFleet(b, nodes...)
+	f.learns()
+	p, half := prompt(tokens(1, length)), prompt(tokens(1, length/2))
+	if asText {
+		all := words(1, 4*length)
+		p, half = text(all), text(all[:2*length])
+	}
+	for i := 0; i < workers; i += 2 {
+		f.ask(i, half, 0)
+	}
+	view := &ingest.View{}
+	r := route.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
+	r.Approx = f.router.Approx
+	return f, r, p
+}
+
 // BenchmarkPickParallel shows what the routers' goroutines share.
 func BenchmarkPickParallel(b *testing.B) {
 	f, _, p := benchFleet(b, 8, 1000)

@@ -1,5 +1,7 @@
 // Package route decides where a request goes: prompt tokens are cut into
 // blocks, the index says who holds how many of them, and the policy picks.
+// For ranks whose events are not followed, and for prompts whose ids are not
+// known, the approximate tree says what is believed instead.
 //
 // It knows nothing of HTTP. What it decides is in a Decision, with all that is
 // needed to explain it afterwards.

@@ -15,7 +15,7 @@ func (r *Router) match(s *Scratch, p *Prompt, model string, now time.Time) mark 
 		if shape.Model != model {
 			continue
 		}
-		s.hash(r.index, p.Tokens, shape.BlockSize, shape.Bigram)
+		s.hash(r.index, p, shape.BlockSize, shape.Bigram)
 		if !shape.Bigram {
 			whole = s.sum(r.index, p, shape.BlockSize)
 			r.continued(s, p, shape.BlockSize, now)
@@ -37,9 +37,15 @@ func (r *Router) match(s *Scratch, p *Prompt, model string, now time.Time) mark 
 
 // hash cuts the prompt into block hashes. A bigram page of n positions holds
 // the n pairs that begin there, so the last token of a prompt begins none.
-func (s *Scratch) hash(x *radix.Index, tokens []uint32, block int, bigram bool) {
+func (s *Scratch) hash(x *radix.Index, p *Prompt, block int, bigram bool) {
+	tokens := p.Tokens
 	if !bigram {
-		s.chain = x.AppendHashes(s.chain[:0], tokens, block)
+		s.chain = s.chain[:0]
+		if p.Block == block {
+			s.chain = append(s.chain, p.Hashes...)
+			tokens = tokens[len(p.Hashes)*block:]
+		}
+		s.chain = x.AppendHashes(s.chain, tokens, block)
 		return
 	}
 	s.pairs = s.pairs[:0]
@@ -54,7 +60,7 @@ func (s *Scratch) record(o radix.Overlap, block int) {
 	if need := int(o.Worker) + 1 - len(s.byHolder); need > 0 {
 		s.byHolder = append(s.byHolder, make([]match, need)...)
 	}
-	if m := (match{tokens: o.Blocks * block, gpu: o.GPU * block, block: block}); m.tokens > s.byHolder[o.Worker].tokens {
+	if m := (match{tokens: int(o.Blocks) * block, gpu: int(o.GPU) * block, block: block}); m.tokens > s.byHolder[o.Worker].tokens {
 		s.byHolder[o.Worker] = m
 	}
 }

@@ -26,6 +26,10 @@ var (
 
 // Router picks ranks for prompts.
 type Router struct {
+	// Approx knows what no events tell; without it such ranks and prompts are
+	// routed by load. It is set before the first Pick.
+	Approx *Approx
+
 	registry *worker.Registry
 	index    *radix.Index
 	view     func() *ingest.View
@@ -49,12 +53,16 @@ func (r *Router) Policy() policy.Policy { return r.policy }
 type Prompt struct {
 	Model    string // as the client named it; "" for any
 	Tokens   []uint32
-	Exact    bool // Tokens are what the engine will see
-	Estimate int  // tokens, when they are not known exactly
+	Hashes   []radix.Hash // of leading blocks of Tokens, as far as they are known
+	Block    int          // tokens that a block of Hashes has
+	Exact    bool         // Tokens are what the engine will see
+	Estimate int          // tokens, when they are not known exactly
+	Text     []byte       // what the ids would be made of, when they are not known
 	LoRA     string
 	Salt     string
-	// Opaque prompts (images, extra_key) are cached by more than their tokens:
-	// no overlap is claimed for them.
+	ExtraKey string // no event names it: such prompts are known by their answers only
+	// Opaque prompts (images, batches) are cached by more than their tokens: no
+	// overlap is claimed for them.
 	Opaque bool
 	// DP restricts the choice to one data-parallel rank of each worker, as the
 	// client asked; -1 is any.
@@ -78,9 +86,11 @@ type Decision struct {
 	Cached       int // prompt tokens expected from the cache
 	Predicted    int // prompt tokens that prompts in flight there will have cached
 	Exact        bool
+	Source       Source // of Matched and Cached; unless it is Events, they are estimates
 	Choice       policy.Choice
 
 	mark mark // of the prompt, for Ended
+	sent sent
 }
 
 // Uncached returns the prompt tokens that the rank is expected to compute.
@@ -98,6 +108,7 @@ type Scratch struct {
 	sums       []uint64
 	predicted  []int   // by candidate, tokens that prompts in flight will have cached
 	credits    []match // by candidate, from answers whose events have not come
+	tracker
 }
 
 // match is a prefix that is held, in tokens.
@@ -115,9 +126,10 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 	s.credits = append(s.credits[:0], make([]match, len(s.ranks))...)
 	s.predicted = append(s.predicted[:0], make([]int, len(s.ranks))...)
 	var whole mark
-	if p.Exact && !p.Opaque {
+	if p.Exact && !p.Opaque && p.ExtraKey == "" {
 		whole = r.match(s, p, s.ranks[0].Worker.Info().Model(), time.Now())
 	}
+	r.believe(s, p)
 	s.weigh(p)
 	choice := r.policy.Pick(policy.Request{
 		Tokens: p.Len(), Exact: p.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(),
@@ -136,6 +148,11 @@ func (s *Scratch) weigh(p *Prompt) {
 		if s.credits[i].tokens > m.tokens {
 			m = s.credits[i]
 		}
+		// A rank without its history knows some of it by its events, and never too
+		// much: the answers may know more.
+		if n := s.believed[i]; n > m.tokens {
+			m = match{tokens: n, gpu: n}
+		}
 		limit := p.Len() - 1 // the engine computes at least one token
 		if m.block > 0 {
 			limit = limit / m.block * m.block
@@ -151,13 +168,13 @@ func (s *Scratch) weigh(p *Prompt) {
 
 func (s *Scratch) decision(p *Prompt, choice policy.Choice) Decision {
 	rank, m := s.ranks[choice.Index], s.matches[choice.Index]
-	d := Decision{Rank: rank, PromptTokens: p.Len(), Cached: m.tokens, Exact: p.Exact, Choice: choice}
+	d := Decision{Rank: rank, PromptTokens: p.Len(), Cached: m.tokens, Exact: p.Exact, Source: s.sources[choice.Index], Choice: choice}
 	d.Predicted = s.candidates[choice.Index].Predicted
 	block := m.block
 	if block == 0 {
 		block = pageSize(rank.Worker.Info())
 	}
-	if p.Exact && block > 0 {
+	if (p.Exact || d.Source == Answers) && block > 0 {
 		d.Matched, d.Total = m.tokens/block, p.Len()/block
 	}
 	return d

@@ -8,11 +8,17 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/radix/approx"
 )
 
 // totals are what /status shows of all workers together.
 type totals struct {
 	requests, errors   atomic.Uint64
+	exact, approximate comparison
+}
+
+// comparison is how well overlaps were foretold.
+type comparison struct {
 	compared, accurate atomic.Uint64 // answers with an expected and a reported overlap; of those, hits
 }
 
@@ -37,13 +43,22 @@ var (
 	descIndexBlocks  = desc("index_blocks", "Block copies in the index, all workers.")
 	descIndexNodes   = desc("index_nodes", "Runs in the index's tree.")
 	descIndexBytes   = desc("index_bytes", "Estimated memory of the index.")
+	descExact        = desc("rank_exact", "1 while the rank's overlaps are exact, by its events; else they are approximate, by its answers.", "rank")
+	descApproxUnits  = desc("approx_rank_tokens", "Prompt tokens that the rank is believed to hold by what was sent to it.", "rank")
+	descApproxBytes  = desc("approx_bytes", "Memory of the approximate tree.")
+	descApproxMax    = desc("approx_max_bytes", "Bound of approx_bytes.")
+	descApproxNodes  = desc("approx_nodes", "Nodes of the approximate tree.")
+	descApproxGone   = desc("approx_evictions_total", "Parts dropped from the approximate tree: memory (approx_max_bytes), capacity (of "+
+		"the worker), stale (an answer showed that the engine had evicted them) or failed (their request was).", "reason")
+	descApproxLearnt = desc("approx_corrections_total", "Answers that told of less (contradicted) or more (surprised) cached than was believed.", "kind")
 )
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descUp, descInFlight, descPending, descRankErrors, descBlocks, descLag, descBatches, descStreamEvents,
-		descIndexBlocks, descIndexNodes, descIndexBytes,
+		descIndexBlocks, descIndexNodes, descIndexBytes, descExact,
+		descApproxUnits, descApproxBytes, descApproxMax, descApproxNodes, descApproxGone, descApproxLearnt,
 	} {
 		ch <- d
 	}
@@ -66,6 +81,27 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descIndexBlocks, prometheus.GaugeValue, float64(st.Entries))
 	ch <- prometheus.MustNewConstMetric(descIndexNodes, prometheus.GaugeValue, float64(st.Runs))
 	ch <- prometheus.MustNewConstMetric(descIndexBytes, prometheus.GaugeValue, float64(st.Bytes))
+	if c.s.Router.Approx != nil {
+		collectApprox(ch, c.s.Router.Approx.Stats())
+	}
+}
+
+func collectApprox(ch chan<- prometheus.Metric, st approx.Stats) {
+	gauge := func(d *prometheus.Desc, v int64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))
+	}
+	counter := func(d *prometheus.Desc, v int64, label string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label)
+	}
+	gauge(descApproxBytes, st.Bytes)
+	gauge(descApproxMax, st.MaxBytes)
+	gauge(descApproxNodes, st.Nodes)
+	counter(descApproxGone, st.EvictedMemory, "memory")
+	counter(descApproxGone, st.EvictedCapacity, "capacity")
+	counter(descApproxGone, st.EvictedStale, "stale")
+	counter(descApproxGone, st.Withdrawn, "failed")
+	counter(descApproxLearnt, st.Contradicted, "contradicted")
+	counter(descApproxLearnt, st.Surprised, "surprised")
 }
 
 func (c *collector) collectRank(ch chan<- prometheus.Metric, r *worker.Rank) {
@@ -75,6 +111,14 @@ func (c *collector) collectRank(ch chan<- prometheus.Metric, r *worker.Rank) {
 	}
 	gauge(descInFlight, float64(r.Load.InFlight()))
 	gauge(descPending, float64(r.Load.Pending()))
+	exact := 0.0
+	if r.Exact() {
+		exact = 1
+	}
+	gauge(descExact, exact)
+	if a := c.s.Router.Approx; a != nil {
+		gauge(descApproxUnits, float64(a.Held(r)))
+	}
 	ch <- prometheus.MustNewConstMetric(descRankErrors, prometheus.CounterValue, float64(r.Count.Errors.Load()), id)
 	stream := c.s.Ingest.Stream(r)
 	if stream == nil {
@@ -94,6 +138,7 @@ func (c *collector) collectRank(ch chan<- prometheus.Metric, r *worker.Rank) {
 		{"duplicate", &st.Duplicates},
 		{"overflow", &st.Overflows},
 		{"restart", &st.Restarts},
+		{"mute", &st.Mutes},
 		{"resync", &st.Resyncs},
 		{"malformed", &st.Malformed},
 		{"unknown_event", &st.UnknownEvents},

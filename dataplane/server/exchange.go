@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
 	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/session"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -17,6 +18,7 @@ import (
 type exchange struct {
 	s        *Server
 	req      openai.Request
+	known    *session.Cursor // of req's ids; nil: they are read from their beginning
 	prompt   route.Prompt
 	scratch  route.Scratch
 	decision route.Decision
@@ -45,11 +47,16 @@ type exchange struct {
 	rank  []byte
 	parts [][]byte
 	extra []proxy.Field
+	text  []byte // a chat, for prompt.Text
 }
 
 func newExchange(s *Server) *exchange {
 	e := &exchange{s: s}
 	e.onHang = e.canceler.Cancel
+	if s.Sessions != nil && s.usesOverlap() {
+		e.known = s.Sessions.NewCursor()
+		e.req.Memory = e.known
+	}
 	return e
 }
 
@@ -75,8 +82,8 @@ func (e *exchange) serve(ctx *fasthttp.RequestCtx, api openai.API, withBody bool
 // describe fills in what routing needs to know.
 func (e *exchange) describe(ctx *fasthttp.RequestCtx) {
 	e.prompt = route.Prompt{
-		Model: e.req.Model, LoRA: e.lora(), Salt: e.req.CacheSalt,
-		Opaque: e.req.Multimodal || e.req.ExtraKey != "" || e.req.Batch,
+		Model: e.req.Model, LoRA: e.lora(), Salt: e.req.CacheSalt, ExtraKey: e.req.ExtraKey,
+		Opaque: e.req.Multimodal || e.req.Batch,
 		// Four bytes a token is what English text and JSON come to; it only has to
 		// order prompts by size.
 		Estimate: len(ctx.PostBody()) / 4, DP: -1,
@@ -89,16 +96,36 @@ func (e *exchange) describe(ctx *fasthttp.RequestCtx) {
 	}
 	if e.req.HasIDs {
 		e.prompt.Tokens, e.prompt.Exact = e.req.InputIDs, true
-		return
-	}
-	if e.s.Tokenizer == nil || !e.s.usesOverlap() {
-		return
-	}
-	if target := e.s.anyWorker(&e.prompt); target != nil {
-		if ids, err := e.s.Tokenizer.Tokens(nil, target.URL, &e.req); err == nil {
-			e.prompt.Tokens, e.prompt.Exact = ids, true
+		if e.known != nil {
+			e.prompt.Hashes, e.prompt.Block = e.known.Chain()
 		}
+		return
 	}
+	if e.prompt.Opaque || !e.s.usesOverlap() {
+		return
+	}
+	if !e.tokenize() {
+		e.prompt.Text = e.promptText()
+		e.prompt.Estimate = len(e.prompt.Text) / 4
+	}
+}
+
+// tokenize asks a worker for the prompt's ids, where ids tell more than text.
+func (e *exchange) tokenize() bool {
+	if e.s.Tokenizer == nil {
+		return false
+	}
+	target := e.s.anyWorker(&e.prompt)
+	if target == nil || !e.s.Router.NeedsTokens(target.Info().Model()) {
+		return false
+	}
+	known, err := e.s.Tokenizer.Prompt(nil, target.URL, &e.req)
+	if err != nil {
+		return false
+	}
+	e.prompt.Tokens, e.prompt.Hashes, e.prompt.Block = known.IDs, known.Hashes, known.Block
+	e.prompt.Exact = true
+	return true
 }
 
 // lora names the adapter: by its own field, or behind the colon of the model.
@@ -174,8 +201,20 @@ func (e *exchange) Closed(err error) {
 		}
 		e.s.Router.Ended(&e.decision, e.ids, now)
 	}
+	if e.inferred && e.status == fasthttp.StatusOK {
+		e.learn(usage)
+	}
 	e.s.metrics.answered(e, usage, now, err)
 	e.release()
+}
+
+// learn tells the router what an answer, or as much as there is of one, says of
+// the rank's cache.
+func (e *exchange) learn(usage openai.Usage) {
+	if !usage.HasPrompt || !usage.HasCached || e.req.N > 1 { // each of n answers finds the prompt of the one before
+		usage = openai.Usage{}
+	}
+	e.s.Router.Answered(&e.scratch, &e.prompt, &e.decision, usage.PromptTokens, usage.CachedTokens)
 }
 
 // tellsIDs reports whether the answer says which ids were generated, and a
@@ -198,6 +237,9 @@ func (e *exchange) endAttempt() {
 	e.lease.End()
 	e.s.Router.Land(e.flight)
 	e.flight = nil
+	if e.decision.Rank != nil {
+		e.s.Router.Failed(&e.scratch, &e.decision)
+	}
 }
 
 // refuse answers with an error before any worker was asked or after all failed.

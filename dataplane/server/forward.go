@@ -72,6 +72,7 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 	e.compose(ctx)
 	e.lease = rank.Load.Begin(e.decision.Uncached())
 	e.flight = e.s.Router.Dispatch(&e.scratch, &e.decision)
+	e.s.Router.Sent(&e.scratch, &e.decision)
 	e.awaited = rank.Worker
 	e.key = rank.Worker.Await(e.onHang)
 	resp, err := e.s.Transport.Do(&e.canceler, &e.upstream)
@@ -201,7 +202,7 @@ func (e *exchange) answer(ctx *fasthttp.RequestCtx, resp *proxy.Response) {
 	d.Rank.Count.Requests.Add(1)
 	// Forward ends the exchange when the answer has no body: what is needed
 	// after it is taken out before, and not into the exchange's own memory.
-	id, inferred := d.Rank.ID(), e.inferred
+	id, inferred, source := d.Rank.ID(), e.inferred, d.Source.String()
 	var room [32]byte
 	overlap := strconv.AppendInt(room[:0], int64(d.Matched), 10)
 	overlap = append(overlap, '/')
@@ -210,5 +211,6 @@ func (e *exchange) answer(ctx *fasthttp.RequestCtx, resp *proxy.Response) {
 	ctx.Response.Header.Set("X-Warmpath-Worker", id)
 	if inferred {
 		ctx.Response.Header.SetBytesV("X-Warmpath-Overlap", overlap)
+		ctx.Response.Header.Set("X-Warmpath-Overlap-Source", source)
 	}
 }

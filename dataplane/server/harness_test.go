@@ -135,8 +135,15 @@ type harness struct {
 	client   *http.Client
 	server   *server.Server
 	registry *worker.Registry
+	router   *route.Router
 	stop     func() // drains and waits
 }
+
+// both tells two observers.
+type both struct{ a, b worker.Observer }
+
+func (o both) Up(w *worker.Worker, info *worker.Info) { o.a.Up(w, info); o.b.Up(w, info) }
+func (o both) Down(w *worker.Worker)                  { o.a.Down(w); o.b.Down(w) }
 
 type option func(*server.Config, *worker.Config, *string)
 
@@ -171,7 +178,8 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	}
 	index := radix.New(radix.Config{})
 	intake := ingest.NewManager(ingest.Config{Log: log}, index, noEvents{}, noReplay)
-	registry := worker.NewRegistry(workerCfg, intake)
+	believed := route.NewApprox(0)
+	registry := worker.NewRegistry(workerCfg, both{believed, intake})
 	pick, err := policy.New(name, policy.Options{OverlapWeight: 1})
 	require.NoError(t, err)
 	watcher, err := proxy.NewWatcher()
@@ -182,9 +190,11 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	if cfg.Operator != nil {
 		h.operator = "http://" + cfg.Operator.Addr().String()
 	}
+	h.router = route.New(registry, index, intake.View, pick, rand.Uint64)
+	h.router.Approx = believed
 	h.server = server.New(cfg, server.Parts{
 		Registry: registry, Ingest: intake, Index: index,
-		Router:    route.New(registry, index, intake.View, pick, rand.Uint64),
+		Router:    h.router,
 		Transport: transport, Watcher: watcher,
 	})
 	h.run(watcher, transport)

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -22,8 +23,8 @@ type metrics struct {
 	requests      *prometheus.CounterVec // worker, policy, status
 	prompt        *prometheus.CounterVec // worker
 	cached        *prometheus.CounterVec // worker
-	expected      *prometheus.CounterVec // worker
-	overlap       *prometheus.CounterVec // result: exact, hit, miss
+	expected      *prometheus.CounterVec // worker, source
+	overlap       *prometheus.CounterVec // source; result: exact, hit, miss
 	ttft          *prometheus.HistogramVec
 	latency       *prometheus.HistogramVec
 	errors        *prometheus.CounterVec // status of our own error answers
@@ -58,9 +59,10 @@ func newMetrics(s *Server) *metrics {
 	m.requests = counter("requests_total", "Answers by worker, policy and HTTP status.", "worker", "policy", "status")
 	m.prompt = counter("prompt_tokens_total", "Prompt tokens of answers that reported usage.", "worker")
 	m.cached = counter("hit_tokens_total", "Prompt tokens that the worker reported as cached.", "worker")
-	m.expected = counter("expected_hit_tokens_total", "Prompt tokens that the router expected to be cached, of the same answers.", "worker")
+	m.expected = counter("expected_hit_tokens_total", "Prompt tokens that the router expected to be cached, of the same answers.", "worker", "source")
 	m.overlap = counter("overlap_predictions_total",
-		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss.", "result")
+		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss; by where the expectation came from.",
+		"source", "result")
 	m.errors = counter("errors_total", "Requests that the router answered with an error of its own, by HTTP status.", "status")
 	m.cut = counter("answers_cut_total", "Answers that a worker broke off after they had begun.", "worker")
 	m.ttft = histogram("ttft_seconds", "Time from the request to the first byte of the answer's body.")
@@ -71,6 +73,9 @@ func newMetrics(s *Server) *metrics {
 	m.abortsDropped = counter("aborts_dropped_total", "Aborts not sent because too many were under way.").WithLabelValues()
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s})
+	if s.Sessions != nil {
+		m.registry.MustRegister(sessionCollector{s.Sessions})
+	}
 	return m
 }
 
@@ -108,15 +113,23 @@ func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err e
 	count := &e.decision.Rank.Count
 	count.PromptTokens.Add(uint64(usage.PromptTokens))
 	count.CachedTokens.Add(uint64(usage.CachedTokens))
-	if e.decision.Exact {
-		m.expected.WithLabelValues(id).Add(float64(e.decision.Cached))
-		m.compare(e.decision.Cached, usage.CachedTokens)
+	if d := &e.decision; d.Source != route.Nothing {
+		expected := d.Cached
+		if !d.Exact && d.PromptTokens > 0 { // both were estimated: their ratio is better than either
+			expected = int(float64(d.Cached) / float64(d.PromptTokens) * float64(usage.PromptTokens))
+		}
+		m.expected.WithLabelValues(id, d.Source.String()).Add(float64(expected))
+		m.compare(d.Source, expected, usage.CachedTokens)
 	}
 }
 
 // compare counts how good the prediction of the overlap was.
-func (m *metrics) compare(expected, actual int) {
-	m.totals.compared.Add(1)
+func (m *metrics) compare(source route.Source, expected, actual int) {
+	t := &m.totals.exact
+	if source == route.Answers {
+		t = &m.totals.approximate
+	}
+	t.compared.Add(1)
 	result := "miss"
 	switch {
 	case expected == actual:
@@ -125,7 +138,7 @@ func (m *metrics) compare(expected, actual int) {
 		result = "hit"
 	}
 	if result != "miss" {
-		m.totals.accurate.Add(1)
+		t.accurate.Add(1)
 	}
-	m.overlap.WithLabelValues(result).Inc()
+	m.overlap.WithLabelValues(source.String(), result).Inc()
 }

@@ -186,11 +186,14 @@ func TestMetricsAndStatus(t *testing.T) {
 		`warmpath_errors_total{status="400"} 1`,
 		`warmpath_hit_tokens_total{worker="` + w.url + `"} 8`,
 		`warmpath_prompt_tokens_total{worker="` + w.url + `"} 9`,
-		`warmpath_expected_hit_tokens_total{worker="` + w.url + `"} 0`,
+		`warmpath_expected_hit_tokens_total{source="approximate",worker="` + w.url + `"} 0`,
 		`warmpath_ttft_seconds_bucket{worker="` + w.url + `",le="0.005"}`,
 		`warmpath_request_seconds_count{worker="` + w.url + `"} 1`,
 		`warmpath_worker_up{state="ready",worker="` + w.url + `"} 1`,
 		"# TYPE warmpath_ttft_seconds histogram", "warmpath_index_blocks 0",
+		`warmpath_rank_exact{rank="` + w.url + `"} 0`, `warmpath_approx_rank_tokens{rank="` + w.url + `"} 0`,
+		"warmpath_approx_bytes ", "warmpath_approx_max_bytes 6.7108864e+07", `warmpath_approx_evictions_total{reason="memory"} 0`,
+		`warmpath_approx_corrections_total{kind="surprised"} 0`,
 	} {
 		assert.Contains(t, got, want)
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
 	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/session"
+	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -25,7 +27,7 @@ import (
 // Tokenizer turns text and messages into the token ids that target, a worker's
 // URL, would make of them.
 type Tokenizer interface {
-	Tokens(done <-chan struct{}, target string, req *openai.Request) ([]uint32, error)
+	Prompt(done <-chan struct{}, target string, req *openai.Request) (tokens.Prompt, error)
 }
 
 // Config holds the server's settings; zero fields take the defaults.
@@ -63,7 +65,8 @@ type Parts struct {
 	Router    *route.Router
 	Transport *proxy.Transport
 	Watcher   *proxy.Watcher
-	Tokenizer Tokenizer // nil: text is routed by load alone
+	Tokenizer Tokenizer      // nil: text is known by its answers only
+	Sessions  *session.Cache // nil: every prompt is read from its beginning
 }
 
 // Server serves clients and operators.

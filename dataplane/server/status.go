@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -21,9 +22,10 @@ type Status struct {
 	PromptTokens  uint64         `json:"prompt_tokens"` // of answers that reported usage
 	HitTokens     uint64         `json:"hit_tokens"`
 	HitRate       float64        `json:"hit_rate"` // hit_tokens / prompt_tokens
-	Accuracy      float64        `json:"accuracy"` // share of answers with at least 0.8 of the expected overlap
+	Accuracy      float64        `json:"accuracy"` // share of answers with at least 0.8 of the overlap expected by events
 	Compared      uint64         `json:"compared"` // answers that Accuracy is taken over
 	Index         IndexStatus    `json:"index"`
+	Approx        ApproxStatus   `json:"approx"`
 	Workers       []WorkerStatus `json:"workers"`
 }
 
@@ -32,6 +34,15 @@ type IndexStatus struct {
 	Blocks int64 `json:"blocks"`
 	Nodes  int64 `json:"nodes"`
 	Bytes  int64 `json:"bytes"`
+}
+
+// ApproxStatus is the approximate tree's size, and how good it is.
+type ApproxStatus struct {
+	Bytes     int64   `json:"bytes"`
+	MaxBytes  int64   `json:"max_bytes"`
+	Evictions int64   `json:"evictions"` // because of max_bytes
+	Accuracy  float64 `json:"accuracy"`  // as above, where the overlap was expected by earlier answers
+	Compared  uint64  `json:"compared"`
 }
 
 // WorkerStatus is one rank of one worker.
@@ -53,7 +64,9 @@ type WorkerStatus struct {
 	PromptTokens  uint64        `json:"prompt_tokens"`
 	HitTokens     uint64        `json:"hit_tokens"`
 	HitRate       float64       `json:"hit_rate"`
+	Overlap       string        `json:"overlap"` // exact or approximate: what prompts with known ids are routed by
 	Blocks        int           `json:"blocks"`
+	ApproxTokens  int64         `json:"approx_tokens"` // believed to be held, by what was sent there
 	Events        *EventsStatus `json:"events"`
 }
 
@@ -67,6 +80,7 @@ type EventsStatus struct {
 	Lost            uint64  `json:"lost"`
 	Replayed        uint64  `json:"replayed"`
 	Restarts        uint64  `json:"restarts"`
+	Mutes           uint64  `json:"mutes"` // times that prompts were computed and no event told of them
 	Malformed       uint64  `json:"malformed"`
 	UnknownEvents   uint64  `json:"unknown_events"`
 	UnknownFields   uint64  `json:"unknown_fields"`
@@ -80,8 +94,9 @@ func (s *Server) Status() Status {
 	st := Status{
 		Version: s.cfg.Version, UptimeSeconds: time.Since(s.started).Seconds(), Policy: s.Router.Policy().Name(),
 		Draining: s.draining.Load(), Requests: t.requests.Load(), InFlight: s.inFlight.Load(), Errors: t.errors.Load(),
-		Compared: t.compared.Load(), Accuracy: ratio(t.accurate.Load(), t.compared.Load()),
+		Compared: t.exact.compared.Load(), Accuracy: t.exact.share(),
 		Index:   IndexStatus{Blocks: int64(index.Entries), Nodes: int64(index.Runs), Bytes: int64(index.Bytes)},
+		Approx:  s.approxStatus(),
 		Workers: []WorkerStatus{},
 	}
 	var answered uint64
@@ -99,6 +114,16 @@ func (s *Server) Status() Status {
 	return st
 }
 
+func (s *Server) approxStatus() ApproxStatus {
+	t := &s.metrics.totals.approximate
+	st := ApproxStatus{Accuracy: t.share(), Compared: t.compared.Load()}
+	if a := s.Router.Approx; a != nil {
+		tree := a.Stats()
+		st.Bytes, st.MaxBytes, st.Evictions = tree.Bytes, tree.MaxBytes, tree.EvictedMemory
+	}
+	return st
+}
+
 func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 	w := r.Worker
 	st := WorkerStatus{
@@ -106,7 +131,13 @@ func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 		Error: w.LastError(), InFlight: r.Load.InFlight(), PendingTokens: r.Load.Pending(),
 		Requests: r.Count.Requests.Load(), Failed: r.Count.Errors.Load(),
 		PromptTokens: r.Count.PromptTokens.Load(), HitTokens: r.Count.CachedTokens.Load(),
-		Events: &EventsStatus{State: "none"},
+		Overlap: route.Answers.String(), Events: &EventsStatus{State: "none"},
+	}
+	if r.Exact() {
+		st.Overlap = route.Events.String()
+	}
+	if a := s.Router.Approx; a != nil {
+		st.ApproxTokens = a.Held(r)
 	}
 	st.HitRate = ratio(st.HitTokens, st.PromptTokens)
 	if info := w.Info(); info != nil {
@@ -118,13 +149,16 @@ func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 		st.Events = &EventsStatus{
 			State: e.State().String(), Sequence: e.Sequence.Load(), LagMS: float64(e.Lag().Microseconds()) / 1000,
 			Batches: e.Batches.Load(), Gaps: e.Gaps.Load(), Lost: e.Lost.Load(), Replayed: e.Replayed.Load(),
-			Restarts: e.Restarts.Load(), Malformed: e.Malformed.Load(), UnknownEvents: e.UnknownEvents.Load(),
+			Restarts: e.Restarts.Load(), Mutes: e.Mutes.Load(), Malformed: e.Malformed.Load(), UnknownEvents: e.UnknownEvents.Load(),
 			UnknownFields: e.UnknownFields.Load(), UnknownParents: e.UnknownParents.Load(),
 			UnknownRemovals: e.UnknownRemovals.Load(),
 		}
 	}
 	return st
 }
+
+// share is how many of the compared were accurate.
+func (c *comparison) share() float64 { return ratio(c.accurate.Load(), c.compared.Load()) }
 
 func ratio(a, b uint64) float64 {
 	if b == 0 {

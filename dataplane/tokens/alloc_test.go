@@ -12,11 +12,11 @@ import (
 func TestHitDoesNotAllocate(t *testing.T) {
 	s := newSource(t, tokens.Config{Fetch: &worker{}})
 	req := parse(t, openai.APIChat, `{"model":"m","messages":[{}],"tools":[],"chat_template_kwargs":{}}`)
-	if _, err := s.Tokens(nil, "http://a", req); err != nil {
+	if _, err := s.Prompt(nil, "http://a", req); err != nil {
 		t.Fatal(err)
 	}
 	n := testing.AllocsPerRun(100, func() {
-		if _, err := s.Tokens(nil, "http://a", req); err != nil {
+		if _, err := s.Prompt(nil, "http://a", req); err != nil {
 			t.Error(err)
 		}
 	})

@@ -16,7 +16,7 @@ func BenchmarkHit(b *testing.B) {
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := s.Tokens(nil, "http://a", req); err != nil {
+				if _, err := s.Prompt(nil, "http://a", req); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -30,7 +30,7 @@ func BenchmarkHitParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		req := prompt(b, strings.Repeat("x", 300))
 		for pb.Next() {
-			if _, err := s.Tokens(nil, "http://a", req); err != nil {
+			if _, err := s.Prompt(nil, "http://a", req); err != nil {
 				b.Error(err)
 			}
 		}

@@ -18,7 +18,7 @@
 //
 // # Ownership
 //
-// Returned ids are shared by all callers and by the cache: never write to them, never append to
+// Returned ids and hashes are shared by all callers and by the cache: never write to them, never append to
 // them in place. They stay valid after they leave the cache. The request is read during the call
 // only.
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/radix"
 )
 
 var (
@@ -33,7 +34,11 @@ type Fetcher interface {
 // Config of a Source. Fetch is required; zero values mean the defaults.
 type Config struct {
 	Fetch Fetcher
-	// MaxBytes bounds the cache: 4 bytes an id and about 150 an entry. Default 256 MiB, which is
+	// Index makes the hashes of a prompt's blocks, which have as many tokens as BlockSize says at the
+	// time; 0 while that is not known. Without an index there are no hashes.
+	Index     *radix.Index
+	BlockSize func() int
+	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 256 MiB, which is
 	// some 8,000 prompts of 8,000 tokens. Negative: no cache.
 	MaxBytes int64
 	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
@@ -48,9 +53,19 @@ type Config struct {
 	Now func() time.Time
 }
 
+// Prompt is what is remembered of a prompt. All callers share it.
+type Prompt struct {
+	IDs []uint32
+	// Hashes are those of the whole blocks of Block tokens; none where Block is 0.
+	Hashes []radix.Hash
+	Block  int
+}
+
 // Source gets and remembers token ids.
 type Source struct {
 	fetch    Fetcher
+	index    *radix.Index
+	block    func() int
 	deadline time.Duration
 	seeds    [2]maphash.Seed
 	shards   [shardCount]shard
@@ -67,6 +82,8 @@ func New(cfg Config) (*Source, error) {
 	setDefaults(&cfg)
 	s := &Source{
 		fetch:    cfg.Fetch,
+		index:    cfg.Index,
+		block:    cfg.BlockSize,
 		deadline: cfg.Deadline,
 		seeds:    [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
@@ -78,6 +95,9 @@ func New(cfg Config) (*Source, error) {
 }
 
 func setDefaults(cfg *Config) {
+	if cfg.BlockSize == nil || cfg.Index == nil {
+		cfg.BlockSize = func() int { return 0 }
+	}
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = 256 << 20
 	}
@@ -98,23 +118,27 @@ func setDefaults(cfg *Config) {
 	}
 }
 
-// Tokens returns the ids of the request's prompt, of a batch the first prompt's, asking target when
-// they are not known. Ids that came with the request are returned as they are: those alone belong
-// to the request. When done closes the call returns early, unless it is fetching for others too.
-func (s *Source) Tokens(done <-chan struct{}, target string, req *openai.Request) ([]uint32, error) {
+// Prompt returns the request's prompt, of a batch the first one, asking target for its ids when they
+// are not known. Ids that came with the request are returned as they are: those alone belong to the
+// request. When done closes the call returns early, unless it is fetching for others too.
+func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request) (Prompt, error) {
 	if req.HasIDs {
-		return req.InputIDs, nil
+		return Prompt{IDs: req.InputIDs}, nil
 	}
 	if req.Multimodal || (req.Prompt == nil && req.Messages == nil) {
-		return nil, ErrNotText
+		return Prompt{}, ErrNotText
 	}
 	k := s.keyOf(req)
 	sh := s.shardOf(k)
 	// Fast path: a known prompt.
-	ids, f, first := sh.lookup(k)
+	p, f, first := sh.lookup(k)
 	if f == nil {
 		s.hits.Add(1)
-		return ids, nil
+		if p.Block != s.block() { // known since before the block size was
+			p = s.cut(p.IDs)
+			sh.renew(k, p)
+		}
+		return p, nil
 	}
 	if !first {
 		return s.wait(done, f)
@@ -124,21 +148,30 @@ func (s *Source) Tokens(done <-chan struct{}, target string, req *openai.Request
 }
 
 // lead fetches for all who wait on f. Even when the fetcher panics they are let go.
-func (s *Source) lead(sh *shard, k key, f *flight, target string, req *openai.Request) (ids []uint32, err error) {
+func (s *Source) lead(sh *shard, k key, f *flight, target string, req *openai.Request) (p Prompt, err error) {
 	err = ErrUnavailable
-	defer func() { sh.finish(k, f, ids, err) }()
-	ids, err = s.load(target, req)
-	return ids, err
+	defer func() { sh.finish(k, f, p, err) }()
+	ids, err := s.load(target, req)
+	return s.cut(ids), err
+}
+
+// cut adds the hashes of their blocks to ids.
+func (s *Source) cut(ids []uint32) Prompt {
+	p := Prompt{IDs: ids, Block: s.block()}
+	if p.Block > 0 {
+		p.Hashes = s.index.AppendHashes(make([]radix.Hash, 0, len(ids)/p.Block), ids, p.Block)
+	}
+	return p
 }
 
 // wait is for a prompt that another caller is fetching.
-func (s *Source) wait(done <-chan struct{}, f *flight) ([]uint32, error) {
+func (s *Source) wait(done <-chan struct{}, f *flight) (Prompt, error) {
 	s.shared.Add(1)
 	select {
 	case <-f.done:
-		return f.ids, f.err
+		return f.prompt, f.err
 	case <-done:
-		return nil, fmt.Errorf("%w: the caller left", ErrUnavailable)
+		return Prompt{}, fmt.Errorf("%w: the caller left", ErrUnavailable)
 	}
 }
 

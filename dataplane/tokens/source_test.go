@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/tokens"
+	"github.com/warmpath/warmpath/radix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -102,9 +103,9 @@ func TestTokensAsksTheWorkerOnce(t *testing.T) {
 			w := &worker{}
 			s := newSource(t, tokens.Config{Fetch: w})
 			for range 3 {
-				ids, err := s.Tokens(nil, "http://a", parse(t, tt.api, tt.body))
-				if err != nil || !slices.Equal(ids, idsOf(tt.want)) {
-					t.Fatalf("Tokens = %v, %v, want the ids of %s (asked %q)", ids, err, tt.want, w.bodies)
+				p, err := s.Prompt(nil, "http://a", parse(t, tt.api, tt.body))
+				if err != nil || !slices.Equal(p.IDs, idsOf(tt.want)) {
+					t.Fatalf("Prompt = %v, %v, want the ids of %s (asked %q)", p.IDs, err, tt.want, w.bodies)
 				}
 			}
 			if w.calls() != 1 {
@@ -127,7 +128,7 @@ func TestTokensKeysDiffer(t *testing.T) {
 		`{"model":"m","messages":[{},{}]}`, `{"model":"m","messages":[{}],"continue_final_message":true}`,
 	}
 	for i, b := range bodies {
-		if _, err := s.Tokens(nil, "http://a", parse(t, openai.APIChat, b)); err != nil {
+		if _, err := s.Prompt(nil, "http://a", parse(t, openai.APIChat, b)); err != nil {
 			t.Fatal(err)
 		}
 		if w.calls() != i+1 {
@@ -136,17 +137,67 @@ func TestTokensKeysDiffer(t *testing.T) {
 	}
 }
 
+// TestKeyOfLongPrompts: each byte counts, wherever it stands.
+func TestKeyOfLongPrompts(t *testing.T) {
+	w := &worker{}
+	s := newSource(t, tokens.Config{Fetch: w})
+	text := []byte(strings.Repeat("x", 5000))
+	if _, err := s.Prompt(nil, "http://a", prompt(t, string(text))); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(text); i += 499 {
+		text[i] = 'y'
+		if _, err := s.Prompt(nil, "http://a", prompt(t, string(text))); err != nil {
+			t.Fatal(err)
+		}
+		text[i] = 'x'
+	}
+	if w.calls() != 12 {
+		t.Errorf("asked %d times, want 12", w.calls())
+	}
+}
+
+// TestPromptHashes follows the block size: what was cut in other blocks is cut again, once.
+func TestPromptHashes(t *testing.T) {
+	x, size := radix.New(radix.Config{Seed: 1}), 0
+	w := &worker{}
+	s := newSource(t, tokens.Config{Fetch: w, Index: x, BlockSize: func() int { return size }})
+	req := prompt(t, strings.Repeat("x", 1000))
+	var before int64
+	for _, size = range []int{0, 16, 64, 1, 16} {
+		var last tokens.Prompt
+		for range 2 {
+			p, err := s.Prompt(nil, "http://a", req)
+			if err != nil || p.Block != size || !slices.Equal(p.Hashes, x.AppendHashes(nil, p.IDs, size)) {
+				t.Fatalf("block size %d: %d hashes of blocks of %d, %v", size, len(p.Hashes), p.Block, err)
+			}
+			if last.Hashes != nil && &last.Hashes[0] != &p.Hashes[0] {
+				t.Errorf("block size %d: hashed again", size)
+			}
+			last = p
+		}
+		if size == 0 {
+			before = s.Stats().Bytes
+		} else if got, want := s.Stats().Bytes-before, 8*int64(len(last.IDs)/size); got != want {
+			t.Errorf("block size %d: hashes take %d bytes, want %d", size, got, want)
+		}
+	}
+	if w.calls() != 1 {
+		t.Errorf("asked %d times, want 1", w.calls())
+	}
+}
+
 func TestTokensWithoutAsking(t *testing.T) {
 	w := &worker{}
 	s := newSource(t, tokens.Config{Fetch: w})
-	if ids, err := s.Tokens(nil, "http://a", parse(t, openai.APIGenerate, `{"input_ids":[4,5]}`)); err != nil || len(ids) != 2 {
-		t.Errorf("ids in the body: %v, %v", ids, err)
+	if p, err := s.Prompt(nil, "http://a", parse(t, openai.APIGenerate, `{"input_ids":[4,5]}`)); err != nil || len(p.IDs) != 2 {
+		t.Errorf("ids in the body: %v, %v", p.IDs, err)
 	}
 	image := `{"messages":[{"content":[{"type":"image_url"}]}]}`
-	if _, err := s.Tokens(nil, "http://a", parse(t, openai.APIChat, image)); !errors.Is(err, tokens.ErrNotText) {
+	if _, err := s.Prompt(nil, "http://a", parse(t, openai.APIChat, image)); !errors.Is(err, tokens.ErrNotText) {
 		t.Errorf("image: %v, want ErrNotText", err)
 	}
-	if _, err := s.Tokens(nil, "http://a", parse(t, openai.APIOther, `{"input":"x"}`)); !errors.Is(err, tokens.ErrUnavailable) {
+	if _, err := s.Prompt(nil, "http://a", parse(t, openai.APIOther, `{"input":"x"}`)); !errors.Is(err, tokens.ErrUnavailable) {
 		t.Errorf("embeddings: %v, want ErrUnavailable", err)
 	}
 	if w.calls() != 0 {
@@ -169,15 +220,15 @@ func TestTokensSharesAFetch(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				if ids, err := s.Tokens(nil, "http://a", req); err != nil || len(ids) == 0 {
-					t.Errorf("Tokens = %v, %v", ids, err)
+				if p, err := s.Prompt(nil, "http://a", req); err != nil || len(p.IDs) == 0 {
+					t.Errorf("Prompt = %v, %v", p.IDs, err)
 				}
 			})
 		}
 		synctest.Wait()
 		gone := make(chan struct{})
 		close(gone)
-		if _, err := s.Tokens(gone, "http://a", req); !errors.Is(err, tokens.ErrUnavailable) {
+		if _, err := s.Prompt(gone, "http://a", req); !errors.Is(err, tokens.ErrUnavailable) {
 			t.Errorf("a caller that left got %v", err)
 		}
 		close(release)
@@ -196,9 +247,9 @@ func TestTokensDeadline(t *testing.T) {
 		}}
 		s := newSource(t, tokens.Config{Fetch: w})
 		start := time.Now()
-		_, err := s.Tokens(nil, "http://a", prompt(t, "x"))
+		_, err := s.Prompt(nil, "http://a", prompt(t, "x"))
 		if !errors.Is(err, tokens.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Tokens = %v, want ErrUnavailable and the deadline", err)
+			t.Errorf("Prompt = %v, want ErrUnavailable and the deadline", err)
 		}
 		if d := time.Since(start); d != 500*time.Millisecond {
 			t.Errorf("waited %v, want 500ms", d)
@@ -227,9 +278,9 @@ func TestTokensFailures(t *testing.T) {
 			w := &worker{answer: func(context.Context, string) (int, string, error) { return tt.status, tt.answer, tt.err }}
 			s := newSource(t, tokens.Config{Fetch: w, Now: func() time.Time { return now }})
 			for i := range 10 {
-				_, err := s.Tokens(nil, "http://a", prompt(t, strconv.Itoa(i)))
+				_, err := s.Prompt(nil, "http://a", prompt(t, strconv.Itoa(i)))
 				if !errors.Is(err, tt.want) && !errors.Is(err, tokens.ErrPaused) {
-					t.Errorf("Tokens = %v, want %v", err, tt.want)
+					t.Errorf("Prompt = %v, want %v", err, tt.want)
 				}
 				now = now.Add(100 * time.Millisecond)
 			}
@@ -242,7 +293,7 @@ func TestTokensFailures(t *testing.T) {
 			// After the rest the worker is asked again, and an answer clears all.
 			now = now.Add(time.Minute)
 			w.answer = nil
-			if _, err := s.Tokens(nil, "http://a", prompt(t, "again")); err != nil {
+			if _, err := s.Prompt(nil, "http://a", prompt(t, "again")); err != nil {
 				t.Errorf("after a minute: %v", err)
 			}
 		})
@@ -253,7 +304,7 @@ func TestForget(t *testing.T) {
 	w := &worker{answer: func(context.Context, string) (int, string, error) { return 404, "", nil }}
 	s := newSource(t, tokens.Config{Fetch: w})
 	for range 3 {
-		_, _ = s.Tokens(nil, "http://a", prompt(t, "x"))
+		_, _ = s.Prompt(nil, "http://a", prompt(t, "x"))
 		s.Forget("http://a")
 	}
 	if w.calls() != 3 {
@@ -266,11 +317,11 @@ func TestCacheIsBounded(t *testing.T) {
 	w := &worker{}
 	s := newSource(t, tokens.Config{Fetch: w, MaxBytes: limit})
 	for i := range 2000 {
-		if _, err := s.Tokens(nil, "http://a", prompt(t, fmt.Sprintf("%d %s", i, strings.Repeat("x", i%300)))); err != nil {
+		if _, err := s.Prompt(nil, "http://a", prompt(t, fmt.Sprintf("%d %s", i, strings.Repeat("x", i%300)))); err != nil {
 			t.Fatal(err)
 		}
 		if i%7 == 0 {
-			_, _ = s.Tokens(nil, "http://a", prompt(t, "0 "))
+			_, _ = s.Prompt(nil, "http://a", prompt(t, "0 "))
 		}
 	}
 	st := s.Stats()
@@ -278,15 +329,15 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("stats %+v, want at most %d bytes", st, limit)
 	}
 	before := w.calls()
-	_, _ = s.Tokens(nil, "http://a", prompt(t, "0 "))
+	_, _ = s.Prompt(nil, "http://a", prompt(t, "0 "))
 	if w.calls() != before {
 		t.Error("the prompt in constant use was evicted")
 	}
 	// A prompt above a shard's share is answered, and not kept.
 	huge := prompt(t, strings.Repeat("y", limit))
 	for range 2 {
-		if ids, err := s.Tokens(nil, "http://a", huge); err != nil || len(ids) < limit {
-			t.Errorf("huge: %d ids, %v", len(ids), err)
+		if p, err := s.Prompt(nil, "http://a", huge); err != nil || len(p.IDs) < limit {
+			t.Errorf("huge: %d ids, %v", len(p.IDs), err)
 		}
 	}
 	if w.calls() != before+2 {
@@ -300,7 +351,7 @@ func TestFetcherPanicFreesWaiters(t *testing.T) {
 	for range 2 { // the second would wait for ever on the first's flight
 		func() {
 			defer func() { _ = recover() }()
-			_, _ = s.Tokens(nil, "http://a", prompt(t, "x"))
+			_, _ = s.Prompt(nil, "http://a", prompt(t, "x"))
 		}()
 	}
 	if w.calls() != 2 {
@@ -316,8 +367,8 @@ func TestConcurrentUse(t *testing.T) {
 			for i := range 400 {
 				text := strconv.Itoa((g*31 + i*7) % 97)
 				want := idsOf(`{"model":"m","prompt":"` + text + `"}`)
-				if ids, err := s.Tokens(nil, "http://a", prompt(t, text)); err != nil || !slices.Equal(ids, want) {
-					t.Errorf("Tokens(%s) = %v, %v", text, ids, err)
+				if p, err := s.Prompt(nil, "http://a", prompt(t, text)); err != nil || !slices.Equal(p.IDs, want) {
+					t.Errorf("Tokens(%s) = %v, %v", text, p.IDs, err)
 				}
 				_ = s.Stats()
 			}

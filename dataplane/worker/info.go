@@ -19,6 +19,7 @@ type Info struct {
 	Models    []string // served names, LoRA adapters included
 	PageSize  int      // tokens a KV page; 0 when unknown
 	DPSize    int      // at least 1
+	MaxTokens int      // tokens in the KV pool of one rank; 0 when unknown
 	Mode      string   // disaggregation_mode: "", "null", "prefill", "decode"
 	Events    *Events  // nil when the worker publishes no KV events
 }
@@ -58,6 +59,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		ModelPath: string(v.GetStringBytes("model_path")),
 		PageSize:  within(v.GetInt("page_size"), maxPage),
 		DPSize:    max(v.GetInt("dp_size"), 1),
+		MaxTokens: max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
 		Mode:      string(v.GetStringBytes("disaggregation_mode")),
 	}
 	if info.DPSize > maxDP {

@@ -22,7 +22,7 @@ func TestParseInfoOfSGLang(t *testing.T) {
 	info, err := worker.ParseInfo(body, "127.0.0.1")
 	require.NoError(t, err)
 	require.Equal(t, &worker.Info{
-		Version: "0.5.23", ModelPath: "/models/tiny", Models: []string{"tiny"}, PageSize: 4, DPSize: 1, Mode: "null",
+		Version: "0.5.23", ModelPath: "/models/tiny", Models: []string{"tiny"}, PageSize: 4, DPSize: 1, MaxTokens: 4096, Mode: "null",
 		Events: &worker.Events{
 			Endpoints: []string{"tcp://127.0.0.1:31557"}, Replays: []string{"tcp://127.0.0.1:31558"},
 			Topic: "kv-events", BlockSize: 4,
@@ -48,7 +48,8 @@ func TestParseInfo(t *testing.T) {
 	}{
 		{"empty", `{}`, worker.Info{DPSize: 1}},
 		{"wrong types", `{"version":1,"dp_size":"8","page_size":[],"kv_events":[]}`, worker.Info{DPSize: 1}},
-		{"sizes out of range", `{"dp_size":-3,"page_size":-16}`, worker.Info{DPSize: 1}},
+		{"a pool, as older releases tell it", `{"max_total_num_tokens":1000}`, worker.Info{DPSize: 1, MaxTokens: 1000}},
+		{"sizes out of range", `{"dp_size":-3,"page_size":-16,"max_total_num_tokens":-1}`, worker.Info{DPSize: 1}},
 		{
 			"two ranks, any host", `{"dp_size":2,"page_size":16,"kv_events":{"publisher":"zmq","endpoint_host":"*",
 				"endpoint_port_base":5557,"topic":"kv","block_size":32,"dp_size":2,"replay_endpoint_port_base":5600}}`,

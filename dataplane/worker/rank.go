@@ -21,6 +21,8 @@ type Rank struct {
 
 	id      string                   // URL, with #rank when there are several; fixed
 	holders atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
+	exact   atomic.Bool              // its events are followed and nothing is missing
+	track   atomic.Uint64            // its life in the approximate tree; see SetTrack
 
 	Load  Load
 	Count Counters
@@ -42,6 +44,19 @@ func (r *Rank) Holders() []uint32 {
 	}
 	return nil
 }
+
+// SetExact publishes whether the index knows just what the rank holds.
+func (r *Rank) SetExact(on bool) { r.exact.Store(on) }
+
+// Exact returns what SetExact published.
+func (r *Rank) Exact() bool { return r.exact.Load() }
+
+// SetTrack publishes by what number the approximate tree knows the rank now; 0
+// is not at all. The number is its owner's alone to read.
+func (r *Rank) SetTrack(n uint64) { r.track.Store(n) }
+
+// Track returns what SetTrack published.
+func (r *Rank) Track() uint64 { return r.track.Load() }
 
 // newRanks builds the ranks of a worker.
 func newRanks(w *Worker, n int) []*Rank {

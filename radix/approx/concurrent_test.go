@@ -35,6 +35,8 @@ func TestConcurrent(t *testing.T) {
 					tree.SetCapacity(w, r.IntN(2000))
 				case 2:
 					tree.RemoveWorker(tree.AddWorker())
+				case 3, 4, 5:
+					tree.Withdraw(w, chain, tree.Insert(w, chain))
 				default:
 					tree.Correct(w, chain, tree.Insert(w, chain), r.IntN(len(chain)))
 				}

@@ -14,6 +14,7 @@
 //	match.go    look-up
 //	insert.go   a request was sent; both bounds
 //	correct.go  an answer came; what it teaches of evictions
+//	withdraw.go a request failed
 //
 // # How to use an overlap
 //
@@ -25,8 +26,7 @@
 // # Life of a request
 //
 // Insert when it is dispatched, so that the next one with its prefix follows it. Correct when its answer is over and has said how much
-// was cached; without that number [Unreported], when the first byte is there. A request that failed needs nothing: its prediction
-// is believed until it is the oldest, and is corrected by the first answer that proves otherwise. A worker that was restarted
+// was cached, or with [Unreported] where it did not say. Withdraw when it failed before its answer began. A worker that was restarted
 // or flushed is cleared.
 //
 // # Evictions of the engine

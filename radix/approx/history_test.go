@@ -84,9 +84,14 @@ func (h *history) step() string {
 		h.sent = append(h.sent, request{w, chain, since})
 		return "insert"
 	case op < 13 && len(h.sent) > 0:
-		i, actual := h.next()%len(h.sent), h.next()%40-1
+		i, actual := h.next()%len(h.sent), h.next()%44-1
 		r := h.sent[i]
 		h.sent = append(h.sent[:i:i], h.sent[i+1:]...)
+		if actual >= 39 {
+			h.tree.Withdraw(r.worker, keysOf(r.chain), r.since)
+			h.naive.withdraw(r.worker, r.chain, r.since)
+			return "withdraw"
+		}
 		h.tree.Correct(r.worker, keysOf(r.chain), r.since, actual)
 		h.naive.correct(r.worker, r.chain, r.since, actual)
 		return "correct"
@@ -187,8 +192,10 @@ func TestHistories(t *testing.T) {
 		sum.EvictedStale += s.EvictedStale
 		sum.Contradicted += s.Contradicted
 		sum.Surprised += s.Surprised
+		sum.Withdrawn += s.Withdrawn
 	}
-	if sum.EvictedMemory == 0 || sum.EvictedCapacity == 0 || sum.EvictedStale == 0 || sum.Contradicted == 0 || sum.Surprised == 0 {
+	if sum.EvictedMemory == 0 || sum.EvictedCapacity == 0 || sum.EvictedStale == 0 || sum.Contradicted == 0 ||
+		sum.Surprised == 0 || sum.Withdrawn == 0 {
 		t.Errorf("histories missed a rule: %+v", sum)
 	}
 }

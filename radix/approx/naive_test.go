@@ -153,6 +153,23 @@ func (n *naive) insert(w approx.Worker, chain string) approx.Tick {
 	return n.clock
 }
 
+// withdraw drops what the insert at since made and nobody has used later, from the end of the chain.
+func (n *naive) withdraw(w approx.Worker, chain string, since approx.Tick) {
+	l := n.held[w]
+	if l == nil || since == 0 {
+		return
+	}
+	for ; chain != ""; chain = chain[:len(chain)-1] {
+		switch u := l.units[chain]; {
+		case u == nil:
+		case u.born != since || u.used != since:
+			return
+		default:
+			n.cut(l, chain)
+		}
+	}
+}
+
 func (n *naive) correct(w approx.Worker, chain string, since approx.Tick, actual int) {
 	l := n.held[w]
 	if l == nil {

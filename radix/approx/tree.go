@@ -100,6 +100,7 @@ type Stats struct {
 	EvictedStale    int64 // ... because an answer showed that the engine had evicted something used later
 	Contradicted    int64 // answers that had less cached than an earlier answer had proved
 	Surprised       int64 // answers that had more cached than was known
+	Withdrawn       int64 // holds dropped because the request that made them failed
 }
 
 // Stats returns the present sizes and counters.

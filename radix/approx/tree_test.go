@@ -163,6 +163,38 @@ func TestCorrect(t *testing.T) {
 	})
 }
 
+func TestWithdraw(t *testing.T) {
+	tree := approx.New(approx.Config{})
+	tree.AddWorker()
+	var long, short []approx.Key
+	for i := range approx.Key(60) {
+		long = append(long, i+1)
+	}
+	short = long[:20]
+	failed := tree.Insert(0, long)
+	tree.Withdraw(0, long, failed)
+	assert.Zero(t, units(tree, long), "it never got there")
+
+	tree.Correct(0, short, tree.Insert(0, short), 0)
+	failed = tree.Insert(0, long)
+	tree.Withdraw(0, long, failed)
+	assert.Equal(t, 20, units(tree, long), "what was there before is still there")
+
+	failed = tree.Insert(0, long)
+	tree.Insert(0, long[:40]) // splits what the failing one made
+	tree.Withdraw(0, long, failed)
+	assert.Equal(t, 40, units(tree, long), "another request is on its way with this part")
+
+	failed = tree.Insert(0, long)
+	tree.Correct(0, long, tree.Insert(0, long), approx.Unreported)
+	tree.Withdraw(0, long, failed)
+	assert.Equal(t, 60, units(tree, long), "another request has proved it")
+	tree.Withdraw(0, long, 0)
+	tree.Withdraw(9, long, failed)
+	assert.Equal(t, int64(60), tree.Worker(0).Units)
+	require.NoError(t, tree.Check())
+}
+
 func TestDomains(t *testing.T) {
 	tree := approx.New(approx.Config{Seed: 7})
 	w := tree.AddWorker()

@@ -1,0 +1,69 @@
+package index
+
+// cache is the set of blocks that one worker holds, by the number of the block, with the latest used first.
+type cache struct {
+	at   map[uint32]int32 // block to its entry in the ring
+	ring []cacheEntry     // a ring through entry 0, which is none
+	free []int32
+}
+
+// cacheEntry remembers where a block was first used, to name it by.
+type cacheEntry struct {
+	block, req, pos uint32
+	prev, next      int32
+}
+
+func newCache() *cache { return &cache{at: map[uint32]int32{}, ring: make([]cacheEntry, 1)} }
+
+func (c *cache) len() int { return len(c.at) }
+
+func (c *cache) has(block uint32) bool {
+	_, ok := c.at[block]
+	return ok
+}
+
+// touch makes a block the latest, and enters it if it is new.
+func (c *cache) touch(block, req, pos uint32) {
+	i, known := c.at[block]
+	if known {
+		c.unlink(i)
+	} else {
+		i = c.slot()
+		c.ring[i] = cacheEntry{block: block, req: req, pos: pos}
+		c.at[block] = i
+	}
+	head := c.ring[0].next
+	c.ring[i].prev, c.ring[i].next = 0, head
+	c.ring[head].prev, c.ring[0].next = i, i
+}
+
+func (c *cache) slot() int32 {
+	if n := len(c.free); n > 0 {
+		i := c.free[n-1]
+		c.free = c.free[:n-1]
+		return i
+	}
+	c.ring = append(c.ring, cacheEntry{})
+	return int32(len(c.ring) - 1)
+}
+
+func (c *cache) unlink(i int32) {
+	e := &c.ring[i]
+	c.ring[e.prev].next, c.ring[e.next].prev = e.next, e.prev
+}
+
+// oldest returns the n blocks that were used longest ago, the oldest first; none for an n below one. There must be so many.
+func (c *cache) oldest(n int) (blocks []cacheEntry) {
+	for i := c.ring[0].prev; len(blocks) < n; i = c.ring[i].prev {
+		blocks = append(blocks, c.ring[i])
+	}
+	return blocks
+}
+
+// drop forgets a block that is there.
+func (c *cache) drop(block uint32) {
+	i := c.at[block]
+	c.unlink(i)
+	delete(c.at, block)
+	c.free = append(c.free, i)
+}

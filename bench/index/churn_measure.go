@@ -1,0 +1,201 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/radix"
+)
+
+const (
+	churnChecks  = 20  // moments of the history at which answers are compared
+	churnLookUps = 150 // prompts each time
+)
+
+// churnPlayer plays the history on an index of its own.
+type churnPlayer struct {
+	c       *Churn
+	x       *radix.Index
+	domains [domains]radix.Domain
+	worker  []radix.Worker // by rank
+	rank    map[radix.Worker]int
+	gone    []uint64 // scratch
+}
+
+func newChurnPlayer(c *Churn) *churnPlayer {
+	p := &churnPlayer{c: c, x: radix.New(radix.Config{Seed: 1}), worker: make([]radix.Worker, c.o.Ranks), rank: map[radix.Worker]int{}}
+	for i, adapter := range []string{"", "adapter"} {
+		p.domains[i] = p.x.Domain(radix.DomainKey{Model: "churn", BlockSize: idTokens / c.IDBlocks, LoRA: adapter})
+	}
+	return p
+}
+
+// apply makes one step and reports whether the index took it.
+func (p *churnPlayer) apply(s *step) bool {
+	rank, w := int(s.rank), p.worker[s.rank]
+	switch s.kind {
+	case stepStore:
+		names := p.c.called(rank, s.req)
+		store := radix.Store{
+			Worker: w, Domain: p.domains[p.c.domains[s.req]], Tier: s.tier,
+			Engine: names[s.start:s.end], Blocks: p.c.Content(s.req)[s.start:s.end],
+		}
+		if s.start > 0 {
+			store.HasParent, store.Parent = true, names[s.start-1]
+		}
+		return p.x.Store(store) == nil
+	case stepRemove:
+		gone := p.c.called(rank, s.req)[s.start:s.end]
+		if !s.front {
+			p.gone = append(p.gone[:0], gone...)
+			slices.Reverse(p.gone)
+			gone = p.gone
+		}
+		return p.x.Remove(w, s.tier, gone) == 0
+	case stepClear:
+		p.x.Clear(w)
+	case stepLeave:
+		p.x.RemoveWorker(w)
+		delete(p.rank, w)
+	case stepJoin:
+		p.worker[rank] = p.x.AddWorker()
+		p.rank[p.worker[rank]] = rank
+	}
+	return true
+}
+
+func (p *churnPlayer) match(dst []radix.Overlap, req uint32) []radix.Overlap {
+	return p.x.Match(dst, p.domains[p.c.domains[req]], p.c.Prompt(req))
+}
+
+// comparison counts prompts, by what the index said of them.
+type comparison struct {
+	lookUps int
+	wrong   int // not what the events tell
+	over    int // some rank is credited with more than it holds
+	under   int // some rank is credited with less than it holds
+	held    int // leading blocks that ranks hold, over all look-ups
+	credits int // of them, those that the index said
+}
+
+// compare looks requests up and compares the answers for all ranks.
+func (p *churnPlayer) compare(o *oracle, requests []uint32, got *comparison) {
+	answer := make([]depth, p.c.o.Ranks)
+	var buf []radix.Overlap
+	for _, req := range requests {
+		clear(answer)
+		wrong, over, under := false, false, false
+		buf = p.match(buf[:0], req)
+		for _, v := range buf {
+			rank, ok := p.rank[v.Worker]
+			if !ok {
+				wrong = true
+				continue
+			}
+			answer[rank] = depth{uint64(v.Blocks), uint64(v.GPU)}
+		}
+		for rank, a := range answer {
+			really, told := o.match(rank, req)
+			wrong = wrong || a != told
+			over = over || a.any > really.any || a.gpu > really.gpu
+			under = under || a.any < really.any || a.gpu < really.gpu
+			got.held += int(really.any)
+			got.credits += int(a.any)
+		}
+		got.lookUps++
+		got.wrong += one(wrong)
+		got.over += one(over)
+		got.under += one(under)
+	}
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// check plays the history and compares answers at moments spread over it. refused counts the steps that the index did not take.
+func (c *Churn) check(ctx context.Context) (got comparison, refused int) {
+	p, o := newChurnPlayer(c), newOracle(c)
+	r := rand.New(rand.NewPCG(19, 19))
+	every := max(len(c.steps)/churnChecks, 1)
+	for i := range c.steps {
+		refused += one(!p.apply(&c.steps[i]))
+		o.apply(&c.steps[i])
+		if (i+1)%every != 0 {
+			continue
+		}
+		if ctx.Err() != nil {
+			return got, refused
+		}
+		requests := make([]uint32, churnLookUps)
+		for j := range requests {
+			// What was served lately is mostly there; what comes next shares its beginning.
+			near := int(c.steps[i].req) + r.IntN(400) - 300
+			requests[j] = uint32(min(max(near, 0), c.Requests()-1))
+		}
+		p.compare(o, requests, &got)
+	}
+	return got, refused
+}
+
+// Measure plays the history, compares all answers with the truth, and measures. Errors are those of [Measure].
+func (c *Churn) Measure(ctx context.Context, cfg Config) (*Result, error) {
+	progress := func(format string, args ...any) {
+		if cfg.Progress != nil {
+			cfg.Progress(fmt.Sprintf(format, args...))
+		}
+	}
+	progress("comparing answers over %s", c.describe())
+	got, refused := c.check(ctx)
+	o := newOracle(c)
+	for i := range c.steps {
+		o.apply(&c.steps[i])
+	}
+	r := &Result{Workload: cfg.Name, Workers: c.o.Ranks, LookUps: got.lookUps, Wrong: got.wrong, Refused: refused}
+	r.Pairs, r.Distinct = o.pairs()
+	r.add("credited with more than is held", "answers", float64(got.over))
+	r.add("credited with less than is held", "answers", float64(got.under))
+	r.add("credited of the blocks held", "%", 100*float64(got.credits)/float64(max(got.held, 1)))
+	for i := range cfg.Rounds {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("cannot measure the index: %w", ctx.Err())
+		}
+		progress("round %d of %d", i+1, cfg.Rounds)
+		c.measure(r)
+	}
+	if got.over > 0 {
+		return r, fmt.Errorf("%w: %d answers credit more than is held", ErrWrong, got.over)
+	}
+	return r, r.err()
+}
+
+// measure is one round: the whole history by one writer, and look-ups of the last requests at its end.
+func (c *Churn) measure(r *Result) {
+	before, start := liveBytes(), time.Now()
+	p := newChurnPlayer(c)
+	blocks := 0
+	begin := time.Since(start)
+	for i := range c.steps {
+		p.apply(&c.steps[i])
+		blocks += int(c.steps[i].end - c.steps[i].start)
+	}
+	r.add("apply, 1 writer", "M blocks/s", mega(blocks, time.Since(start)-begin))
+	r.Entries = p.x.Stats().Entries
+	r.add("heap", "B/entry", float64(liveBytes()-before)/float64(max(r.Pairs, 1)))
+	var times []uint32
+	buf := make([]radix.Overlap, 0, c.o.Ranks)
+	for range 5 {
+		for req := max(c.Requests()-around, 0); req < c.Requests(); req++ {
+			t := time.Since(start)
+			buf = p.match(buf[:0], uint32(req))
+			times = append(times, uint32(time.Since(start)-t))
+		}
+	}
+	r.addTimes("look-up", times, 50, 99, 99.9)
+}

@@ -1,0 +1,267 @@
+package index_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/bench/index"
+)
+
+// mooncake reads the first 200 requests of Mooncake's conversation trace.
+func mooncake(tb testing.TB) []index.Request {
+	tb.Helper()
+	f, err := os.Open("../replay/testdata/mooncake_conversation_200.jsonl")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	trace, err := index.ReadTrace(f)
+	if err != nil || len(trace) != 200 {
+		tb.Fatalf("ReadTrace = %d requests, %v", len(trace), err)
+	}
+	return trace
+}
+
+func generate(tb testing.TB, trace []index.Request, o index.Options) *index.Workload {
+	tb.Helper()
+	w, err := index.Generate(trace, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// TestGenerateEqualsPeers compares files with those that the generator of the peers' harness (in Rust, with Dynamo's own hash) wrote for
+// the same trace and options: equal to the last byte.
+func TestGenerateEqualsPeers(t *testing.T) {
+	tests := []struct {
+		o   index.Options
+		sum string
+	}{
+		{index.Options{Workers: 4, Blocks: 9000, IDBlocks: 32}, "fe0a304272a1311514ad4af3efb3a1a3ba45d7a5905a726b80a264840534a661"},
+		{index.Options{Workers: 3, Blocks: 9000, IDBlocks: 32}, "6fcca43b5d7ace1cdf779f1839e2964df6fafe0c41a8723ff046016d4ede430c"},
+		{index.Options{Workers: 4, Blocks: 9000, IDBlocks: 32, Random: true}, "8ce9df9a6968cd1d907aec93cd77882f96f144d34eae22cd6240143dac208fbd"},
+	}
+	trace := mooncake(t)
+	for _, tt := range tests {
+		h := sha256.New()
+		if err := generate(t, trace, tt.o).Write(h); err != nil {
+			t.Fatal(err)
+		}
+		if got := hex.EncodeToString(h.Sum(nil)); got != tt.sum {
+			t.Errorf("%+v gives a file of SHA-256 %s, want %s", tt.o, got, tt.sum)
+		}
+	}
+}
+
+// held is what workers hold, by engine hash: the obvious way to keep it.
+type held []map[uint64]bool
+
+// replay applies ops and fails on one that no engine would publish: a block stored twice or behind a parent that is not
+// there, or removed when it is not there.
+func (h held) replay(t *testing.T, w *index.Workload, ops []index.Op) {
+	t.Helper()
+	for i, o := range ops {
+		names, mine := w.Names(o.Req), h[o.Worker]
+		switch o.Kind {
+		case index.Store:
+			if o.Start > 0 && !mine[names[o.Start-1]] {
+				t.Fatalf("op %d = %+v stores behind a block that the worker lacks", i, o)
+			}
+		case index.Clear:
+			h[o.Worker] = map[uint64]bool{}
+			continue
+		case index.Query:
+			continue
+		}
+		for _, name := range names[o.Start:o.End] {
+			if mine[name] == (o.Kind == index.Store) {
+				t.Fatalf("op %d = %+v: a block is there: %t", i, o, mine[name])
+			}
+			if mine[name] = o.Kind == index.Store; !mine[name] {
+				delete(mine, name)
+			}
+		}
+	}
+}
+
+// sum returns the sum that a look-up must give, and the greatest depth.
+func (h held) sum(w *index.Workload, req uint32) (sum uint64, most int) {
+	prompt := w.Names(req)[:len(w.Prompt(req))]
+	for worker, mine := range h {
+		depth := 0
+		for depth < len(prompt) && mine[prompt[depth]] {
+			depth++
+		}
+		sum += uint64(depth) * uint64(2*worker+1)
+		most = max(most, depth)
+	}
+	return sum, most
+}
+
+func TestGenerateTellsTheTruth(t *testing.T) {
+	tests := []struct {
+		name  string
+		trace []index.Request
+		o     index.Options
+		kinds string // letters of the kinds of ops that must be there
+	}{
+		{"trace", mooncake(t), index.Options{Workers: 4, Blocks: 9000, IDBlocks: 32}, "qsr"},
+		{"conversation", index.Conversation(300), index.Options{Workers: 8, Blocks: 4000, IDBlocks: 16}, "qsr"},
+		{"shared", index.Shared(400), index.Options{Workers: 300, Blocks: 9000, IDBlocks: 16, Random: true}, "qs"},
+		{"holes", index.Shared(500), index.Options{Workers: 3, Blocks: 2000, IDBlocks: 16, Random: true, Holes: true}, "qsrc"},
+		{"front first", index.Shared(500), index.Options{Workers: 3, Blocks: 2000, IDBlocks: 16, Random: true, FrontFirst: true}, "qsr"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := generate(t, tt.trace, tt.o)
+			h := make(held, w.Workers)
+			for i := range h {
+				h[i] = map[uint64]bool{}
+			}
+			h.replay(t, w, w.Ops[:w.Warm])
+			pairs, distinct := 0, map[uint64]bool{}
+			for _, mine := range h {
+				pairs += len(mine)
+				for name := range mine {
+					distinct[name] = true
+				}
+				if len(mine) > tt.o.Blocks {
+					t.Errorf("a worker holds %d blocks, want at most %d", len(mine), tt.o.Blocks)
+				}
+			}
+			if pairs != w.Pairs || len(distinct) != w.Distinct {
+				t.Errorf("%d pairs of %d blocks are held, the workload says %d of %d", pairs, len(distinct), w.Pairs, w.Distinct)
+			}
+			for _, truth := range w.Tests {
+				sum, most := h.sum(w, truth.Req)
+				if sum != truth.Sum || most != int(truth.Depth) {
+					t.Fatalf("request %d: sum %d, depth %d, the workload says %+v", truth.Req, sum, most, truth)
+				}
+			}
+			h.replay(t, w, w.Ops[w.Warm:])
+			if got := frontFirst(w.Ops); got != tt.o.FrontFirst {
+				t.Errorf("removals from the front: %t", got)
+			}
+			for i, letter := range "qsrc" {
+				n := 0
+				for _, o := range w.Ops {
+					if o.Kind == index.Kind(i) {
+						n++
+					}
+				}
+				if strings.ContainsRune(tt.kinds, letter) != (n > 0) {
+					t.Errorf("%d ops of kind %c", n, letter)
+				}
+			}
+		})
+	}
+}
+
+// frontFirst reports whether most removals go on behind the one before.
+func frontFirst(ops []index.Op) bool {
+	onward, all := 0, 1
+	for i, o := range ops[1:] {
+		last := ops[i]
+		if o.Kind == index.Remove && last.Kind == index.Remove {
+			all++
+			if o.Req == last.Req && o.Start == last.End {
+				onward++
+			}
+		}
+	}
+	return onward > all/2
+}
+
+// TestHolesAreThere looks for what the family is for: a block held while the one before it is not.
+func TestHolesAreThere(t *testing.T) {
+	w := generate(t, index.Shared(900), index.Options{Workers: 4, Blocks: 4000, IDBlocks: 16, Random: true, Holes: true})
+	h := make(held, w.Workers)
+	for i := range h {
+		h[i] = map[uint64]bool{}
+	}
+	h.replay(t, w, w.Ops[:w.Warm])
+	open := 0
+	for _, truth := range w.Tests {
+		names := w.Names(truth.Req)
+		for _, mine := range h {
+			for i := 1; i < len(names); i++ {
+				if mine[names[i]] && !mine[names[i-1]] {
+					open++
+				}
+			}
+		}
+	}
+	if open < 100 {
+		t.Errorf("the prompts that are looked up meet %d holes, want more than 100", open)
+	}
+}
+
+func TestGenerateRefuses(t *testing.T) {
+	tests := []struct {
+		name  string
+		trace []index.Request
+		o     index.Options
+		want  string
+	}{
+		{"no trace", nil, index.Options{Workers: 1, Blocks: 1, IDBlocks: 32}, "the trace is empty"},
+		{"no workers", mooncake(t), index.Options{Blocks: 9000, IDBlocks: 32}, "give 1 to 65535"},
+		{"too many workers", mooncake(t), index.Options{Workers: 65536, Blocks: 9000, IDBlocks: 32}, "give 1 to 65535"},
+		{"odd blocks", mooncake(t), index.Options{Workers: 1, Blocks: 9000, IDBlocks: 7}, "give a divisor of 512"},
+		{"small caches", mooncake(t), index.Options{Workers: 1, Blocks: 100, IDBlocks: 32}, "give workers more blocks"},
+	}
+	for _, tt := range tests {
+		if _, err := index.Generate(tt.trace, tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: Generate = %v, want an error with %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+func TestReadTraceRefuses(t *testing.T) {
+	tests := map[string]string{
+		"":                     "it has no requests",
+		"\n{\"timestamp\": x}": "line 2",
+		`{"input_length":0}`:   "are no request",
+		`{"input_length":9}`:   "0 ids",
+		`{"input_length":9,"output_length":-1,"hash_ids":[1]}`:         "are no request",
+		`{"input_length":9,"output_length":9,"hash_ids":[-1]}`:         "line 1",
+		`{"input_length":2000000000,"hash_ids":[1]}`:                   "are no request",
+		`{"input_length":9,"output_length":2000000000,"hash_ids":[1]}`: "are no request",
+	}
+	for in, want := range tests {
+		if _, err := index.ReadTrace(strings.NewReader(in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ReadTrace(%q) = %v, want an error with %q", in, err, want)
+		}
+	}
+}
+
+// FuzzReadTrace reads any text: what is accepted must be the same after it was written as JSON and read again.
+func FuzzReadTrace(f *testing.F) {
+	f.Add([]byte(`{"timestamp": 0.5, "input_length": 600, "output_length": 3, "hash_ids": [0, 1]}` + "\n\n"))
+	f.Add([]byte(`{"input_length":1,"hash_ids":[7]}`))
+	f.Add([]byte(`{"input_length":-1}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		trace, err := index.ReadTrace(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		var again bytes.Buffer
+		for _, r := range trace {
+			if r.InputLength < 1 || r.OutputLength < 0 || len(r.HashIDs) == 0 {
+				t.Fatalf("ReadTrace accepts %+v", r)
+			}
+			if err := json.NewEncoder(&again).Encode(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := index.ReadTrace(&again); err != nil || !reflect.DeepEqual(got, trace) {
+			t.Fatalf("a trace that was written is read as %+v, %v, want %+v", got, err, trace)
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane"
+)
+
+// fleet is simulated workers that outlive routers.
+type fleet struct {
+	t    *testing.T
+	sims []*sim.Worker
+	file string // the routers' snapshot
+}
+
+// startFleet runs workers until the test ends. They keep the last 4 batches of events for replay: most of what they
+// tell cannot be asked for again.
+func startFleet(t *testing.T, n int) *fleet {
+	t.Helper()
+	f := &fleet{t: t, file: filepath.Join(t.TempDir(), "index.snapshot")}
+	ctx, stop := context.WithCancel(context.Background())
+	var done []chan error
+	for range n {
+		w, err := sim.New(sim.Config{Log: slog.New(slog.DiscardHandler), TimeScale: 50, BufferSteps: 4})
+		require.NoError(t, err)
+		f.sims = append(f.sims, w)
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		done = append(done, ended)
+	}
+	t.Cleanup(func() {
+		stop()
+		for _, ended := range done {
+			require.NoError(t, <-ended)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return f
+}
+
+// route runs a router over the fleet while use runs, which begins when n workers are live.
+func (f *fleet) route(n int, use func(cl *cluster, base string)) {
+	f.t.Helper()
+	cfg := dataplane.Config{
+		Listen: "127.0.0.1:0", Policy: "kv", Log: slog.New(slog.DiscardHandler), ProbeInterval: 20 * time.Millisecond,
+		Snapshot: f.file, SnapshotInterval: time.Hour,
+	}
+	for _, w := range f.sims {
+		cfg.Workers = append(cfg.Workers, w.URL())
+	}
+	d, err := dataplane.New(cfg)
+	require.NoError(f.t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	defer func() {
+		stop()
+		require.NoError(f.t, <-ended)
+		http.DefaultClient.CloseIdleConnections()
+	}()
+	cl := &cluster{router: d, sims: f.sims}
+	awaitCluster(f.t, cl, n)
+	use(cl, "http://"+d.Addr())
+}
+
+// warm has each of several prompts answered once, through a router, and returns who answered.
+func (f *fleet) warm(prompts int) (homes []string) {
+	f.t.Helper()
+	f.route(len(f.sims), func(_ *cluster, base string) {
+		for i := range prompts {
+			homes = append(homes, generate(f.t, base, prompt(300, i), "").worker)
+		}
+		// The last answer's pages are told of after it.
+		again := generate(f.t, base, prompt(300, prompts-1), "")
+		require.Equal(f.t, again.cached, again.matched*page)
+	})
+	return homes
+}
+
+// wantExact asks for the prompts again: each goes where it was answered, and what is expected there is what is there.
+func (f *fleet) wantExact(base string, homes []string) {
+	f.t.Helper()
+	for i, home := range homes {
+		r := generate(f.t, base, prompt(300, i), "")
+		assert.Equal(f.t, home, r.worker, "prompt %d", i)
+		assert.Equal(f.t, r.cached, r.matched*page, "prompt %d", i)
+		assert.Equal(f.t, 288, r.cached, "prompt %d", i)
+	}
+}
+
+func TestRestartedRouterRoutesWellAtOnce(t *testing.T) {
+	f := startFleet(t, 3)
+	homes := f.warm(12)
+	info, err := os.Stat(f.file)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode(), "the file has the seed of the hashes")
+	f.route(3, func(cl *cluster, base string) {
+		f.wantExact(base, homes)
+		assert.Contains(t, metrics(t, base), "warmpath_snapshot_restored_blocks 2")
+		for _, w := range cl.router.Status().Workers {
+			assert.Zero(t, w.Events.Malformed+w.Events.UnknownParents+w.Events.UnknownRemovals+w.Events.Restarts+w.Events.Gaps, w.ID)
+		}
+	})
+	// The engines' buffers alone know a few of the prompts at most.
+	require.NoError(t, os.Remove(f.file))
+	f.route(3, func(_ *cluster, base string) {
+		known := 0
+		for i := range homes {
+			if r := generate(t, base, prompt(300, i), ""); r.matched > 0 && r.worker == homes[i] {
+				known++
+			}
+		}
+		assert.Less(t, known, len(homes), "the snapshot made the difference")
+	})
+}
+
+func metrics(t *testing.T, base string) string {
+	t.Helper()
+	resp, err := http.Get(base + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(body)
+}
+
+// What workers store and drop while no router looks is replayed.
+func TestRestartedRouterReconciles(t *testing.T) {
+	f := startFleet(t, 2)
+	homes := f.warm(8)
+	fresh := prompt(300, 99)
+	body, err := json.Marshal(fresh)
+	require.NoError(t, err)
+	post(t, f.sims[0].URL()+"/generate", fmt.Sprintf(`{"input_ids":%s,"sampling_params":{"max_new_tokens":8}}`, body))
+	post(t, f.sims[1].URL()+"/flush_cache", "") // it drops all
+	f.route(2, func(_ *cluster, base string) {
+		r := generate(t, base, fresh, "")
+		assert.Equal(t, f.sims[0].URL(), r.worker, "stored meanwhile")
+		assert.Equal(t, 288, r.cached)
+		assert.Equal(t, r.cached, r.matched*page)
+		for i, home := range homes {
+			r := generate(t, base, prompt(300, i), "")
+			assert.Equal(t, r.cached, r.matched*page, "prompt %d", i)
+			if home == f.sims[0].URL() {
+				assert.Equal(t, home, r.worker)
+				assert.Equal(t, 288, r.cached)
+			} else {
+				assert.Zero(t, r.cached, "dropped meanwhile")
+			}
+		}
+	})
+}
+
+// A worker that restarted while no router looked is known to be empty; the others are as they were.
+func TestRestartedRouterNoticesRestartedWorker(t *testing.T) {
+	f := startFleet(t, 2)
+	homes := f.warm(8)
+	f.sims[1].Faults().Crash()
+	await(t, f.sims[1].URL(), false)
+	f.sims[1].Faults().Restart(0)
+	await(t, f.sims[1].URL(), true)
+	f.route(2, func(cl *cluster, base string) {
+		for _, w := range cl.router.Status().Workers {
+			if w.URL == f.sims[1].URL() {
+				assert.Zero(t, w.Blocks, "blocks of the process that ended")
+				assert.EqualValues(t, 1, w.Events.Restarts)
+			}
+		}
+		for i, home := range homes {
+			r := generate(t, base, prompt(300, i), "")
+			assert.Equal(t, r.cached, r.matched*page, "prompt %d", i)
+			if home == f.sims[0].URL() {
+				assert.Equal(t, home, r.worker)
+			}
+		}
+	})
+}
+
+func TestRouterStartsWithoutABadSnapshot(t *testing.T) {
+	f := startFleet(t, 2)
+	homes := f.warm(6)
+	good, err := os.ReadFile(f.file)
+	require.NoError(t, err)
+	for name, bad := range map[string][]byte{
+		"empty": {}, "cut": good[:len(good)/2], "flipped": append(append([]byte{}, good[:100]...), append([]byte{^good[100]}, good[101:]...)...),
+		"foreign": []byte("workers:\n- http://127.0.0.1:30000\n"), "newer": append([]byte("WARMPIDX\x7f"), good[9:]...),
+	} {
+		require.NoError(t, os.WriteFile(f.file, bad, 0o600))
+		f.route(2, func(_ *cluster, base string) {
+			assert.Contains(t, metrics(t, base), "warmpath_snapshot_failures_total 1", name)
+			r := generate(t, base, prompt(300, 0), "")
+			assert.LessOrEqual(t, r.matched*page, r.cached, "%s: nothing is made up", name)
+		})
+	}
+	require.NoError(t, os.WriteFile(f.file, good, 0o600)) // two answers and more ago: some replays still reach it
+	f.route(2, func(_ *cluster, base string) {
+		for i := range homes {
+			r := generate(t, base, prompt(300, i), "")
+			assert.Equal(t, r.cached, r.matched*page, "prompt %d", i)
+		}
+	})
+}
+
+func TestSnapshotNeedsItsFolder(t *testing.T) {
+	for _, file := range []string{filepath.Join(t.TempDir(), "no", "such"), t.TempDir()} {
+		_, err := dataplane.New(dataplane.Config{Listen: "127.0.0.1:0", Snapshot: file, Log: slog.New(slog.DiscardHandler)})
+		require.ErrorContains(t, err, "--snapshot")
+	}
+}
+
+func post(t *testing.T, url, body string) {
+	t.Helper()
+	resp, err := http.Post(url, "application/json", strings.NewReader(body))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode, url)
+}
+
+// await waits until a worker is ready, or is not.
+func await(t *testing.T, url string, ready bool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		resp, err := http.Get(url + "/ready")
+		if err != nil {
+			return !ready
+		}
+		defer resp.Body.Close()
+		return ready == (resp.StatusCode == http.StatusOK)
+	}, 20*time.Second, 5*time.Millisecond)
+}

@@ -1,0 +1,50 @@
+//go:build !race
+
+package session_test
+
+import (
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/session"
+)
+
+// TestDoesNotAllocate: neither where a prompt is known, nor where a new one overwrites an old one in a full cache.
+func TestDoesNotAllocate(t *testing.T) {
+	c, x := cache(t, 1<<20)
+	r := newReader(t, c, x)
+	var bodies [][]byte
+	for seed := range uint64(100) {
+		body, _ := list(ids(seed, 3_000), ",")
+		bodies = append(bodies, body)
+	}
+	i := 0
+	parse := func() {
+		i++
+		if err := r.req.Parse(openai.APIGenerate, bodies[i%len(bodies)]); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 2 * len(bodies) {
+		parse()
+	}
+	before := c.Stats()
+	if n := testing.AllocsPerRun(300, parse); n != 0 {
+		t.Errorf("a cold prompt allocates %v times, want 0", n)
+	}
+	if st := c.Stats(); st.Known != before.Known || st.Fresh != before.Fresh+301 {
+		t.Errorf("stats %+v after %+v, want 301 fresh lists", st, before)
+	}
+	bodies = bodies[:2]
+	parse()
+	parse()
+	if n := testing.AllocsPerRun(300, parse); n != 0 {
+		t.Errorf("a known prompt allocates %v times, want 0", n)
+	}
+}
+
+func TestShardsAreApart(t *testing.T) {
+	if session.ShardSize%64 != 0 {
+		t.Errorf("a shard is %d bytes, want a multiple of 64", session.ShardSize)
+	}
+}

@@ -1,0 +1,352 @@
+package radix
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// places maps engine hashes to places, once for all workers: what a worker holds under the name that its run lists costs it a bit and
+// no entry. A name has one place here, and a place one name; who uses others keeps them in a table of its own, see engines.
+//
+// A slot is one word. It has no key: the run at the handle lists it, and the tag spares most of those looks. As the tag also
+// says where the slot belongs, slots move without a look at the run.
+//
+//	63       38 37       20 19      0
+//	[  handle  ] [  offset  ] [  tag  ]
+//
+// Slots are only ever filled, by compare-and-swap: whoever comes second to a free one looks again at what the first has put there, so a
+// name is never claimed twice. Giving a claim up touches no slot. It turns stale, because its run is gone or no longer lists it there,
+// and stale ones go when their stripe is swept: one pass in order, where each by itself would be a miss.
+//
+// Filling and looking need a gate for reading, sweeping needs all for writing. Gates are the last locks that anybody takes.
+type places struct {
+	stripes [placeStripes]placeStripe
+	gates   [placeGates]placeGate
+	key     uint64
+
+	slots atomic.Int64 // of all stripes
+	used  atomic.Int64 // of these not free
+	live  atomic.Int64 // of these not stale
+
+	sweeping sync.Mutex // held through a sweep of all stripes
+
+	mu      sync.Mutex
+	free    []uint32                                  // handles to reuse; guarded by mu
+	retired []uint32                                  // handles that stale slots may still name; guarded by mu
+	last    uint32                                    // the highest handle so far; guarded by mu
+	runs    atomic.Pointer[[]*[handleChunk]runHandle] // by handle, 0 never used; replaced under mu
+}
+
+// runHandle is the run of a handle, and how many of its names may have slots. Sweeps go by it: the runs themselves are scattered.
+type runHandle struct {
+	run     atomic.Pointer[run]
+	claimed atomic.Uint32
+}
+
+const (
+	tagBits    = 20 // and the most slots of a stripe: 200 M names in all
+	tagMask    = 1<<tagBits - 1
+	offsetBits = 18 // maxRun blocks
+	maxHandle  = 1<<(64-tagBits-offsetBits) - 1
+
+	placeStripes = 1 << placeShift
+	placeShift   = 8
+	handleChunk  = 1 << 10 // 16 KiB
+	placeMin     = 16      // slots of a stripe
+
+	// placeGates is how many writers can be in the table without sharing a cache line.
+	placeGates = 16
+	// sweepAtOnce is how many stripes are swept while writers wait. Of a million names that is 0.2 ms.
+	sweepAtOnce = 8
+
+	// batch is how many names are fetched at a time: misses that do not depend on each other overlap. 64 would fill a word of bits, but
+	// the processor does not have as many misses under way.
+	batch = 32
+)
+
+// placeStripe is written to with all gates locked; its slots with one.
+type placeStripe struct {
+	slots []uint64 // a power of two, or none; 0 is free. Atomic but for sweeps
+	_     [cacheLine - 24]byte
+}
+
+type placeGate struct {
+	sync.RWMutex
+	_ [cacheLine - 24]byte
+}
+
+func (p *places) init(key uint64) {
+	p.key = key
+	p.runs.Store(&[]*[handleChunk]runHandle{})
+}
+
+func (p *places) hash(name uint64) uint64 { return fold(name^p.key, spread) }
+
+func (p *places) stripe(hash uint64) *placeStripe { return &p.stripes[hash>>(64-placeShift)] }
+
+func (p *places) handle(h uint32) *runHandle {
+	return &(*p.runs.Load())[h/handleChunk][h%handleChunk]
+}
+
+func slotHandle(slot uint64) uint32 { return uint32(slot >> (tagBits + offsetBits)) }
+func slotOffset(slot uint64) uint32 { return uint32(slot>>tagBits) & (1<<offsetBits - 1) }
+
+// at returns the run that lists name where a slot says, or nil if the slot is stale or another's.
+func (p *places) at(slot, name uint64) *run {
+	r := p.handle(slotHandle(slot)).run.Load()
+	if r == nil {
+		return nil
+	}
+	names := *r.names.Load()
+	if i := int(slotOffset(slot)); i >= len(names) || names[i] != name {
+		return nil
+	}
+	return r
+}
+
+// find returns the place of a name, or nil. A run that the caller does not hold may die meanwhile.
+func (p *places) find(name uint64) (r *run, offset uint32) {
+	hash := p.hash(name)
+	g := &p.gates[hash%placeGates]
+	g.RLock()
+	defer g.RUnlock()
+	slots := p.stripe(hash).slots
+	tag, mask := hash&tagMask, uint64(len(slots)-1)
+	for n := range uint64(len(slots)) {
+		v := atomic.LoadUint64(&slots[(tag+n)&mask])
+		if v == 0 {
+			break
+		}
+		if v&tagMask == tag {
+			if r := p.at(v, name); r != nil {
+				return r, slotOffset(v)
+			}
+		}
+	}
+	return nil, 0
+}
+
+// claim gives names, which the run lists from an offset on, their places. It returns a bit for each that has one already.
+func (p *places) claim(handle, offset uint32, names []uint64) (taken uint64) {
+	if handle == 0 {
+		return span(0, 0, len(names))
+	}
+	done := 0
+	for {
+		full := p.crowded()
+		if !full {
+			n, t := p.fill(handle, offset+uint32(done), names[done:])
+			taken |= t << done
+			if done += n; done == len(names) {
+				break
+			}
+		}
+		if !p.sweep(!full) {
+			taken |= span(0, done, len(names)) // there are too many names
+			break
+		}
+	}
+	return taken
+}
+
+// crowded reports whether another batch may make probing long.
+func (p *places) crowded() bool { return p.used.Load()+batch > p.slots.Load()*11/16 }
+
+// idle reports whether a sweep would give most of the memory back.
+func (p *places) idle() bool {
+	slots := p.slots.Load()
+	return p.live.Load()*8 < slots && slots > placeStripes*placeMin
+}
+
+// fill claims until a stripe is full, and returns how many it got to and which of these were taken.
+func (p *places) fill(handle, offset uint32, names []uint64) (n int, taken uint64) {
+	g := &p.gates[handle%placeGates]
+	g.RLock()
+	defer g.RUnlock()
+	var hashes [batch]uint64
+	for i, name := range names {
+		hashes[i] = p.hash(name)
+		// Brings the slots into the cache side by side: an access that is locked lets no other pass.
+		if slots := p.stripe(hashes[i]).slots; len(slots) > 0 {
+			atomic.LoadUint64(&slots[hashes[i]&tagMask&uint64(len(slots)-1)]) // is not optimized away: it is atomic
+		}
+	}
+	filled := 0
+	for ; n < len(names); n++ {
+		v := uint64(handle)<<(tagBits+offsetBits) | uint64(offset+uint32(n))<<tagBits | hashes[n]&tagMask
+		ours, full := p.put(p.stripe(hashes[n]).slots, v, names[n])
+		if full {
+			break
+		}
+		if ours {
+			filled++
+		} else {
+			taken |= 1 << n
+		}
+	}
+	p.handle(handle).claimed.Store(offset + uint32(n))
+	p.used.Add(int64(filled))
+	p.live.Add(int64(filled))
+	return n, taken
+}
+
+// put fills the first free slot for v, unless the name has a place or there is no slot.
+func (p *places) put(slots []uint64, v, name uint64) (ours, full bool) {
+	tag, mask := v&tagMask, uint64(len(slots)-1)
+	for n := range uint64(len(slots)) {
+		s := &slots[(tag+n)&mask]
+		old := atomic.LoadUint64(s)
+		if old == 0 {
+			if atomic.CompareAndSwapUint64(s, 0, v) {
+				return true, false
+			}
+			old = atomic.LoadUint64(s)
+		}
+		if old&tagMask == tag && p.at(old, name) != nil {
+			return false, false
+		}
+	}
+	return false, true
+}
+
+// disclaim makes the claims of a run from an offset on stale. There are given of them.
+func (p *places) disclaim(handle, from uint32, given int) {
+	if handle == 0 {
+		return
+	}
+	p.handle(handle).claimed.Store(from)
+	if p.live.Add(-int64(given)); p.idle() {
+		p.sweep(false)
+	}
+}
+
+// sweep drops stale slots and gives each stripe its size. It reports false where a table of names cannot grow. Unless it is forced to, it
+// does nothing where another sweep has just made room.
+func (p *places) sweep(forced bool) bool {
+	p.sweeping.Lock()
+	defer p.sweeping.Unlock()
+	if !forced && !p.crowded() && !p.idle() {
+		return true
+	}
+	live := p.live.Load()
+	p.mu.Lock()
+	retired := p.retired
+	p.retired = nil
+	p.mu.Unlock()
+	grown := true
+	for i := 0; i < placeStripes; i += sweepAtOnce {
+		for g := range p.gates {
+			p.gates[g].Lock()
+		}
+		for j := range sweepAtOnce {
+			grown = p.sweepLocked(&p.stripes[i+j], live) && grown
+		}
+		for g := range p.gates {
+			p.gates[g].Unlock()
+		}
+	}
+	p.mu.Lock()
+	p.free = append(p.free, retired...)
+	p.mu.Unlock()
+	return grown
+}
+
+// sweepLocked sweeps a stripe of a table with so many names, and leaves at least half of it free.
+func (p *places) sweepLocked(s *placeStripe, names int64) bool {
+	live := len(s.slots) // if it cannot be packed
+	if begin := slices.Index(s.slots, 0); begin >= 0 {
+		live = p.packLocked(s.slots, begin)
+	}
+	size := placeMin
+	for size < 2*live || int64(size) < 2*names/placeStripes {
+		size *= 2
+	}
+	grown := size <= tagMask+1
+	if size = min(size, tagMask+1); size != len(s.slots) {
+		p.moveLocked(s, size)
+	}
+	return grown
+}
+
+// packLocked drops the stale slots of a stripe and returns how many others there are. It begins behind a free slot: from there on each slot
+// belongs where it is or before it, and all between are done.
+func (p *places) packLocked(slots []uint64, begin int) (live int) {
+	mask := len(slots) - 1
+	used := 0
+	for i := begin + 1; i <= begin+len(slots); i++ {
+		v := slots[i&mask]
+		if v == 0 {
+			continue
+		}
+		used++
+		slots[i&mask] = 0
+		if !p.stale(v) {
+			settle(slots, v)
+			live++
+		}
+	}
+	p.used.Add(int64(live - used))
+	return live
+}
+
+// moveLocked gives a stripe another size.
+func (p *places) moveLocked(s *placeStripe, size int) {
+	old := s.slots
+	s.slots = make([]uint64, size)
+	for _, v := range old {
+		if v != 0 {
+			settle(s.slots, v)
+		}
+	}
+	p.slots.Add(int64(size - len(old)))
+}
+
+// settle puts v into the first free slot from its own on.
+func settle(slots []uint64, v uint64) {
+	mask := uint64(len(slots) - 1)
+	i := v & tagMask & mask
+	for slots[i] != 0 {
+		i = (i + 1) & mask
+	}
+	slots[i] = v
+}
+
+func (p *places) stale(slot uint64) bool {
+	h := p.handle(slotHandle(slot))
+	return h.run.Load() == nil || slotOffset(slot) >= h.claimed.Load()
+}
+
+// enlist gives a run a handle. One that gets none, as there are too many, has no names here.
+func (p *places) enlist(r *run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch n := len(p.free); {
+	case n > 0:
+		r.handle = p.free[n-1]
+		p.free = p.free[:n-1]
+	case p.last < maxHandle:
+		p.last++
+		r.handle = p.last
+	default:
+		return
+	}
+	runs := *p.runs.Load()
+	if int(r.handle/handleChunk) == len(runs) {
+		// Readers of the shorter slice never look behind its end.
+		runs = append(runs, new([handleChunk]runHandle))
+		p.runs.Store(&runs)
+	}
+	p.handle(r.handle).run.Store(r)
+}
+
+// delist takes the handle of a run without claims back. The run keeps it, to no use: it is dead.
+func (p *places) delist(r *run) {
+	if r.handle == 0 {
+		return
+	}
+	p.handle(r.handle).run.Store(nil)
+	p.mu.Lock()
+	p.retired = append(p.retired, r.handle)
+	p.mu.Unlock()
+}

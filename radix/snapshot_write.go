@@ -1,0 +1,220 @@
+package radix
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// SnapshotWriter writes a snapshot while others read and write the index. It holds the lock of one worker at a time, so each worker's
+// content is that of one moment, and two workers' need not be of the same. In memory are at most what was taken and not flushed, which aliases
+// the index's blocks, and some 30 bytes for each run. It is for one goroutine.
+//
+// The snapshot holds the index's seed: who can read it can prepare prompts that collide. Keep it from other users.
+type SnapshotWriter struct {
+	x       *Index
+	out     io.WriteCloser
+	known   map[uint64]stretch // by run id
+	domains map[Domain]uint64  // numbers of those written
+	keys    map[Domain]DomainKey
+	images  []image
+	buf     []byte
+	stems   []stem // scratch
+	bits    []int  // scratch
+	count   SnapshotCounts
+	err     error // the first one; nothing is written after it
+}
+
+// stretch is as much of a run as a snapshot has.
+type stretch struct{ number, blocks uint32 }
+
+// flushAt is how much is encoded before it goes to the compressor: a block of zstd's.
+const flushAt = 128 << 10
+
+// NewSnapshotWriter begins a snapshot of x on w.
+func NewSnapshotWriter(x *Index, w io.Writer) (*SnapshotWriter, error) {
+	if _, err := w.Write(append([]byte(snapshotMagic), snapshotVersion)); err != nil {
+		return nil, fmt.Errorf("cannot begin snapshot: %w", err)
+	}
+	out, err := zstd.NewWriter(w,
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(snapshotWindow))
+	if err != nil {
+		return nil, fmt.Errorf("cannot begin snapshot: %w", err)
+	}
+	return recordsTo(x, out), nil
+}
+
+// recordsTo begins the records of a snapshot.
+func recordsTo(x *Index, out io.WriteCloser) *SnapshotWriter {
+	s := &SnapshotWriter{x: x, out: out, known: make(map[uint64]stretch), domains: make(map[Domain]uint64)}
+	s.buf = binary.LittleEndian.AppendUint64(s.buf, x.seed)
+	s.buf = binary.LittleEndian.AppendUint64(s.buf, x.probe())
+	return s
+}
+
+// Take copies what a worker holds now under a name of the caller's, which need not be unique, with meta for the caller's own use. It does no
+// I/O, so the caller may hold a lock under which the worker does not change; Flush writes what was taken.
+func (s *SnapshotWriter) Take(w Worker, name string, meta []byte) error {
+	if len(name) > maxText || len(meta) > maxText || s.count.Workers == maxSnapshotWorkers {
+		return fmt.Errorf("cannot take worker %d of %d, name of %d bytes, meta of %d: too large", w, s.count.Workers, len(name), len(meta))
+	}
+	im, err := s.capture(w)
+	if err != nil {
+		return err
+	}
+	im.name, im.meta = name, meta
+	s.images = append(s.images, im)
+	s.count.Workers++
+	s.count.Entries += im.entries
+	return nil
+}
+
+// Flush writes what was taken since the last one.
+func (s *SnapshotWriter) Flush() error {
+	for i := range s.images {
+		im := &s.images[i]
+		for j := range im.parts {
+			s.part(&im.parts[j])
+			s.spill(flushAt)
+		}
+		s.worker(im)
+	}
+	clear(s.images)
+	s.images = s.images[:0]
+	return s.err
+}
+
+// Close ends the snapshot and says what it holds. The writer below stays open.
+func (s *SnapshotWriter) Close() (SnapshotCounts, error) {
+	_ = s.Flush() // keeps its error
+	s.buf = append(s.buf, recordEnd)
+	for _, n := range []int{s.count.Stretches, s.count.Blocks, s.count.Workers, s.count.Entries} {
+		s.number(uint64(n))
+	}
+	s.spill(0)
+	if err := s.out.Close(); err != nil && s.err == nil {
+		s.err = fmt.Errorf("cannot end snapshot: %w", err)
+	}
+	return s.count, s.err
+}
+
+// spill hands the records to the compressor once there are enough of them.
+func (s *SnapshotWriter) spill(enough int) {
+	if len(s.buf) <= enough {
+		return
+	}
+	if s.err == nil {
+		if _, err := s.out.Write(s.buf); err != nil {
+			s.err = fmt.Errorf("cannot write snapshot: %w", err)
+		}
+	}
+	s.buf = s.buf[:0]
+}
+
+func (s *SnapshotWriter) number(v uint64) { s.buf = binary.AppendUvarint(s.buf, v) }
+
+func (s *SnapshotWriter) text(v string) {
+	s.number(uint64(len(v)))
+	s.buf = append(s.buf, v...)
+}
+
+// part writes a stretch, or what was added to one.
+func (s *SnapshotWriter) part(p *part) {
+	switch {
+	case !p.fresh:
+		s.buf = append(s.buf, recordExtension)
+		s.number(uint64(p.number))
+	case p.root:
+		d := s.domain(p.domain) // a record of its own
+		s.buf = append(s.buf, recordStretch, 0)
+		s.number(d)
+	default:
+		s.buf = append(s.buf, recordStretch)
+		s.number(uint64(p.parent) + 1)
+		s.number(uint64(p.offset))
+	}
+	s.number(uint64(len(p.blocks)))
+	for _, h := range p.blocks {
+		s.buf = binary.LittleEndian.AppendUint64(s.buf, uint64(h))
+	}
+	for _, name := range p.names {
+		s.buf = binary.LittleEndian.AppendUint64(s.buf, name)
+	}
+	if p.fresh {
+		s.count.Stretches++
+	}
+	s.count.Blocks += len(p.blocks)
+}
+
+// domain returns the number of a domain, after its record.
+func (s *SnapshotWriter) domain(d Domain) uint64 {
+	if n, ok := s.domains[d]; ok {
+		return n
+	}
+	if _, ok := s.keys[d]; !ok {
+		s.keys = s.x.domainNames()
+	}
+	k := s.keys[d]
+	s.buf = append(s.buf, recordDomain)
+	s.text(k.Model)
+	s.number(uint64(k.BlockSize))
+	s.text(k.LoRA)
+	s.text(k.Salt)
+	bigram := byte(0)
+	if k.Bigram {
+		bigram = 1
+	}
+	s.buf = append(s.buf, bigram)
+	n := uint64(len(s.domains))
+	s.domains[d] = n
+	return n
+}
+
+// worker writes a worker's record, behind those of its stretches.
+func (s *SnapshotWriter) worker(im *image) {
+	s.buf = append(s.buf, recordWorker)
+	s.text(im.name)
+	s.text(string(im.meta))
+	s.number(uint64(im.holds))
+	s.buf = append(s.buf, im.body...)
+	s.number(uint64(len(im.odd)))
+	slices.SortFunc(im.odd, func(a, b oddEntry) int {
+		return cmp.Or(cmp.Compare(a.at.stretch, b.at.stretch), cmp.Compare(a.at.offset, b.at.offset), cmp.Compare(a.key, b.key))
+	})
+	last := uint32(0)
+	for i := range im.odd {
+		e := &im.odd[i]
+		s.seat(seat{e.at.stretch - last, e.at.offset, e.at.n})
+		s.buf = binary.LittleEndian.AppendUint64(s.buf, e.key)
+		last = e.at.stretch
+		s.spill(flushAt)
+	}
+	s.number(uint64(len(im.aliases)))
+	for _, key := range slices.Sorted(maps.Keys(im.aliases)) {
+		a := im.aliases[key]
+		s.buf = binary.LittleEndian.AppendUint64(s.buf, key)
+		for _, n := range a.lost {
+			s.number(uint64(n))
+		}
+		s.number(uint64(len(a.places)))
+		for _, p := range a.places {
+			s.seat(p)
+		}
+		s.spill(flushAt)
+	}
+	s.spill(flushAt)
+}
+
+// seat writes a place: a stretch or the distance to it, offset, copies.
+func (s *SnapshotWriter) seat(p seat) {
+	s.number(uint64(p.stretch))
+	s.number(uint64(p.offset))
+	for _, n := range p.n {
+		s.number(uint64(n))
+	}
+}
