@@ -73,7 +73,7 @@ var shapes = func() (types []reflect.Type) {
 	return types
 }()
 
-// shapeSize returns the blocks of a shape: 1 to 8, then 9, 10 … 16, 18 … 32, 36 …
+// shapeSize returns the blocks of a shape: 1 to 8, then 9, 10 … 16, 18 … 32, 36 … and so on.
 func shapeSize(s int) int {
 	if s < 8 {
 		return s + 1
