@@ -31,6 +31,16 @@ type engines struct {
 	slots []entry // a power of two, or none
 	shift uint    // 64 - log2(len(slots))
 	len   int
+	seen  filter // of keys, since the table was empty
+}
+
+// filter tells of most keys that they are not in a table, without a look into it: a Bloom filter of one bit a key (1970). The odd few names
+// of a worker so do not slow the others down.
+type filter [64]uint64
+
+func (f *filter) bit(key uint64) (word *uint64, bit uint64) {
+	h := key * spread >> (64 - 12)
+	return &f[h/64], 1 << (h % 64)
 }
 
 const (
@@ -43,7 +53,10 @@ func (t *engines) home(key uint64) int { return int(key * spread >> t.shift) }
 
 // find returns the entry of key, or nil. It is valid until the next insert or remove.
 func (t *engines) find(key uint64) *entry {
-	if len(t.slots) == 0 {
+	if t.len == 0 {
+		return nil
+	}
+	if word, bit := t.seen.bit(key); *word&bit == 0 {
 		return nil
 	}
 	mask := len(t.slots) - 1
@@ -66,6 +79,21 @@ func (t *engines) insert(e entry) {
 	}
 	t.put(e)
 	t.len++
+	word, bit := t.seen.bit(e.key)
+	*word |= bit
+}
+
+// absent returns how many of the keys, from the first on, are surely not in the table.
+func (t *engines) absent(keys []uint64) int {
+	if t.len == 0 {
+		return len(keys)
+	}
+	for i, k := range keys {
+		if word, bit := t.seen.bit(k); *word&bit != 0 {
+			return i
+		}
+	}
+	return len(keys)
 }
 
 func (t *engines) put(e entry) {
@@ -92,7 +120,9 @@ func (t *engines) remove(key uint64) {
 		}
 	}
 	t.slots[i] = entry{}
-	t.len--
+	if t.len--; t.len == 0 {
+		t.seen = filter{}
+	}
 	if len(t.slots) > enginesMin && t.len*8 < len(t.slots) {
 		t.resize(len(t.slots) / 2)
 	}

@@ -11,9 +11,9 @@ func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
 	var at *hold // its run is locked; neighbours are mostly removed together
 	var near uint32
 	for i := 0; i < len(engine); i++ {
-		if at != nil && o.table.len == 0 {
-			n := o.takeDownLocked(at, near, t, engine[i:])
-			near -= uint32(n)
+		if at != nil {
+			var n int
+			near, n = o.takeRowLocked(at, near, t, engine[i:])
 			if i += n; i == len(engine) {
 				break
 			}
@@ -59,27 +59,34 @@ func (o *worker) dropCopyLocked(p *place, named bool) {
 	}
 }
 
-// takeDownLocked takes a copy of each of the blocks before one of a hold away, as long as names goes on with theirs from the last to
-// the first, and returns how many. The hold's run is locked, and the worker's table is empty.
-func (o *worker) takeDownLocked(h *hold, before uint32, t Tier, names []uint64) (n int) {
+// takeRowLocked takes a copy of each of the blocks next to one of a hold away, as long as names goes on with theirs, upwards as SGLang
+// removes a node or downwards as a tail goes. It returns the last of them and how many they were. The hold's run is locked.
+func (o *worker) takeRowLocked(h *hold, near uint32, t Tier, names []uint64) (last uint32, n int) {
 	r := h.run
-	if t >= tiers || len(r.unnamed) > 0 {
-		return 0
+	if t >= tiers || near >= r.claimed || len(r.unnamed) > 0 {
+		return near, 0
 	}
-	listed := (*r.names.Load())[:min(before, r.claimed)]
-	if int(before) > len(listed) {
-		return 0
+	listed := (*r.names.Load())[:r.claimed]
+	from, down := int(near)+1, false
+	if n = agree(listed[from:], names); n == 0 {
+		for n < len(names) && n < int(near) && listed[int(near)-1-n] == names[n] {
+			n++
+		}
+		from, down = int(near)-n, true
 	}
-	for n < len(names) && n < len(listed) && listed[len(listed)-1-n] == names[n] {
-		n++
+	if n = min(n, o.table.absent(names[:n])); down {
+		from = int(near) - n
 	}
-	gone, ok := h.leave(int(before)-n, int(before), t)
-	if !ok {
-		return 0
+	gone, ok := h.leave(from, from+n, t)
+	if !ok || n == 0 {
+		return near, 0
 	}
 	o.named -= gone
 	r.dropped += n
-	return n
+	if down {
+		return uint32(from), n
+	}
+	return uint32(from + n - 1), n
 }
 
 // takeLocked takes one copy out of the table, if it is there. ok is false if there is none anywhere; the place is that of a block

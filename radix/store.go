@@ -158,18 +158,40 @@ func (x *Index) heldLocked(o *worker, key uint64) place {
 
 // enterLocked counts a copy of each block from an offset of h's run on under its engine hash.
 func (x *Index) enterLocked(o *worker, h *hold, engine []uint64, offset int, t Tier) {
-	r := h.run
-	x.claimLocked(r)
-	// Fast path: all by name, and none twice.
-	if o.table.len == 0 && len(r.unnamed) == 0 && agree((*r.names.Load())[offset:], engine) == len(engine) {
-		if fresh, ok := h.enter(offset, len(engine), t); ok {
+	x.claimLocked(h.run)
+	for len(engine) > 0 {
+		// Mostly all are held by name, and none twice.
+		n := o.plainLocked(h.run, offset, engine)
+		if fresh, ok := h.enter(offset, n, t); ok && n > 0 {
 			o.named += fresh
-			return
+		} else {
+			n = max(n, 1)
+			for i, key := range engine[:n] {
+				x.enterOneLocked(o, h, key, uint32(offset+i), t)
+			}
+		}
+		engine, offset = engine[n:], offset+n
+	}
+}
+
+// plainLocked returns how many of the names, from the first on, have their places at an offset of the run and behind, and are not in the
+// worker's table.
+func (o *worker) plainLocked(r *run, offset int, engine []uint64) int {
+	listed := (*r.names.Load())[:r.claimed]
+	if offset >= len(listed) {
+		return 0
+	}
+	// A page at a time: where names differ all the way, this is done for each.
+	n := agree(listed[offset:], engine[:min(len(engine), page)])
+	if len(r.unnamed) > 0 {
+		for i := range n {
+			if bit(r.unnamed, uint32(offset+i)) {
+				n = i
+				break
+			}
 		}
 	}
-	for i, key := range engine {
-		x.enterOneLocked(o, h, key, uint32(offset+i), t)
-	}
+	return o.table.absent(engine[:n])
 }
 
 func (x *Index) enterOneLocked(o *worker, h *hold, key uint64, offset uint32, t Tier) {
