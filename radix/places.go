@@ -67,7 +67,7 @@ const (
 
 // placeStripe is written to with all gates locked; its slots with one.
 type placeStripe struct {
-	slots []uint64 // a power of two, or none; 0 is free. Atomic but for sweeps
+	slots []uint64 // 0 is free. Atomic but for sweeps
 	_     [cacheLine - 24]byte
 }
 
@@ -92,6 +92,17 @@ func (p *places) handle(h uint32) *runHandle {
 func slotHandle(slot uint64) uint32 { return uint32(slot >> (tagBits + offsetBits)) }
 func slotOffset(slot uint64) uint32 { return uint32(slot>>tagBits) & (1<<offsetBits - 1) }
 
+// first returns the index where a slot, or a hash, belongs: its tag as a share of all slots. So any number of slots will do.
+func first(slots []uint64, v uint64) uint64 { return v & tagMask * uint64(len(slots)) >> tagBits }
+
+// after returns the index behind i.
+func after(slots []uint64, i uint64) uint64 {
+	if i++; i == uint64(len(slots)) {
+		return 0
+	}
+	return i
+}
+
 // at returns the run that lists name where a slot says, or nil if the slot is stale or another's.
 func (p *places) at(slot, name uint64) *run {
 	r := p.handle(slotHandle(slot)).run.Load()
@@ -112,17 +123,18 @@ func (p *places) find(name uint64) (r *run, offset uint32) {
 	g.RLock()
 	defer g.RUnlock()
 	slots := p.stripe(hash).slots
-	tag, mask := hash&tagMask, uint64(len(slots)-1)
-	for n := range uint64(len(slots)) {
-		v := atomic.LoadUint64(&slots[(tag+n)&mask])
+	i := first(slots, hash)
+	for range slots {
+		v := atomic.LoadUint64(&slots[i])
 		if v == 0 {
 			break
 		}
-		if v&tagMask == tag {
+		if (v^hash)&tagMask == 0 {
 			if r := p.at(v, name); r != nil {
 				return r, slotOffset(v)
 			}
 		}
+		i = after(slots, i)
 	}
 	return nil, 0
 }
@@ -151,7 +163,7 @@ func (p *places) claim(handle, offset uint32, names []uint64) (taken uint64) {
 }
 
 // crowded reports whether another batch may make probing long.
-func (p *places) crowded() bool { return p.used.Load()+batch > p.slots.Load()*11/16 }
+func (p *places) crowded() bool { return p.used.Load()+batch > p.slots.Load()*3/4 }
 
 // idle reports whether a sweep would give most of the memory back.
 func (p *places) idle() bool {
@@ -169,7 +181,7 @@ func (p *places) fill(handle, offset uint32, names []uint64) (n int, taken uint6
 		hashes[i] = p.hash(name)
 		// Brings the slots into the cache side by side: an access that is locked lets no other pass.
 		if slots := p.stripe(hashes[i]).slots; len(slots) > 0 {
-			atomic.LoadUint64(&slots[hashes[i]&tagMask&uint64(len(slots)-1)]) // is not optimized away: it is atomic
+			atomic.LoadUint64(&slots[first(slots, hashes[i])]) // is not optimized away: it is atomic
 		}
 	}
 	filled := 0
@@ -193,9 +205,9 @@ func (p *places) fill(handle, offset uint32, names []uint64) (n int, taken uint6
 
 // put fills the first free slot for v, unless the name has a place or there is no slot.
 func (p *places) put(slots []uint64, v, name uint64) (ours, full bool) {
-	tag, mask := v&tagMask, uint64(len(slots)-1)
-	for n := range uint64(len(slots)) {
-		s := &slots[(tag+n)&mask]
+	i := first(slots, v)
+	for range slots {
+		s := &slots[i]
 		old := atomic.LoadUint64(s)
 		if old == 0 {
 			if atomic.CompareAndSwapUint64(s, 0, v) {
@@ -203,9 +215,10 @@ func (p *places) put(slots []uint64, v, name uint64) (ours, full bool) {
 			}
 			old = atomic.LoadUint64(s)
 		}
-		if old&tagMask == tag && p.at(old, name) != nil {
+		if (old^v)&tagMask == 0 && p.at(old, name) != nil {
 			return false, false
 		}
+		i = after(slots, i)
 	}
 	return false, true
 }
@@ -252,18 +265,17 @@ func (p *places) sweep(forced bool) bool {
 	return grown
 }
 
-// sweepLocked sweeps a stripe of a table with so many names, and leaves at least half of it free.
+// sweepLocked sweeps a stripe of a table with so many names, and leaves more than half of it free.
 func (p *places) sweepLocked(s *placeStripe, names int64) bool {
 	live := len(s.slots) // if it cannot be packed
 	if begin := slices.Index(s.slots, 0); begin >= 0 {
 		live = p.packLocked(s.slots, begin)
 	}
-	size := placeMin
-	for size < 2*live || int64(size) < 2*names/placeStripes {
-		size *= 2
-	}
+	size := max(placeMin, max(live, int(names/placeStripes))*9/4)
 	grown := size <= tagMask+1
-	if size = min(size, tagMask+1); size != len(s.slots) {
+	size = min(size, tagMask+1)
+	// A size that still fits is kept: to move costs twice as much as to pack.
+	if have := len(s.slots); have < size-size/16 || have > size+size/4 {
 		p.moveLocked(s, size)
 	}
 	return grown
@@ -272,15 +284,16 @@ func (p *places) sweepLocked(s *placeStripe, names int64) bool {
 // packLocked drops the stale slots of a stripe and returns how many others there are. It begins behind a free slot: from there on each slot
 // belongs where it is or before it, and all between are done.
 func (p *places) packLocked(slots []uint64, begin int) (live int) {
-	mask := len(slots) - 1
 	used := 0
-	for i := begin + 1; i <= begin+len(slots); i++ {
-		v := slots[i&mask]
+	i := uint64(begin)
+	for range slots {
+		i = after(slots, i)
+		v := slots[i]
 		if v == 0 {
 			continue
 		}
 		used++
-		slots[i&mask] = 0
+		slots[i] = 0
 		if !p.stale(v) {
 			settle(slots, v)
 			live++
@@ -293,21 +306,21 @@ func (p *places) packLocked(slots []uint64, begin int) (live int) {
 // moveLocked gives a stripe another size.
 func (p *places) moveLocked(s *placeStripe, size int) {
 	old := s.slots
-	s.slots = make([]uint64, size)
+	s.slots = slices.Grow([]uint64(nil), size)
+	s.slots = s.slots[:min(cap(s.slots), tagMask+1)] // what the allocator gives anyway
 	for _, v := range old {
 		if v != 0 {
 			settle(s.slots, v)
 		}
 	}
-	p.slots.Add(int64(size - len(old)))
+	p.slots.Add(int64(len(s.slots) - len(old)))
 }
 
 // settle puts v into the first free slot from its own on.
 func settle(slots []uint64, v uint64) {
-	mask := uint64(len(slots) - 1)
-	i := v & tagMask & mask
+	i := first(slots, v)
 	for slots[i] != 0 {
-		i = (i + 1) & mask
+		i = after(slots, i)
 	}
 	slots[i] = v
 }
