@@ -68,6 +68,8 @@ alloc: setup
 .PHONY: nocgo
 nocgo: setup
 	CGO_ENABLED=0 go vet ./cgo ./nixl ./nvml ./radix ./zmq/kvevent
+	CGO_ENABLED=0 GOARCH=arm64 go vet ./radix
+	go test -tags purego -run Hash ./radix
 
 .PHONY: test-engines
 test-engines: setup ## real SGLang engines on this CPU, installed when missing (7 GB, once)

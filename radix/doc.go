@@ -9,17 +9,21 @@
 //
 //	file           job
 //	index.go       Index, Config
-//	hash.go        tokens to block hashes
+//	hash.go        tokens to block hashes; hash_pieces.go says what the assembly of hash_*.s must equal
+//	tokens.go      a look-up that hashes only as far as it matches
 //	domain.go      model, block size, LoRA and salt that keep chains apart
 //	worker.go      who holds: ids, their reuse, dropping all that one holds
-//	names.go       engine hash to place for all workers: the names that runs list
+//	places.go      engine hash to place for all workers
+//	names.go       the names that a run lists, and its claims to places
 //	engine.go      a worker's table: engine hash to place and copies per tier, where a bit in a hold does not tell it all
 //	alias.go       an engine hash that names a block in more than one domain
 //	run.go         a stretch of blocks: extending, trimming, dying
+//	face.go        what look-ups read of a run, in one piece of memory
 //	hold.go        what one worker holds of one run
 //	lead.go        the part of all holds that look-ups read
 //	children.go    (run, offset, hash) to the run that continues there
 //	store.go, remove.go, match.go, stats.go, dump.go
+//	snapshot*.go   what workers hold, to a file and back
 //	invariant.go   checks that -tags invariants turns on
 //
 // # Semantics
@@ -44,14 +48,16 @@
 // # Concurrency
 //
 // Every method may be called from any goroutine. Writers are striped three ways, none of which depends on a prompt's first block:
-// a mutex per worker (its engine table), a mutex per run, and a mutex per stripe of the child table and of the names. Lock order:
+// a mutex per worker (its engine table), a mutex per run, and a mutex per stripe of the child table. Names are claimed without one.
+// Lock order:
 //
 //	Index.mu                        (alone)
-//	worker.mu > run.mu > stripe.mu, placeStripe.mu or places.mu  (one of these, never two of one kind)
+//	worker.mu > run.mu > stripe.mu  (never two of one kind)
+//	            run.mu > places.sweeping > all places.gates in order, or places.mu
 //
 // Look-ups take no lock at all. They rely on these rules:
 //
-//   - The hash at an offset of a run never changes. A run grows by publishing a larger number of blocks of the same array or of a
+//   - The hash at an offset of a run never changes. A run grows by publishing a larger number of blocks of the same face or of a
 //     copy, and one that was trimmed is sealed, so that an offset is never given to other content.
 //   - What a hold covers is one 64-bit word: worker, leading blocks in any tier, leading blocks on the GPU.
 //   - Unlinked runs are left to the garbage collector, so a look-up may finish on one; its words say that nobody holds anything.

@@ -48,6 +48,14 @@ func (e *naiveEntry) tidy() bool {
 			delete(e.places, d)
 		}
 	}
+	if len(e.places) == 1 { // so it is known which copies were removed
+		for _, p := range e.places {
+			for t := range e.removed {
+				p.n[t] -= e.removed[t]
+			}
+		}
+		e.removed = [tiers]int{}
+	}
 	return len(e.places) == 0
 }
 
