@@ -32,16 +32,17 @@ var (
 
 // rules is the direction of imports, leaves first. A folder that is not here may not hold Go files.
 var rules = map[string]rule{
-	".":             {never: anyHTTP},
-	"radix":         {never: anyHTTP},
-	"radix/approx":  {never: anyHTTP},
-	"zmq":           {never: anyHTTP},
-	"zmq/kvevent":   {never: anyHTTP},
-	"nvml":          {never: anyHTTP},
-	"nvml/nvmltest": {never: anyHTTP},
-	"cgo":           {never: anyHTTP},
-	"cgo/cgotest":   {never: anyHTTP},
-	"nixl":          {allow: []string{"cgo"}, never: anyHTTP},
+	".":              {never: anyHTTP},
+	"radix":          {never: anyHTTP},
+	"radix/approx":   {never: anyHTTP},
+	"radix/hugepage": {never: anyHTTP},
+	"zmq":            {never: anyHTTP},
+	"zmq/kvevent":    {never: anyHTTP},
+	"nvml":           {never: anyHTTP},
+	"nvml/nvmltest":  {never: anyHTTP},
+	"cgo":            {never: anyHTTP},
+	"cgo/cgotest":    {never: anyHTTP},
+	"nixl":           {allow: []string{"cgo"}, never: anyHTTP},
 
 	"dataplane/policy":  {never: anyState},
 	"dataplane/openai":  {},
@@ -59,14 +60,14 @@ var rules = map[string]rule{
 		"dataplane/route", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
 	"dataplane": {allow: []string{
-		"radix", "zmq", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
+		"radix", "radix/hugepage", "zmq", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
 		"dataplane/route", "dataplane/server", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
 
 	"bench/sim":     {allow: []string{"zmq", "zmq/kvevent"}},
 	"bench/replay":  {allow: []string{"bench/sim", "dataplane"}},
 	"bench/engines": {},
-	"bench/index":   {allow: []string{"radix"}},
+	"bench/index":   {allow: []string{"radix", "radix/hugepage"}},
 
 	"cmd/warmpath": {allow: []string{"..."}},
 }

@@ -24,11 +24,13 @@ type Config struct {
 	ProbeTimeout     time.Duration // default 500 ms
 	HangAfter        time.Duration // default 5 s
 	MaxBodyBytes     int           // default 64 MiB
+	IndexMaxBytes    int64         // of the index; default a quarter of the memory there is; negative: no bound
 	ApproxMaxBytes   int64         // of the approximate tree; default 64 MiB
 	Retries          int           // default 3
 	FirstByteTimeout time.Duration // default 30 min
 	StallTimeout     time.Duration // default 10 min
 	DrainTimeout     time.Duration // default 30 s
+	HugePages        bool          // ask the kernel for huge pages for all of the process's heap; see radix/hugepage
 
 	Snapshot         string        // file that keeps the index between two processes; "" keeps none
 	SnapshotInterval time.Duration // between two writes of it; default 1 min, well below what engines keep for replay
@@ -44,6 +46,7 @@ func (c *Config) setDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
 	c.Policy = cmp.Or(c.Policy, "kv")
 	c.Version = cmp.Or(c.Version, "dev")
+	c.IndexMaxBytes = cmp.Or(c.IndexMaxBytes, defaultIndexBytes())
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, time.Minute)
 	if c.Policies == nil {
 		defaults := policy.Defaults

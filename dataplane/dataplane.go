@@ -19,6 +19,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix"
+	"github.com/warmpath/warmpath/radix/hugepage"
 	"github.com/warmpath/warmpath/zmq"
 )
 
@@ -32,6 +33,7 @@ type Dataplane struct {
 	transport *proxy.Transport
 	watcher   *proxy.Watcher
 	server    *server.Server
+	pages     *hugepage.Keeper // nil: the heap is left alone
 	snapshots *snapshots
 	listeners []net.Listener
 }
@@ -47,9 +49,10 @@ func New(cfg Config) (*Dataplane, error) {
 	if err != nil {
 		return nil, err
 	}
-	saved := &snapshots{file: cfg.Snapshot, every: cfg.SnapshotInterval, log: cfg.Log}
+	pages := reserveHugePages(cfg) // before there is an index, so that it comes to lie there
+	saved := &snapshots{maxBytes: cfg.IndexMaxBytes, file: cfg.Snapshot, every: cfg.SnapshotInterval, log: cfg.Log}
 	restored := saved.load()
-	d := &Dataplane{cfg: cfg, snapshots: saved, index: saved.index, transport: proxy.NewTransport(proxy.Config{})}
+	d := &Dataplane{cfg: cfg, pages: pages, snapshots: saved, index: saved.index, transport: proxy.NewTransport(proxy.Config{})}
 	if d.receiver, err = zmq.NewReceiver(cfg.Log); err != nil {
 		return nil, err
 	}
@@ -78,10 +81,14 @@ func New(cfg Config) (*Dataplane, error) {
 	}
 	router := route.New(d.registry, d.index, d.intake.View, pick, rand.Uint64)
 	router.Approx = believed
-	d.server = server.New(d.serverConfig(), server.Parts{
+	parts := server.Parts{
 		Registry: d.registry, Ingest: d.intake, Index: d.index, Router: router,
 		Transport: d.transport, Watcher: d.watcher, Tokenizer: source, Sessions: sessions,
-	})
+	}
+	if pages != nil {
+		parts.HugeBytes = pages.HugeBytes
+	}
+	d.server = server.New(d.serverConfig(), parts)
 	d.server.ShowSnapshots(saved.Status)
 	return d, nil
 }
@@ -145,6 +152,9 @@ func (d *Dataplane) Run(ctx context.Context) error {
 	defer stopWorkers()
 	g.Go(func() error { return d.registry.Run(workers) })
 	g.Go(func() error { return d.watcher.Run(workers) })
+	if d.pages != nil {
+		g.Go(func() error { return d.pages.Run(workers, hugepage.DefaultInterval) })
+	}
 	for _, url := range d.cfg.Workers {
 		if _, err := d.registry.Add(url); err != nil {
 			stopWorkers()

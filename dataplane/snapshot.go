@@ -28,6 +28,8 @@ type snapshots struct {
 	every time.Duration
 	log   *slog.Logger
 
+	maxBytes int64 // of the index
+
 	index  *radix.Index
 	intake *ingest.Manager
 
@@ -41,13 +43,13 @@ const snapshotPart = ".tmp"
 // load returns the index of the file, and what to tell the intake of it. Where
 // there is no good file the index is empty.
 func (s *snapshots) load() []radix.Restored {
-	s.index = radix.New(radix.Config{})
+	s.index = radix.New(s.config())
 	if s.file == "" {
 		return nil
 	}
 	s.sweep()
 	start := time.Now()
-	x, workers, size, err := read(s.file)
+	x, workers, size, err := s.read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.log.Info("there is no snapshot yet; starting without", "file", s.file)
@@ -67,8 +69,10 @@ func (s *snapshots) load() []radix.Restored {
 	return workers
 }
 
-func read(file string) (x *radix.Index, workers []radix.Restored, size int64, err error) {
-	f, err := os.Open(file)
+func (s *snapshots) config() radix.Config { return radix.Config{MaxBytes: s.maxBytes} }
+
+func (s *snapshots) read() (x *radix.Index, workers []radix.Restored, size int64, err error) {
+	f, err := os.Open(s.file)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -77,7 +81,7 @@ func read(file string) (x *radix.Index, workers []radix.Restored, size int64, er
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	x, workers, err = radix.LoadSnapshot(f, radix.Config{})
+	x, workers, err = radix.LoadSnapshot(f, s.config())
 	return x, workers, info.Size(), err
 }
 

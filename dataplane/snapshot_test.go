@@ -75,13 +75,13 @@ func TestBadSnapshotIsNoSnapshot(t *testing.T) {
 	s := keeper(t, file)
 	assert.Zero(t, s.Status().Failures, "none yet")
 	s.save(slog.LevelInfo)
-	_, _, _, err := read(file)
+	_, _, _, err := s.read()
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(file, s.Status().Bytes-1))
 	s = keeper(t, file)
 	assert.EqualValues(t, 1, s.Status().Failures)
 	assert.NotNil(t, s.index)
-	_, _, _, err = read(file)
+	_, _, _, err = s.read()
 	assert.True(t, errors.Is(err, radix.ErrSnapshotCorrupt), "%v", err)
 }
 

@@ -41,6 +41,31 @@ func TestAppendHashesDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// TestPredictDoesNotAllocate: once a prompt is predicted, others like it cost no memory.
+func TestPredictDoesNotAllocate(t *testing.T) {
+	x := New(Config{Seed: 1})
+	a, b := x.AddWorker(), x.AddWorker()
+	key := DomainKey{Model: "a model with a name", LoRA: "an adapter", Salt: "a salt that is longer than what the stack has room for"}
+	tokens := make([]uint32, 1024)
+	c := x.AppendHashes(nil, tokens, 16)
+	var first, second, p Prediction
+	x.Predict(&first, a, x.Scope(key), c)
+	x.Predict(&second, b, x.Scope(key), c[:32])
+	buf, hashes := make([]Overlap, 0, 2), make([]Hash, 0, len(c))
+	request := func() {
+		s := x.Scope(key)
+		buf, hashes = x.ForeseeTokens(buf[:0], hashes[:0], s, tokens, 16)
+		buf = x.Foresee(buf[:0], s, c)
+		x.Predict(&p, b, s, c)
+		p.Settle()
+		p.Forget()
+	}
+	request()
+	if n := testing.AllocsPerRun(100, request); n != 0 || len(buf) != 2 {
+		t.Errorf("a prediction allocates %v times, want 0; found are %v", n, buf)
+	}
+}
+
 // TestMemoryIsGivenBack fills an index and empties it in each way there is: nothing may be counted any more, and the
 // heap must be where it was.
 func TestMemoryIsGivenBack(t *testing.T) {

@@ -22,12 +22,13 @@ func checkIndex(tb testing.TB, x *Index) {
 		}
 	})
 	checkPlaces(tb, x)
-	for _, root := range *x.roots.Load() {
-		r := root.run
+	x.domains.each(func(d *domain) {
+		r := d.root
 		if r.kids != kids[r] || len(r.holds) > 0 || len(r.hashes()) > 0 {
 			tb.Fatalf("root %d: %d children, want %d; %d holds", r.id, r.kids, kids[r], len(r.holds))
 		}
-	}
+	})
+	checkWeights(tb, x)
 	if s := x.Stats(); s.Runs != runs || s.Blocks != blocks {
 		tb.Fatalf("Stats() = %+v, the tree has %d runs and %d blocks", s, runs, blocks)
 	}

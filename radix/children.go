@@ -12,6 +12,7 @@ type children struct {
 	stripes []stripe
 	shift   uint
 	key     uint64
+	slots   atomic.Int64 // of all stripes
 }
 
 // cacheLine is 64 bytes on x86-64 and most arm64; neighbours' locks must not share one.
@@ -82,6 +83,7 @@ func (c *children) find(parent *face, offset uint32, first Hash) *face {
 			return nil
 		case h:
 			if f := s.face.Load(); f != nil && f.is(parent.id, offset, first) {
+				f.want()
 				return f
 			}
 		}
@@ -101,7 +103,7 @@ func (c *children) place(h uint64, f *face) {
 	defer s.mu.Unlock()
 	// Three quarters at most, marks included, so that probing always meets a free one.
 	if slots := *s.slots.Load(); (s.used+1)*4 > len(slots)*3 {
-		s.resizeLocked()
+		c.slots.Add(s.resizeLocked())
 	}
 	slots := *s.slots.Load()
 	mask := uint64(len(slots) - 1)
@@ -130,7 +132,7 @@ func (c *children) swap(old, f *face) { c.change(old.run, f) }
 func (c *children) remove(r *run) { c.change(r, nil) }
 
 func (c *children) change(r *run, f *face) {
-	h := c.hash(r.parent.id, r.offset, r.first)
+	h := c.hash(r.face.Load().parent, r.offset, r.first)
 	s := &c.stripes[h>>c.shift]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,20 +158,21 @@ func (c *children) change(r *run, f *face) {
 			at.face.Store(nil)
 			s.live--
 			if len(slots) > stripeMin && s.live*8 < len(slots) || s.live == 0 {
-				s.resizeLocked()
+				c.slots.Add(s.resizeLocked())
 			}
 			return
 		}
 	}
 }
 
-// resizeLocked moves the runs to a new table of the right size, without marks. Look-ups on the old one finish on it.
-func (s *stripe) resizeLocked() {
+// resizeLocked moves the runs to a new table of the right size, without marks, and returns by how many slots it is larger. Look-ups on the
+// old one finish on it.
+func (s *stripe) resizeLocked() (more int64) {
 	old := *s.slots.Load()
 	s.used = s.live
 	if s.live == 0 && len(old) > 0 {
 		s.slots.Store(new([]slot))
-		return
+		return -int64(len(old))
 	}
 	size := stripeMin
 	for size < 2*(s.live+1) {
@@ -190,6 +193,7 @@ func (s *stripe) resizeLocked() {
 		fresh[i].tag.Store(h)
 	}
 	s.slots.Store(&fresh)
+	return int64(size - len(old))
 }
 
 // each calls f for every linked run, in no order, with the stripe locked.

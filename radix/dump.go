@@ -18,24 +18,13 @@ func (x *Index) Dump(w io.Writer, maxNodes int) {
 			return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.id, b.id))
 		})
 	}
-	names := x.domainNames()
-	for i, root := range *x.roots.Load() {
-		k := names[Domain(i)]
-		fmt.Fprintf(d.out, "domain %d model=%q block=%d lora=%q salt=%q bigram=%t\n", i, k.Model, k.BlockSize, k.LoRA, k.Salt, k.Bigram)
-		d.children(root.run, "")
-	}
+	x.domains.each(func(of *domain) {
+		k := &of.key
+		fmt.Fprintf(d.out, "domain %d model=%q block=%d lora=%q salt=%q bigram=%t\n", of.id, k.Model, k.BlockSize, k.LoRA, k.Salt, k.Bigram)
+		d.children(of.root, "")
+	})
 	// Nothing to tell a reader who has gone away.
 	_ = d.out.Flush()
-}
-
-func (x *Index) domainNames() map[Domain]DomainKey {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	names := make(map[Domain]DomainKey, len(x.domains))
-	for k, d := range x.domains {
-		names[d] = k
-	}
-	return names
 }
 
 type dumper struct {

@@ -112,6 +112,32 @@ func (t *engines) remove(key uint64) {
 	for t.slots[i].key != key || t.slots[i].empty() {
 		i = (i + 1) & mask
 	}
+	t.cut(i)
+	t.fit()
+}
+
+// removeAll frees the slots of the entries that f names. It begins behind a free slot: so whatever moves, moves to where it is met.
+func (t *engines) removeAll(f func(*entry) bool) {
+	mask := len(t.slots) - 1
+	begin := 0
+	for begin < mask && !t.slots[begin].empty() {
+		begin++
+	}
+	for n := range t.slots {
+		i := (begin + n) & mask
+		for !t.slots[i].empty() && f(&t.slots[i]) {
+			t.cut(i)
+		}
+	}
+	for was := -1; was != len(t.slots); {
+		was = len(t.slots)
+		t.fit()
+	}
+}
+
+// cut frees slot i, and moves followers back.
+func (t *engines) cut(i int) {
+	mask := len(t.slots) - 1
 	for j := (i + 1) & mask; !t.slots[j].empty(); j = (j + 1) & mask {
 		// The follower may move to i if its home is not in (i, j].
 		if (j-t.home(t.slots[j].key))&mask >= (j-i)&mask {
@@ -123,6 +149,10 @@ func (t *engines) remove(key uint64) {
 	if t.len--; t.len == 0 {
 		t.seen = filter{}
 	}
+}
+
+// fit gives memory back where little is used.
+func (t *engines) fit() {
 	if len(t.slots) > enginesMin && t.len*8 < len(t.slots) {
 		t.resize(len(t.slots) / 2)
 	}

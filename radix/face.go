@@ -10,14 +10,15 @@ import (
 // face is what look-ups read of a run: one header of a cache line, and behind it in the same piece of memory the hashes of the run's
 // blocks. A look-up so meets two cache lines that depend on each other for each run: the slot of the child table, and the face.
 //
-// All but n, leads, solo and kids never change. They are written under the run's lock, which also guards replacing the
+// All but n, wanted, leads, solo and kids never change. They are written under the run's lock, which also guards replacing the
 // face when the blocks outgrow it. Look-ups on the old one finish on it: its words are right until then and are never written again.
 type face struct {
 	id     uint64 // of the run
-	parent uint64 // id of the run that it hangs on
+	parent uint64 // id of the run that it hangs on; of a root, its domain
 	offset uint32 // blocks of the parent before it
 	size   uint32 // blocks that there is memory for
 	n      atomic.Uint32
+	wanted atomic.Uint32 // 1 after a look-up or a store came through, until the budget's clock passes
 	run    *run
 	leads  atomic.Pointer[leads] // nil while no more than one worker holds a part: then solo is its word
 	solo   [1]atomic.Uint64
@@ -30,6 +31,14 @@ func (f *face) hashes() []Hash { return f.all()[:f.n.Load()] }
 // all returns the memory for blocks.
 func (f *face) all() []Hash {
 	return unsafe.Slice((*Hash)(unsafe.Add(unsafe.Pointer(f), unsafe.Sizeof(face{}))), f.size)
+}
+
+// want keeps the run from the clock for a turn. The word is in a line that whoever comes through reads anyway, and is written only when
+// the clock has been there since.
+func (f *face) want() {
+	if f.wanted.Load() == 0 {
+		f.wanted.Store(1)
+	}
 }
 
 // words returns the leads of the holds by slot; 0 where there is none.
@@ -45,7 +54,7 @@ func newFace(r *run, blocks []Hash, size int) *face {
 	s := shapeOf(size)
 	f := (*face)(reflect.New(shapes[s]).UnsafePointer())
 	f.id, f.offset, f.run, f.size = r.id, r.offset, r, uint32(shapeSize(s))
-	if r.parent != nil {
+	if f.parent = uint64(r.domain); r.parent != nil {
 		f.parent = r.parent.id
 	}
 	f.n.Store(uint32(copy(f.all(), blocks)))
@@ -58,6 +67,7 @@ func (f *face) replaced(n, size int) *face {
 	g.leads.Store(f.leads.Load())
 	g.solo[0].Store(f.solo[0].Load())
 	g.kids.Store(f.kids.Load())
+	g.wanted.Store(f.wanted.Load())
 	return g
 }
 

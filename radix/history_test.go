@@ -30,7 +30,7 @@ const (
 
 func newHistory(tb testing.TB, in []byte) *history {
 	tb.Helper()
-	h := &history{t: tb, in: in, x: New(Config{Seed: 1, Stripes: 2}), oracle: newNaive()}
+	h := &history{t: tb, in: in, x: New(Config{Seed: 1, Stripes: 2, MaxBytes: 1 << 30}), oracle: newNaive()}
 	for i := range historyDomains {
 		h.x.Domain(DomainKey{Model: string(rune('a' + i))})
 	}

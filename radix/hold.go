@@ -28,6 +28,7 @@ type hold struct {
 	worker Worker
 	handle uint32 // place in worker.holds
 	slot   uint32 // place in run.holds and run.leads
+	weight uint32 // bytes that are counted for it
 
 	leadAny, leadGPU uint32          // blocks from the run's start without a hole
 	live             int             // bits set, those of odd too

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Config configures an [Index]. The zero value is good.
@@ -11,6 +12,9 @@ type Config struct {
 	// Seed keys the hash functions: indexes with the same seed hash alike. 0 draws one, so that nobody who can send prompts can
 	// prepare collisions.
 	Seed uint64
+	// MaxBytes bounds [Stats].Bytes: where blocks that come would exceed it, those that are wanted least go. 0 means no bound; less
+	// than minBudget is taken for that.
+	MaxBytes int64
 	// Stripes is the number of locks over the child table, rounded up to a power of two. 0 means defaultStripes.
 	Stripes int
 }
@@ -25,11 +29,12 @@ type Index struct {
 	keys     keys
 	children children
 	places   places
+	domains  domains
+	budget   budget
+	foretold foretold
 
 	mu      sync.Mutex
-	domains map[DomainKey]Domain      // guarded by mu
 	free    []Worker                  // ids to reuse; guarded by mu
-	roots   atomic.Pointer[[]*face]   // by Domain; replaced under mu
 	workers atomic.Pointer[[]*worker] // by Worker, nil where removed; replaced under mu
 
 	scratch sync.Pool // *[]uint32: worker to index into a result, see matchState
@@ -48,11 +53,15 @@ func New(cfg Config) *Index {
 	if stripes <= 0 {
 		stripes = defaultStripes
 	}
-	x := &Index{seed: seed, keys: newKeys(seed), domains: make(map[DomainKey]Domain)}
+	x := &Index{seed: seed, keys: newKeys(seed)}
 	x.children.init(stripes, x.keys[keyChild])
+	x.foretold.children.init(foretoldStripes, x.keys[keyChild])
 	x.places.init(x.keys[keyPlace])
-	x.roots.Store(&[]*face{})
+	x.domains.init()
+	x.budget.init(cfg.MaxBytes)
+	x.places.tight = x.tight
 	x.workers.Store(&[]*worker{})
+	x.count.bytes.Store(int64(unsafe.Sizeof(*x)) + int64(len(x.children.stripes))*(cacheLine+sliceBytes))
 	x.scratch.New = func() any { return new([]uint32) }
 	return x
 }

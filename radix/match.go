@@ -21,14 +21,31 @@ func (x *Index) Match(dst []Overlap, d Domain, chain []Hash) []Overlap {
 		return dst
 	}
 	touch(chain[:min(len(chain), ahead)])
+	return x.walk(dst, &x.children, x.children.find(f, 0, chain[0]), chain)
+}
+
+// Foresee appends to dst, for each worker of which the first block of chain is predicted in the scope, how many leading blocks are:
+// Blocks are those of all predictions, and GPU those of settled ones, see [Prediction]. What the worker holds anyhow is not in it, nor is it
+// needed: a prediction begins with the first block. It takes no lock and allocates only to grow dst.
+func (x *Index) Foresee(dst []Overlap, s Scope, chain []Hash) []Overlap {
+	if x.foretold.runs.Load() == 0 || len(chain) == 0 {
+		return dst
+	}
+	return x.walk(dst, &x.foretold.children, x.foretold.first(s, chain[0]), chain)
+}
+
+// walk goes down from the run that chain begins with, as long as somebody holds all so far.
+func (x *Index) walk(dst []Overlap, c *children, f *face, chain []Hash) []Overlap {
+	if f == nil {
+		return dst
+	}
 	m, seat := x.matching(dst)
-	f = x.children.find(f, 0, chain[0])
 	for f != nil {
 		n := agree(f.hashes(), chain[m.depth:])
 		if !m.visit(f, n) || m.depth == len(chain) {
 			break
 		}
-		f = x.children.find(f, uint32(n), chain[m.depth])
+		f = c.find(f, uint32(n), chain[m.depth])
 	}
 	x.scratch.Put(seat)
 	return m.out

@@ -25,6 +25,8 @@ type places struct {
 	gates   [placeGates]placeGate
 	key     uint64
 
+	tight func(bytes int64) bool // whether to grow by so much would exceed the budget
+
 	slots atomic.Int64 // of all stripes
 	used  atomic.Int64 // of these not free
 	live  atomic.Int64 // of these not stale
@@ -243,6 +245,7 @@ func (p *places) sweep(forced bool) bool {
 		return true
 	}
 	live := p.live.Load()
+	tight := p.tight(8 * (live*9/4 - p.slots.Load()))
 	p.mu.Lock()
 	retired := p.retired
 	p.retired = nil
@@ -253,7 +256,7 @@ func (p *places) sweep(forced bool) bool {
 			p.gates[g].Lock()
 		}
 		for j := range sweepAtOnce {
-			grown = p.sweepLocked(&p.stripes[i+j], live) && grown
+			grown = p.sweepLocked(&p.stripes[i+j], live, tight) && grown
 		}
 		for g := range p.gates {
 			p.gates[g].Unlock()
@@ -265,13 +268,19 @@ func (p *places) sweep(forced bool) bool {
 	return grown
 }
 
-// sweepLocked sweeps a stripe of a table with so many names, and leaves more than half of it free.
-func (p *places) sweepLocked(s *placeStripe, names int64) bool {
-	live := len(s.slots) // if it cannot be packed
+// sweepLocked sweeps a stripe of a table with so many names, and leaves more than half of it free, or a third where memory is tight.
+func (p *places) sweepLocked(s *placeStripe, names int64, tight bool) bool {
+	var live int
 	if begin := slices.Index(s.slots, 0); begin >= 0 {
 		live = p.packLocked(s.slots, begin)
+	} else {
+		live = p.repackLocked(s.slots)
 	}
-	size := max(placeMin, max(live, int(names/placeStripes))*9/4)
+	size := max(live, int(names/placeStripes)) * 9 / 4
+	if tight {
+		size = size * 2 / 3
+	}
+	size = max(placeMin, size)
 	grown := size <= tagMask+1
 	size = min(size, tagMask+1)
 	// A size that still fits is kept: to move costs twice as much as to pack.
@@ -300,6 +309,20 @@ func (p *places) packLocked(slots []uint64, begin int) (live int) {
 		}
 	}
 	p.used.Add(int64(live - used))
+	return live
+}
+
+// repackLocked is packLocked for a stripe without a free slot. Stale ones must go there, too: their handles will be used again.
+func (p *places) repackLocked(slots []uint64) (live int) {
+	old := slices.Clone(slots)
+	clear(slots)
+	for _, v := range old {
+		if !p.stale(v) {
+			settle(slots, v)
+			live++
+		}
+	}
+	p.used.Add(int64(live - len(old)))
 	return live
 }
 

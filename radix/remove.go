@@ -8,6 +8,12 @@ func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
 		return len(engine)
 	}
 	defer o.unlock()
+	unknown = x.removeLocked(o, t, engine)
+	x.count.unknownRemovals.Add(int64(unknown))
+	return unknown
+}
+
+func (x *Index) removeLocked(o *worker, t Tier, engine []uint64) (unknown int) {
 	var at *hold // its run is locked; neighbours are mostly removed together
 	var near uint32
 	for i := 0; i < len(engine); i++ {
@@ -40,8 +46,17 @@ func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
 		x.leaveLocked(o, at)
 	}
 	x.settleLocked(o)
-	x.count.unknownRemovals.Add(int64(unknown))
 	return unknown
+}
+
+// loseLocked is for blocks that the worker holds at places that cannot be found out: what was known under their names may be another block.
+func (x *Index) loseLocked(o *worker, engine []uint64) {
+	o.partial.Store(true)
+	for t := range Tier(tiers) {
+		for x.removeLocked(o, t, engine) < len(engine) {
+			continue // there are more copies
+		}
+	}
 }
 
 // dropCopyLocked takes the copies that p counts from its hold, whose run is locked.
@@ -150,7 +165,8 @@ func (x *Index) Clear(w Worker) {
 func (x *Index) clearLocked(o *worker) {
 	holds := o.holds
 	o.table = engines{}
-	o.holds, o.spare, o.aliases, o.onRun, o.named = nil, nil, nil, nil, 0
+	o.holds, o.spare, o.aliases, o.onRun, o.named, o.held, o.mapped = nil, nil, nil, nil, 0, 0, 0
+	o.partial.Store(false)
 	for _, h := range holds {
 		if h == nil {
 			continue
@@ -171,6 +187,7 @@ func (x *Index) leaveLocked(o *worker, h *hold) {
 		o.dropLocked(h)
 	} else {
 		h.advance()
+		o.weighLocked(h)
 		r.setLeadLocked(h.slot, h.lead())
 	}
 	x.reapLocked(r)
@@ -182,8 +199,12 @@ func (x *Index) leaveLocked(o *worker, h *hold) {
 func (x *Index) reapLocked(r *run) {
 	for {
 		dead := r.reapLocked(x)
+		idle := r.parent == nil && r.kids == 0
 		r.checkLocked()
 		r.mu.Unlock()
+		if idle {
+			x.retire(r)
+		}
 		if !dead {
 			return
 		}

@@ -14,9 +14,9 @@ type run struct {
 	id     uint64
 	parent *run   // nil for a domain's root
 	offset uint32 // blocks of parent before this run
-	domain Domain
-	first  Hash // of its blocks; unset in a root
 	handle uint32
+	domain Domain
+	first  Hash        // of its blocks; unset in a root
 	dead   atomic.Bool // unlinked or about to be: nothing may be added; set under mu
 
 	face  atomic.Pointer[face]     // replaced under mu
@@ -30,7 +30,9 @@ type run struct {
 	spare   []uint32 // free slots
 	kids    int      // children that are linked, dead ones too
 	kidTop  uint32   // no child hangs beyond this offset
+	weight  uint32   // bytes that are counted for it
 	dropped int      // blocks released since the last trim
+	shade   *shade   // of a run that is predicted, nil in others
 }
 
 // hashes returns the blocks published.
@@ -68,6 +70,10 @@ func (r *run) extendLocked(x *Index, offset int, rest []Hash, names []uint64) in
 	}
 	g := f
 	if size := have + n; size > int(f.size) {
+		// What it has lies in memory twice for a moment; a child for the rest takes less.
+		if x.tight(int64(16*have + 18*n)) {
+			return 0
+		}
 		// An eighth more bounds both what lies idle and how often blocks that come one by one are copied.
 		g = f.replaced(have, min(size+size/8, maxRun))
 		r.keepNames((*r.names.Load())[:have], int(g.size))
@@ -79,6 +85,7 @@ func (r *run) extendLocked(x *Index, offset int, rest []Hash, names []uint64) in
 	if g != f {
 		r.face.Store(g)
 		x.children.swap(f, g)
+		x.weighLocked(r)
 	}
 	return n
 }
@@ -101,9 +108,12 @@ func (r *run) reapLocked(x *Index) bool {
 		x.places.delist(r)
 		r.dead.Store(true)
 		x.count.runs.Add(-1)
+		x.count.bytes.Add(-int64(r.weight))
+		r.weight = 0
 		x.count.blocks.Add(-int64(len(blocks)))
 		return true
 	}
+	x.weighLocked(r)
 	if r.dropped > max(len(blocks)/2, len(r.holds)) {
 		r.trimLocked(x, blocks)
 	}
@@ -129,5 +139,6 @@ func (r *run) trimLocked(x *Index, blocks []Hash) {
 	r.face.Store(g)
 	x.children.swap(f, g)
 	r.sealed = true
+	x.weighLocked(r)
 	x.count.blocks.Add(int64(need - len(blocks)))
 }

@@ -41,7 +41,7 @@ const (
 	maxText = 64 << 10
 	// maxSnapshotWorkers is 16 times what the index is built for: adding a worker copies the table of all.
 	maxSnapshotWorkers = 1 << 16
-	// maxSnapshotBytes bounds the index that a file may describe, by the estimate of Stats: 100 million entries that nobody shares take
+	// maxSnapshotBytes bounds the index that a file may describe where there is no budget: 100 million entries that nobody shares take
 	// 5 GB. A few bytes of a file can describe much more than they are.
 	maxSnapshotBytes = 8 << 30
 	// snapshotWindow bounds what zstd keeps on either side: hashes do not repeat, so more brings nothing.

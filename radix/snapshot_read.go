@@ -12,7 +12,7 @@ import (
 
 // LoadSnapshot reads what a [SnapshotWriter] wrote into a new index, whose workers are those returned. The seed is that of the index that was
 // written, not cfg's: the hashes mean nothing under another. On an error there is no index; whatever the file, memory stays in proportion to
-// what has been read of it, up to 8 GiB.
+// what has been read of it, up to twice cfg.MaxBytes, or to 8 GiB where there is no budget.
 func LoadSnapshot(r io.Reader, cfg Config) (*Index, []Restored, error) {
 	head := make([]byte, len(snapshotMagic)+1)
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -29,7 +29,16 @@ func LoadSnapshot(r io.Reader, cfg Config) (*Index, []Restored, error) {
 		return nil, nil, fmt.Errorf("cannot load snapshot: %w", err)
 	}
 	defer in.Close()
-	return load(in, cfg, maxSnapshotBytes)
+	return load(in, cfg, snapshotLimit(cfg.MaxBytes))
+}
+
+// snapshotLimit returns what an index may come to while it is loaded. The estimate that is held against it is up to twice what the index
+// takes; what is beyond the budget in the end is evicted.
+func snapshotLimit(budget int64) int {
+	if budget <= 0 {
+		return maxSnapshotBytes
+	}
+	return int(2 * max(budget, minBudget))
 }
 
 // load reads the records of an index of at most limit bytes.
@@ -57,6 +66,7 @@ func load(r io.Reader, cfg Config, limit int) (*Index, []Restored, error) {
 		return nil, nil, fmt.Errorf("cannot load snapshot, %d stretches and %d workers read: %w: %w",
 			len(l.laid), len(l.workers), ErrSnapshotCorrupt, l.err)
 	}
+	l.x.shrink()
 	return l.x, l.workers, nil
 }
 
@@ -210,7 +220,7 @@ func (l *loader) domain() {
 		l.fail(errTwice)
 		return
 	}
-	l.charge(int(runBytes) + len(k.Model) + len(k.LoRA) + len(k.Salt))
+	l.charge(stretchBytes + len(k.Model) + len(k.LoRA) + len(k.Salt))
 	l.domains = append(l.domains, l.x.Domain(k))
 }
 
@@ -220,15 +230,23 @@ func (l *loader) stretch() {
 		p := &l.laid[parent-1]
 		at = p.spot(l.number(p.blocks))
 	} else if i := l.index(len(l.domains)); l.err == nil {
-		at = spot{l.x.root(l.domains[i]).run, 0}
+		f := l.x.root(l.domains[i])
+		if f == nil {
+			l.fail(errIdle) // it stood too long without blocks
+			return
+		}
+		at = spot{f.run, 0}
 	}
 	if l.err != nil {
 		return
 	}
 	l.laid = append(l.laid, laid{start: at, end: at})
-	l.charge(int(runBytes))
+	l.charge(stretchBytes)
 	l.blocks(&l.laid[len(l.laid)-1])
 }
+
+// stretchBytes and pieceBytes are what stretches and holds are estimated at, with their share of tables and without blocks.
+const stretchBytes, pieceBytes = 360, 200
 
 // maxStretch bounds the blocks of one record.
 const maxStretch = leadMask
@@ -298,7 +316,7 @@ func (l *loader) hold(o *worker, last int) int {
 		return 0
 	}
 	to := &l.laid[i]
-	l.charge(int(holdBytes) * len(to.pieces))
+	l.charge(pieceBytes * len(to.pieces))
 	odd := o.table.len
 	for t := range Tier(tiers) {
 		at := 0
@@ -335,10 +353,10 @@ func (l *loader) seat(o *worker, last int) (p place, i int) {
 	if n == (copies{}) {
 		l.fail(errRange)
 	}
-	if l.charge(int(holdBytes) + 2*int(entryBytes)); l.err != nil {
+	if l.charge(pieceBytes + 2*int(entryBytes)); l.err != nil {
 		return p, 0
 	}
-	return o.placeOf(&l.laid[i], uint32(offset), n), i
+	return l.x.placeOf(o, &l.laid[i], uint32(offset), n), i
 }
 
 // entry reads a block that a worker holds in another way, and returns the number of its stretch.

@@ -281,7 +281,7 @@ func TestSnapshotClaimsMore(t *testing.T) {
 	s := SnapshotWriter{x: New(Config{Seed: 1}), domains: map[Domain]uint64{}}
 	s.buf = append(s.buf, 1, 0, 0, 0, 0, 0, 0, 0)
 	s.buf = binary.LittleEndian.AppendUint64(s.buf, s.x.probe())
-	n := s.domain(s.x.Domain(DomainKey{}))
+	n := s.domain(s.x.Domain(DomainKey{}), &DomainKey{})
 	s.buf = append(s.buf, recordStretch, 0, byte(n))
 	s.number(maxStretch)
 	var before, after runtime.MemStats

@@ -39,10 +39,11 @@ type image struct {
 type part struct {
 	number uint32 // of the stretch
 	fresh  bool
-	root   bool   // it begins a domain's chains
-	parent uint32 // number of the stretch that it hangs on, unless root
-	offset uint32 // blocks of the parent before it
-	domain Domain // if root
+	root   bool      // it begins a domain's chains
+	parent uint32    // number of the stretch that it hangs on, unless root
+	offset uint32    // blocks of the parent before it
+	domain Domain    // if root
+	key    DomainKey // of it: it may be freed before it is written
 	blocks []Hash
 	names  []uint64
 }
@@ -123,9 +124,13 @@ func (s *SnapshotWriter) needLocked(im *image, r *run, blocks int) uint32 {
 			k.number = uint32(len(s.known))
 		}
 		blocks, names := q.face.Load().all(), *q.names.Load()
+		var key DomainKey
+		if q.parent.parent == nil {
+			key = s.x.keyOf(q.domain)
+		}
 		im.parts = append(im.parts, part{
 			number: k.number, fresh: !old,
-			root: q.parent.parent == nil, parent: s.known[q.parent.id].number, offset: q.offset, domain: q.domain,
+			root: q.parent.parent == nil, parent: s.known[q.parent.id].number, offset: q.offset, domain: q.domain, key: key,
 			blocks: blocks[k.blocks:st.blocks], names: names[k.blocks:st.blocks],
 		})
 		s.known[q.id] = stretch{k.number, st.blocks}
@@ -251,20 +256,24 @@ func (x *Index) enter(o *worker, l *laid, offset, n int, t Tier) {
 	l.each(offset, n, func(r *run, at int, names []uint64) {
 		h := o.holdLocked(r)
 		x.enterLocked(o, h, names, at, t)
-		h.publish()
+		o.publishLocked(h)
+		x.weighLocked(r)
 	})
 }
 
-// publish tells look-ups what is held.
-func (h *hold) publish() {
+// publishLocked tells look-ups what is held.
+func (o *worker) publishLocked(h *hold) {
 	h.advance()
 	h.run.setLeadLocked(h.slot, h.lead())
+	o.weighLocked(h)
 }
 
 // placeOf returns the place of a block in a stretch, with a worker's hold on it.
-func (o *worker) placeOf(l *laid, offset uint32, n copies) place {
+func (x *Index) placeOf(o *worker, l *laid, offset uint32, n copies) place {
 	at := l.spot(int(offset) + 1)
-	return place{hold: o.holdLocked(at.run), offset: uint32(at.offset - 1), n: n}
+	h := o.holdLocked(at.run)
+	x.weighLocked(at.run)
+	return place{hold: h, offset: uint32(at.offset - 1), n: n}
 }
 
 // enterOdd makes a worker hold a block by an entry of its table. It fails if the worker has the name already.
@@ -278,7 +287,7 @@ func (x *Index) enterOdd(o *worker, key uint64, p place) bool {
 			p.hold.acquire(p.offset, Tier(t))
 		}
 	}
-	p.hold.publish()
+	o.publishLocked(p.hold)
 	return true
 }
 
@@ -300,7 +309,7 @@ func (x *Index) enterAlias(o *worker, key uint64, a *alias) bool {
 				p.hold.acquire(p.offset, t)
 			}
 		}
-		p.hold.publish()
+		o.publishLocked(p.hold)
 	}
 	return true
 }

@@ -21,7 +21,6 @@ type SnapshotWriter struct {
 	out     io.WriteCloser
 	known   map[uint64]stretch // by run id
 	domains map[Domain]uint64  // numbers of those written
-	keys    map[Domain]DomainKey
 	images  []image
 	buf     []byte
 	stems   []stem // scratch
@@ -130,7 +129,7 @@ func (s *SnapshotWriter) part(p *part) {
 		s.buf = append(s.buf, recordExtension)
 		s.number(uint64(p.number))
 	case p.root:
-		d := s.domain(p.domain) // a record of its own
+		d := s.domain(p.domain, &p.key) // a record of its own
 		s.buf = append(s.buf, recordStretch, 0)
 		s.number(d)
 	default:
@@ -152,14 +151,10 @@ func (s *SnapshotWriter) part(p *part) {
 }
 
 // domain returns the number of a domain, after its record.
-func (s *SnapshotWriter) domain(d Domain) uint64 {
+func (s *SnapshotWriter) domain(d Domain, k *DomainKey) uint64 {
 	if n, ok := s.domains[d]; ok {
 		return n
 	}
-	if _, ok := s.keys[d]; !ok {
-		s.keys = s.x.domainNames()
-	}
-	k := s.keys[d]
 	s.buf = append(s.buf, recordDomain)
 	s.text(k.Model)
 	s.number(uint64(k.BlockSize))

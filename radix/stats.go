@@ -1,9 +1,6 @@
 package radix
 
-import (
-	"sync/atomic"
-	"unsafe"
-)
+import "sync/atomic"
 
 // Stats describes the index. While writers run, the numbers are each right but not of one moment.
 type Stats struct {
@@ -16,33 +13,38 @@ type Stats struct {
 	// UnknownParents and UnknownRemovals count events that could not be applied; both only grow.
 	UnknownParents  uint64
 	UnknownRemovals uint64
-	Bytes           int // estimated heap bytes
+	Predictions     int // that stand
+	PredictedBlocks int // distinct blocks in these, and what was in a run with them
+	Bytes           int // of the heap, within some 15 %, without what is garbage
+	MaxBytes        int // the budget, which predictions do not count against; 0: none
+	// What the budget cost so far: block copies and runs evicted, stores that could not be placed as their parent was, and stores for which
+	// there was no room at all.
+	EvictedBlocks, EvictedRuns, EvictedParents, Refused uint64
 }
 
 // counters are shared by all writers, who touch them once in a call or when a run comes or goes.
 type counters struct {
-	runs, blocks                    atomic.Int64
+	runs, blocks, bytes             atomic.Int64 // bytes: of all but the shared tables
 	unknownParents, unknownRemovals atomic.Int64
 }
-
-// Heap bytes for the estimate. A hold's include its slot on both sides, its entry in onRun and one word of bits.
-const (
-	entryBytes = int64(unsafe.Sizeof(entry{}))
-	holdBytes  = int64(unsafe.Sizeof(hold{})) + 3*8 + 8 + 24
-	runBytes   = int64(unsafe.Sizeof(run{})+unsafe.Sizeof(face{})+unsafe.Sizeof(slot{})*2) + 24
-	blockBytes = int64(unsafe.Sizeof(Hash(0))) + 8 // and its name
-)
 
 // Stats returns the sizes and counts of the index.
 func (x *Index) Stats() Stats {
 	s := Stats{
-		Domains:         len(*x.roots.Load()),
+		Domains:         int(x.domains.live.Load()),
 		Runs:            int(x.count.runs.Load()),
 		Blocks:          int(x.count.blocks.Load()),
 		UnknownParents:  uint64(x.count.unknownParents.Load()),
 		UnknownRemovals: uint64(x.count.unknownRemovals.Load()),
+		Predictions:     int(x.foretold.count.Load()),
+		PredictedBlocks: int(x.foretold.blocks.Load()),
+		Bytes:           int(x.used() + x.foretold.bytes.Load()),
+		MaxBytes:        int(x.budget.max),
+		EvictedBlocks:   uint64(x.budget.blocks.Load()),
+		EvictedRuns:     uint64(x.budget.runs.Load()),
+		EvictedParents:  uint64(x.budget.parents.Load()),
+		Refused:         uint64(x.budget.refused.Load()),
 	}
-	bytes := int64(s.Runs)*runBytes + int64(s.Blocks)*blockBytes + int64(len(x.children.stripes))*cacheLine + 8*x.places.slots.Load()
 	for _, o := range *x.workers.Load() {
 		if o == nil {
 			continue
@@ -50,8 +52,6 @@ func (x *Index) Stats() Stats {
 		s.Workers++
 		s.Entries += int(o.entries.Load())
 		s.Holds += int(o.holdCount.Load())
-		bytes += o.bytes.Load()
 	}
-	s.Bytes = int(bytes)
 	return s
 }

@@ -22,16 +22,35 @@ func (x *Index) Store(s Store) error {
 	if s.Tier >= tiers {
 		return fmt.Errorf("cannot store in tier %d: %w", s.Tier, ErrUnknownTier)
 	}
+	o := x.worker(s.Worker)
+	if o == nil {
+		return fmt.Errorf("cannot store for worker %d: %w", s.Worker, ErrUnknownWorker)
+	}
+	reserved, err := x.reserve(o, len(s.Blocks))
+	if err != nil {
+		x.lose(s.Worker, s.Engine)
+		return fmt.Errorf("cannot store %d blocks for worker %d: %w", len(s.Blocks), s.Worker, err)
+	}
+	err = x.store(&s)
+	if reserved > 0 {
+		x.release(reserved)
+	}
+	return err
+}
+
+func (x *Index) store(s *Store) error {
 	o := x.lock(s.Worker)
 	if o == nil {
 		return fmt.Errorf("cannot store for worker %d: %w", s.Worker, ErrUnknownWorker)
 	}
 	defer o.unlock()
-	at, err := x.startLocked(o, &s)
+	at, err := x.startLocked(o, s)
 	if err != nil {
 		return err
 	}
-	x.storeLocked(o, &s, at)
+	if !x.storeLocked(o, s, at) {
+		return fmt.Errorf("cannot store for domain %d: %w", s.Domain, ErrUnknownDomain)
+	}
 	return nil
 }
 
@@ -45,6 +64,11 @@ type spot struct {
 func (x *Index) startLocked(o *worker, s *Store) (spot, error) {
 	if s.HasParent {
 		p := x.parentLocked(o, s.Parent, s.Domain)
+		if p.hold == nil && o.partial.Load() {
+			x.budget.parents.Add(1)
+			x.loseLocked(o, s.Engine)
+			return spot{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w", len(s.Blocks), s.Worker, s.Parent, ErrBudget)
+		}
 		if p.hold == nil {
 			x.count.unknownParents.Add(1)
 			return spot{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w", len(s.Blocks), s.Worker, s.Parent, ErrUnknownParent)
@@ -74,14 +98,18 @@ func (x *Index) parentLocked(o *worker, key uint64, d Domain) place {
 }
 
 // storeLocked walks down from at, run by run, and enters the blocks as it goes. At each step the worker holds a block of the run it
-// comes from (or that is a root), so only the run it steps into can be dead: then it takes the step again.
-func (x *Index) storeLocked(o *worker, s *Store, at spot) {
+// comes from (or that is a root), so only the run it steps into can be dead: then it takes the step again. It fails if that is a root: the
+// domain was freed, and nothing is entered yet.
+func (x *Index) storeLocked(o *worker, s *Store, at spot) bool {
 	from, engine, blocks := at, s.Engine, s.Blocks
 	for len(blocks) > 0 {
 		r := at.run
 		r.mu.Lock()
 		if r.dead.Load() {
 			r.mu.Unlock()
+			if r.parent == nil {
+				return false
+			}
 			at = from
 			continue
 		}
@@ -91,6 +119,8 @@ func (x *Index) storeLocked(o *worker, s *Store, at spot) {
 			x.enterLocked(o, h, engine[:n], at.offset, s.Tier)
 			h.advance()
 			r.setLeadLocked(h.slot, h.lead())
+			o.weighLocked(h)
+			x.weighLocked(r)
 		}
 		r.checkLocked()
 		r.mu.Unlock()
@@ -99,6 +129,7 @@ func (x *Index) storeLocked(o *worker, s *Store, at spot) {
 		engine, blocks = engine[n:], blocks[n:]
 	}
 	x.settleLocked(o)
+	return true
 }
 
 // growLocked returns how many of the blocks are in at's run from there on, extending it if they go beyond its end, and the run
@@ -133,6 +164,7 @@ func (x *Index) linkLocked(r *run, offset uint32, blocks []Hash, engine []uint64
 	r.kidTop = max(r.kidTop, offset)
 	x.count.runs.Add(1)
 	x.count.blocks.Add(int64(len(blocks)))
+	x.weighLocked(c)
 	x.children.put(r.face.Load(), c.face.Load())
 	return c
 }

@@ -16,18 +16,39 @@ func (x *Index) MatchTokens(dst []Overlap, hashes []Hash, d Domain, tokens []uin
 		return dst, hashes
 	}
 	p := prompt{keys: &x.keys, hashes: hashes, tokens: tokens, size: blockSize}
+	if p.reach(0) {
+		dst = x.walkTokens(dst, &x.children, x.children.find(f, 0, p.hashes[0]), &p)
+	}
+	return dst, p.hashes
+}
+
+// ForeseeTokens is to [Index.Foresee] what [Index.MatchTokens] is to Match. Without predictions it hashes nothing.
+func (x *Index) ForeseeTokens(dst []Overlap, hashes []Hash, s Scope, tokens []uint32, blockSize int) ([]Overlap, []Hash) {
+	if x.foretold.runs.Load() == 0 || blockSize < 1 {
+		return dst, hashes
+	}
+	p := prompt{keys: &x.keys, hashes: hashes, tokens: tokens, size: blockSize}
+	if p.reach(0) {
+		dst = x.walkTokens(dst, &x.foretold.children, x.foretold.first(s, p.hashes[0]), &p)
+	}
+	return dst, p.hashes
+}
+
+// walkTokens is walk for a chain that is hashed on the way.
+func (x *Index) walkTokens(dst []Overlap, c *children, f *face, p *prompt) []Overlap {
+	if f == nil {
+		return dst
+	}
 	m, seat := x.matching(dst)
-	for n := 0; p.reach(m.depth); {
-		if f = x.children.find(f, uint32(n), p.hashes[m.depth]); f == nil {
+	for f != nil {
+		n := p.agree(f.hashes(), m.depth)
+		if !m.visit(f, n) || !p.reach(m.depth) {
 			break
 		}
-		n = p.agree(f.hashes(), m.depth)
-		if !m.visit(f, n) {
-			break
-		}
+		f = c.find(f, uint32(n), p.hashes[m.depth])
 	}
 	x.scratch.Put(seat)
-	return m.out, p.hashes
+	return m.out
 }
 
 // prompt is a chain that is hashed as it is needed.

@@ -22,10 +22,16 @@ type worker struct {
 	spare   []uint32          // free handles
 	aliases map[uint64]*alias // by engine hash; nil as good as always
 	later   []change          // scratch of a call
+	held    int64             // bytes of holds
+	mapped  int               // the most holds that onRun has had
 
-	entries   atomic.Int64 // table.len + named, for readers
-	holdCount atomic.Int64 // holds that are not nil
-	bytes     atomic.Int64 // of table and holds
+	entries   atomic.Int64  // table.len + named, for readers
+	holdCount atomic.Int64  // holds that are not nil
+	bytes     atomic.Int64  // that are counted for it
+	room      atomic.Int64  // entries that the table takes without growing
+	doubling  atomic.Int64  // bytes that it takes then
+	partial   atomic.Bool   // see Index.Partial; written under mu
+	total     *atomic.Int64 // bytes of the index
 }
 
 // place is a block of a run, with its copies.
@@ -54,7 +60,10 @@ func (x *Index) AddWorker() Worker {
 		}
 		table = append(table, nil)
 	}
-	table[id] = &worker{id: id}
+	o := &worker{id: id, total: &x.count.bytes}
+	o.mu.Lock()
+	o.unlock()
+	table[id] = o
 	x.workers.Store(&table)
 	return id
 }
@@ -116,11 +125,23 @@ func (x *Index) lock(w Worker) *worker {
 
 // unlock publishes the sizes and unlocks.
 func (o *worker) unlock() {
-	o.entries.Store(int64(o.table.len + o.named))
-	holds := int64(len(o.holds) - len(o.spare))
-	o.holdCount.Store(holds)
-	o.bytes.Store(int64(len(o.table.slots))*entryBytes + holds*holdBytes)
+	publish(&o.entries, int64(o.table.len+o.named))
+	publish(&o.holdCount, int64(len(o.holds)-len(o.spare)))
+	slots := int64(len(o.table.slots))
+	publish(&o.room, slots*3/4-int64(o.table.len))
+	publish(&o.doubling, slots*entryBytes)
+	if size, was := o.size(), o.bytes.Load(); size != was {
+		o.bytes.Store(size)
+		o.total.Add(size - was)
+	}
 	o.mu.Unlock()
+}
+
+// publish stores v where it is another: most numbers stay, and a store costs several loads.
+func publish(to *atomic.Int64, v int64) {
+	if to.Load() != v {
+		to.Store(v)
+	}
 }
 
 // Blocks returns how many engine hashes w holds in any tier; 0 for an unknown worker.
@@ -150,6 +171,7 @@ func (o *worker) holdLocked(r *run) *hold {
 		o.onRun = make(map[uint64]uint32)
 	}
 	o.onRun[r.id] = h.handle
+	o.mapped = max(o.mapped, len(o.onRun))
 	r.addLocked(h)
 	return h
 }
@@ -166,8 +188,10 @@ func (o *worker) holdOn(r *run) *hold {
 func (o *worker) dropLocked(h *hold) {
 	o.holds[h.handle] = nil
 	delete(o.onRun, h.run.id)
+	o.held -= int64(h.weight)
+	h.weight = 0
 	o.spare = append(o.spare, h.handle)
 	if len(o.spare) == len(o.holds) {
-		o.holds, o.spare, o.onRun = nil, nil, nil
+		o.holds, o.spare, o.onRun, o.mapped = nil, nil, nil, 0
 	}
 }

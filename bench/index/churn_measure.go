@@ -187,7 +187,9 @@ func (c *Churn) measure(r *Result) {
 	}
 	r.add("apply, 1 writer", "M blocks/s", mega(blocks, time.Since(start)-begin))
 	r.Entries = p.x.Stats().Entries
-	r.add("heap", "B/entry", float64(liveBytes()-before)/float64(max(r.Pairs, 1)))
+	heap := liveBytes() - before
+	r.add("heap", "B/entry", float64(heap)/float64(max(r.Pairs, 1)))
+	r.add("counted of the heap", "%", 100*float64(p.x.Stats().Bytes)/float64(heap))
 	var times []uint32
 	buf := make([]radix.Overlap, 0, c.o.Ranks)
 	for range 5 {

@@ -199,6 +199,7 @@ func (b *bench) giveBack(p *Player) {
 	}
 	const mib = 1 << 20
 	full := liveBytes()
+	b.r.add("counted of the heap", "%", 100*float64(p.Index.Stats().Bytes)/float64(full-b.before))
 	for i := range b.w.Workers {
 		p.Index.Clear(radix.Worker(i))
 	}

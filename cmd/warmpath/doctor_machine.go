@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nvml"
+	"github.com/warmpath/warmpath/radix/hugepage"
 )
 
 // examineMachine looks at what does not depend on any worker.
@@ -18,9 +19,25 @@ func examineMachine(version string) []finding {
 	found := []finding{
 		{"warmpath", stateOK, fmt.Sprintf("%s, %s, %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH), ""},
 		{"libzmq", stateOK, fmt.Sprintf("%d.%d.%d", major, minor, patch), ""},
+		examineHugePages(hugepage.Setting()),
 	}
 	found = append(found, examineGPUs(nvml.New(nvml.Config{}))...)
 	return append(found, examineNIXL())
+}
+
+// examineHugePages says what the kernel's setting means for look-ups.
+func examineHugePages(setting string) finding {
+	switch setting {
+	case "always", "madvise":
+		return finding{"huge pages", stateOK, setting + ": the router's heap gets them", ""}
+	case "":
+		return finding{"huge pages", stateMissing, "the kernel has none of 2 MiB", "routing works without; look-ups in a large index take longer"}
+	default:
+		return finding{
+			"huge pages", stateMissing, setting + ": look-ups in a large index take longer",
+			"routing works without; as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+		}
+	}
 }
 
 // examineGPUs reads the driver and closes the reader.

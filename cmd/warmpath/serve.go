@@ -70,7 +70,11 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 	f.Float64Var(&options.OverlapWeight, "kv-overlap-score-weight", options.OverlapWeight, "kv: worth of a cached token, in tokens to prefill")
 	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv: 0 takes the cheapest worker, above it a softmax over costs")
 	f.IntVar(&cfg.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
+	f.Int64Var(&cfg.IndexMaxBytes, "index-max-bytes", 0,
+		"memory for what workers hold by their KV events; beyond it what is wanted least is forgotten; -1: no bound "+
+			"(default a quarter of what the machine or its control group has)")
 	f.Int64Var(&cfg.ApproxMaxBytes, "approx-max-bytes", 64<<20, "memory for what workers without KV events are believed to hold")
+	f.BoolVar(&cfg.HugePages, "huge-pages", true, "ask the kernel for huge pages for the heap: look-ups in a large index are faster (Linux)")
 	f.IntVar(&cfg.Retries, "retries", 3, "further workers tried while no answer has begun")
 	f.DurationVar(&cfg.ProbeInterval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
 	f.DurationVar(&cfg.ProbeTimeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")

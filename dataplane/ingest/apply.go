@@ -42,7 +42,12 @@ func (s *Stream) event(ev *kvevent.Event) {
 		s.stored(ev)
 	case kvevent.Removed:
 		if id, ok := s.holders[ev.Group]; ok {
-			s.Stats.UnknownRemovals.Add(uint64(s.m.index.Remove(id, removalTier(ev.Medium), ev.Hashes)))
+			unknown := uint64(s.m.index.Remove(id, removalTier(ev.Medium), ev.Hashes))
+			if s.m.index.Partial(id) {
+				s.Stats.EvictedRemovals.Add(unknown)
+			} else {
+				s.Stats.UnknownRemovals.Add(unknown)
+			}
 		} else {
 			s.Stats.UnknownRemovals.Add(uint64(len(ev.Hashes)))
 		}
@@ -70,15 +75,26 @@ func (s *Stream) stored(ev *kvevent.Event) {
 			s.blocks[i] = x.Mix(s.blocks[i], extra)
 		}
 	}
-	err := x.Store(radix.Store{
-		Worker: s.holder(ev.Group),
-		Domain: x.Domain(radix.DomainKey{
-			Model: s.model, BlockSize: ev.BlockSize, LoRA: loraName(ev), Salt: string(ev.CacheSalt), Bigram: ev.Bigram,
-		}),
+	key := radix.DomainKey{
+		Model: s.model, BlockSize: ev.BlockSize, LoRA: loraName(ev), Salt: string(ev.CacheSalt), Bigram: ev.Bigram,
+	}
+	store := radix.Store{
+		Worker: s.holder(ev.Group), Domain: x.Domain(key),
 		Tier: storeTier(ev.Medium), Parent: ev.Parent, HasParent: ev.HasParent, Engine: ev.Hashes, Blocks: s.blocks,
-	})
+	}
+	err := x.Store(store)
+	if errors.Is(err, radix.ErrUnknownDomain) { // a thousand others without blocks came in between
+		store.Domain = x.Domain(key)
+		err = x.Store(store)
+	}
 	switch {
 	case err == nil:
+	case errors.Is(err, radix.ErrBudget):
+		s.m.full.Do(func() {
+			s.log.Warn("the index is full: what is wanted least is evicted; routing knows less than the workers hold; raise --index-max-bytes",
+				"max_bytes", x.Stats().MaxBytes)
+		})
+		s.Stats.BeyondBudget.Add(1)
 	case errors.Is(err, radix.ErrUnknownParent):
 		s.Stats.UnknownParents.Add(1)
 		s.orphans = true

@@ -1,6 +1,8 @@
 package ingest_test
 
 import (
+	"log/slog"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,5 +278,60 @@ func TestOrphansWithoutHistory(t *testing.T) {
 			w.stats().UnknownParents.Load(), w.stats().Resyncs.Load(),
 		}, "unknown parents, resyncs")
 		w.wantHeld(2, b, "kept")
+	})
+}
+
+// TestBudget fills the index beyond its budget: what it has no place for is counted apart, and is no reason to start over.
+func TestBudget(t *testing.T) {
+	inWorld(t, ingest.Config{ResyncEvery: 10 * time.Second}, 1, func(w *world) {
+		w.index = radix.New(radix.Config{Seed: 1, MaxBytes: 1}) // the least there is
+		w.m = ingest.NewManager(ingest.Config{ResyncEvery: 10 * time.Second, Log: slog.New(slog.DiscardHandler)}, w.index, w.net, w.net.replay)
+		p := w.pubs[0]
+		w.up()
+		const prompts, blocks = 120, 500
+		for i := range prompts {
+			p.publish(true, store(prompt(uint32(100+i), blocks), 0, blocks-1))
+		}
+		synctest.Wait()
+		old, recent := prompt(100, blocks), prompt(100+prompts-1, blocks)
+		w.wantHeld(0, old, "evicted")
+		w.wantHeld(blocks-1, recent, "stored last")
+		require.LessOrEqual(t, w.index.Stats().Bytes, w.index.Stats().MaxBytes)
+
+		for range 20 {
+			w.after(5 * time.Second)
+			p.publish(true, store(old, blocks-1, blocks), remove(old, 3, 5))
+		}
+		synctest.Wait()
+		require.EqualValues(t, []uint64{20, 40, 0, 0, 1}, []uint64{
+			w.stats().BeyondBudget.Load(), w.stats().EvictedRemovals.Load(), w.stats().UnknownParents.Load(), w.stats().UnknownRemovals.Load(),
+			w.stats().Resyncs.Load(),
+		}, "beyond budget, evicted removals, unknown parents, unknown removals, resyncs")
+		require.Equal(t, ingest.Live, w.stats().State())
+
+		p.publish(true, cleared, store(old, 0, blocks))
+		synctest.Wait()
+		w.wantHeld(blocks, old, "after the rank was cleared all starts anew")
+	})
+}
+
+// TestSaltsComeAndGo: tenants without blocks leave nothing behind, and those that come back find their place.
+func TestSaltsComeAndGo(t *testing.T) {
+	inWorld(t, ingest.Config{}, 1, func(w *world) {
+		w.up()
+		salted := func(ev kvevent.Event, i int) kvevent.Event {
+			ev.CacheSalt = []byte("tenant-" + strconv.Itoa(i))
+			return ev
+		}
+		const tenants = 5000
+		for i := range tenants {
+			w.pubs[0].publish(true, salted(store(a, 0, 4), i%(tenants-100)), remove(a, 0, 4))
+		}
+		synctest.Wait()
+		require.Zero(t, w.stats().Malformed.Load()+w.stats().UnknownParents.Load()+w.stats().UnknownRemovals.Load())
+		require.LessOrEqual(t, w.index.Stats().Domains, 1024)
+		w.pubs[0].publish(true, salted(store(a, 0, 4), 7))
+		synctest.Wait()
+		require.Equal(t, 4, w.held(0, radix.DomainKey{Salt: "tenant-7"}, a))
 	})
 }

@@ -48,6 +48,7 @@ type Manager struct {
 	sub    Subscriber
 	replay Replayer
 	view   atomic.Pointer[View]
+	full   sync.Once // said that the index's budget costs blocks
 
 	mu       sync.Mutex
 	streams  map[*worker.Worker][]*Stream // guarded by mu

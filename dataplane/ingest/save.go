@@ -31,6 +31,8 @@ type saved struct {
 	At    position
 	// Shapes are needed before the first event tells of them again.
 	Shapes []Shape
+	// Partial says that the index's budget had taken blocks.
+	Partial bool `json:",omitempty"`
 }
 
 // restored is a rank of a snapshot that no stream has taken over yet.
@@ -64,6 +66,9 @@ func (m *Manager) Restore(workers []radix.Restored) (ranks int) {
 			continue
 		}
 		r.holders[v.Group] = w.Worker
+		if v.Partial {
+			m.index.SetPartial(w.Worker)
+		}
 	}
 	return len(m.restored)
 }
@@ -159,7 +164,7 @@ func (m *Manager) saveWaiting(w *radix.SnapshotWriter, id string) (ok bool, err 
 	if r == nil {
 		return false, nil
 	}
-	return true, r.take(w, r.holders)
+	return true, r.take(w, m.index, r.holders)
 }
 
 // save saves what the rank holds at this moment, between two messages.
@@ -173,13 +178,13 @@ func (s *Stream) save(w *radix.SnapshotWriter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := saved{Rank: s.rank.ID(), Model: s.model, At: s.mark, Shapes: s.shapes}
-	return v.take(w, s.holders)
+	return v.take(w, s.m.index, s.holders)
 }
 
 // take copies the content of the holders.
-func (v saved) take(w *radix.SnapshotWriter, holders map[int]radix.Worker) error {
+func (v saved) take(w *radix.SnapshotWriter, x *radix.Index, holders map[int]radix.Worker) error {
 	for group, id := range holders {
-		v.Group = group
+		v.Group, v.Partial = group, x.Partial(id)
 		meta, err := json.Marshal(v)
 		if err == nil {
 			err = w.Take(id, v.Rank, meta)

@@ -44,6 +44,8 @@ type Stats struct {
 	UnknownFields   atomic.Uint64 // fields that we do not know
 	UnknownParents  atomic.Uint64 // stores whose parent we never saw
 	UnknownRemovals atomic.Uint64 // removals of blocks that we never saw
+	BeyondBudget    atomic.Uint64 // stores that the index's budget had no room for, or had evicted the parent of: nothing was lost
+	EvictedRemovals atomic.Uint64 // removals of blocks that we do not know, of a rank that the budget took blocks of
 	lag             atomic.Int64  // nanoseconds from the last live batch's time stamp to its application
 	last            atomic.Int64  // unix nanoseconds of the last application
 }

@@ -90,6 +90,7 @@ type Request struct {
 	text   []byte  // unescaped text
 	key    []byte  // unescaped key or short string
 	shape  []Field // reused by PromptFields
+	model  string  // of the body before
 }
 
 // span is a half-open range of the body; hi == 0 means absent.
@@ -101,14 +102,22 @@ type Field struct {
 	Raw  []byte
 }
 
+// maxKept is the longest model name that is kept from one body to the next.
+const maxKept = 128
+
 // Reset forgets the last body, so that a pooled Request does not keep it alive.
 func (r *Request) Reset() {
+	model := r.model
+	if n := len(r.Model); n > 0 && n <= maxKept {
+		model = r.Model
+	}
 	*r = Request{
 		InputIDs: r.InputIDs[:0],
 		text:     r.text[:0],
 		key:      r.key[:0],
 		shape:    clearFields(r.shape),
 		Memory:   r.Memory,
+		model:    model,
 	}
 }
 

@@ -22,9 +22,14 @@ func (r *Request) readString(f field, param string) (string, *Error) {
 	return r.stringOf(raw), nil
 }
 
-// stringOf copies the content of a raw JSON string.
+// stringOf copies the content of a raw JSON string. The model of the body before needs no new copy: most bodies name the
+// same one.
 func (r *Request) stringOf(raw []byte) string {
-	return string(r.keyOf(raw[1:len(raw)-1], true))
+	s := r.keyOf(raw[1:len(raw)-1], true)
+	if string(s) == r.model {
+		return r.model
+	}
+	return string(s)
 }
 
 // readFirstString reads a field that is a string, or for a batch a list of strings and nulls, of

@@ -45,7 +45,7 @@ func (l *watchedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{Conn: nc, w: l.w, l: l}
+	c := &Client{Conn: newSocket(nc), tcp: nc, w: l.w, l: l}
 	if c.reg, err = l.w.register(nc, c); err != nil {
 		// The system's limit on watches, or a Watcher that was closed. An error from Accept would end the whole server; a
 		// client that is not watched is still noticed when it is written to.
@@ -98,7 +98,14 @@ type Client struct {
 	w      *Watcher
 	l      *watchedListener
 	reg    registration
+	tcp    net.Conn    // below Conn, which reads and writes it
 	silent atomic.Bool // nothing was read yet
+
+	// Of the goroutine that serves the connection.
+	want    time.Time // the read deadline asked for; zero is none
+	armed   time.Time // the one that the poller knows
+	holding bool      // between hold and unhold
+	held    []byte    // written in between
 
 	mu     sync.Mutex
 	gone   bool      // guarded by mu
@@ -163,17 +170,8 @@ func (cl *Client) left() {
 	}
 }
 
-// Read reads from the client.
-func (cl *Client) Read(p []byte) (int, error) {
-	n, err := cl.Conn.Read(p)
-	if n > 0 && cl.silent.Load() {
-		cl.l.heard(cl)
-	}
-	return n, err
-}
-
 // NetConn returns the connection below.
-func (cl *Client) NetConn() net.Conn { return cl.Conn }
+func (cl *Client) NetConn() net.Conn { return cl.tcp }
 
 // Close closes the connection, which also takes it out of the Watcher's epoll.
 func (cl *Client) Close() error {

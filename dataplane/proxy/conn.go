@@ -14,7 +14,7 @@ const staleCheckAfter = 100 * time.Millisecond
 
 // conn is one connection to a worker and what a request in flight on it needs. It belongs to one request at a time.
 type conn struct {
-	nc  net.Conn        // read and written: TCP, or TLS over it
+	nc  net.Conn        // read and written: a socket, or TLS over it
 	tcp net.Conn        // closed by abort; closing TLS instead could wait for the peer
 	raw syscall.RawConn // plain TCP only: writev without parking
 	key poolKey
@@ -27,6 +27,7 @@ type conn struct {
 
 	head    []byte // request head, reused
 	out     outgoing
+	vec     vectors          // of out, reused
 	peekFn  func(fd uintptr) // method values made once: RawConn takes a func, and a closure per call is an allocation
 	writeFn func(fd uintptr) bool
 	peeked  bool
@@ -41,6 +42,9 @@ var (
 )
 
 func newConn(nc, tcp net.Conn, k poolKey) *conn {
+	if nc == tcp {
+		nc = newSocket(tcp)
+	}
 	cn := &conn{nc: nc, tcp: tcp, key: k}
 	sc, ok := tcp.(syscall.Conn)
 	if !ok {
@@ -107,4 +111,4 @@ func (cn *conn) alive() bool {
 }
 
 // tls tells whether bytes on the wire are not the bytes of the protocol.
-func (cn *conn) tls() bool { return cn.nc != cn.tcp }
+func (cn *conn) tls() bool { return cn.key.tls != nil }

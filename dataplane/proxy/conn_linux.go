@@ -21,21 +21,29 @@ func (cn *conn) peek(fd uintptr) {
 	}
 }
 
+// vectors are pieces as the kernel wants them.
+type vectors []unix.Iovec
+
 // tryWrite sends as much as the socket takes now; the result goes to out.
 func (cn *conn) tryWrite(fd uintptr) bool {
-	for {
-		n, err := unix.Writev(int(fd), cn.out.parts[:min(len(cn.out.parts), maxVec)])
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EAGAIN):
-		case err != nil:
-			cn.out.err = err
-		default:
-			cn.out.advance(n)
+	for len(cn.out.parts) > 0 {
+		cn.vec = cn.vec[:0]
+		for _, p := range cn.out.parts[:min(len(cn.out.parts), maxVec)] {
+			v := unix.Iovec{Base: &p[0]}
+			v.SetLen(len(p))
+			cn.vec = append(cn.vec, v)
 		}
-		return true // Never park: whoever waits here could not read an early answer.
+		n, err := gather(fd, cn.vec)
+		clear(cn.vec) // the pieces are the caller's
+		if err != nil {
+			if !errors.Is(err, unix.EAGAIN) {
+				cn.out.err = err
+			}
+			break
+		}
+		cn.out.advance(n)
 	}
+	return true // Never park: whoever waits here could not read an early answer.
 }
 
 // writeNow sends what the socket takes without waiting.

@@ -17,7 +17,8 @@ type Observer interface {
 	// for the whole. Only asked where the client's answer is chunked.
 	Broken(err error) []byte
 	// Closed is called exactly once, last, in every case: here is where resources are released. err is nil if the client's
-	// socket took the whole body, wraps ErrClient if the client's side failed, and else is what ended the worker's answer.
+	// socket took the whole body (a short last piece leaves after it, with the end of the answer), wraps ErrClient if the
+	// client's side failed, and else is what ended the worker's answer.
 	Closed(err error)
 }
 
@@ -30,6 +31,7 @@ type Observer interface {
 type Stream struct {
 	resp *Response
 	obs  Observer
+	to   *Client // nil: not from a Watcher's listener
 	err  error
 	done bool // the client has all of it
 }
@@ -59,7 +61,7 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer) {
 		obs.Closed(nil)
 		return
 	}
-	r.stream = Stream{resp: r, obs: obs}
+	r.stream = Stream{resp: r, obs: obs, to: ClientOf(ctx.Conn())}
 	out.SetBodyStream(&r.stream, int(size))
 	// Without a body byte at hand the header must not wait for one; with it, both leave in one packet.
 	out.ImmediateHeaderFlush = size < 0 && !r.ready()
@@ -118,11 +120,17 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 		case err == nil:
 		case errors.Is(err, io.EOF):
 			s.done = true
+			if !buffered {
+				s.to.hold()
+			}
 			return n, nil
 		default:
 			return s.broken(w, n, err, buffered)
 		}
 		s.obs.Body(p)
+		if !buffered && len(p) <= maxHeld && s.resp.ended() {
+			s.to.hold() // the end is here: one write does
+		}
 		m, err := w.Write(p)
 		n += int64(m)
 		if err != nil {
@@ -152,6 +160,7 @@ func (s *Stream) clientFailed(err error) error {
 
 // Close closes the Response and tells the Observer how it went.
 func (s *Stream) Close() error {
+	s.to.unhold()
 	obs, err := s.obs, s.err
 	if err == nil && !s.done {
 		err = ErrClient // The server gave up before the body's end; only the client's side makes it do so.

@@ -64,8 +64,12 @@ func (cn *conn) send(body [][]byte) {
 	done := make(chan struct{})
 	cn.out.writer = done
 	cn.out.bufs = cn.out.parts
+	to := cn.nc
+	if !cn.tls() {
+		to = cn.tcp // which gathers
+	}
 	go func() {
-		_, cn.out.err = cn.out.bufs.WriteTo(cn.nc)
+		_, cn.out.err = cn.out.bufs.WriteTo(to)
 		close(done)
 	}()
 }

@@ -52,14 +52,15 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-// BenchmarkPickRecent has the ring of answers full of fresh ones, which none of
-// the prompts continues: a busy router.
+// BenchmarkPickRecent has many fresh answers, which none of the prompts
+// continues: a busy router.
 func BenchmarkPickRecent(b *testing.B) {
 	f, r, p := benchFleet(b, 8, 1000)
 	for i := range uint32(256) {
-		d, err := r.Pick(&f.scratch, prompt(tokens(100+i, 1000)), nil)
+		p := prompt(tokens(100+i, 1000))
+		d, err := r.Pick(&f.scratch, p, nil)
 		require.NoError(b, err)
-		r.Ended(&d, tokens(1, 200), time.Now().Add(time.Hour))
+		r.Ended(&f.scratch, r.Dispatch(&f.scratch, p, &d), tokens(1, 200), time.Now().Add(time.Hour))
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -153,4 +154,32 @@ func BenchmarkPickParallel(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkRequest is all that a request costs here, without events: the choice, the dispatch, the answer's first byte and its end. Others
+// like it are in flight or not.
+func BenchmarkRequest(b *testing.B) {
+	for _, length := range []int{1000, 16384} {
+		for _, others := range []int{0, 64} {
+			b.Run(fmt.Sprintf("tokens=%d/others=%d", length, others), func(b *testing.B) {
+				f, r, p := benchFleet(b, 8, length)
+				for range others {
+					d, err := r.Pick(&f.scratch, p, nil)
+					require.NoError(b, err)
+					r.Dispatch(&f.scratch, p, &d)
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N {
+					d, err := r.Pick(&f.scratch, p, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					flight := r.Dispatch(&f.scratch, p, &d)
+					flight.Prefilled()
+					r.Land(flight)
+				}
+			})
+		}
+	}
 }

@@ -1,5 +1,7 @@
 // Package route decides where a request goes: prompt tokens are cut into
 // blocks, the index says who holds how many of them, and the policy picks.
+// What was sent to a rank and is not in its events yet is a prediction in the
+// index, see Flight.
 // For ranks whose events are not followed, and for prompts whose ids are not
 // known, the approximate tree says what is believed instead.
 //
@@ -13,7 +15,8 @@
 //
 // # Ownership
 //
-// Pick reads the prompt and keeps nothing of it.
+// Pick reads the prompt and keeps nothing of it, but for its hashes: the Scratch
+// aliases them until the Dispatch or the Pick that follows.
 //
 // # Errors
 //

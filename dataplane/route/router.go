@@ -36,7 +36,6 @@ type Router struct {
 	policy   policy.Policy
 	seed     func() uint64 // safe for concurrent use
 	turn     atomic.Uint64
-	recent   recent
 	flights  flights
 }
 
@@ -84,13 +83,14 @@ type Decision struct {
 	Total        int // whole blocks of the prompt
 	PromptTokens int // exact or estimated
 	Cached       int // prompt tokens expected from the cache
-	Predicted    int // prompt tokens that prompts in flight there will have cached
+	Predicted    int // prompt tokens that prompts in flight there will have cached, or have
 	Exact        bool
 	Source       Source // of Matched and Cached; unless it is Events, they are estimates
 	Choice       policy.Choice
 
-	mark mark // of the prompt, for Ended
-	sent sent
+	block int // tokens a block of what may be predicted; 0 is nothing
+	scope radix.Scope
+	sent  sent
 }
 
 // Uncached returns the prompt tokens that the rank is expected to compute.
@@ -101,13 +101,14 @@ type Scratch struct {
 	ranks      []*worker.Rank
 	candidates []policy.Candidate
 	matches    []match // by candidate
-	byHolder   []match // by index holder, zero between picks
+	byHolder   []match // by index holder and by seat, zero between picks
 	overlaps   []radix.Overlap
+	blocks     []radix.Hash // of the prompt, as far as they are known: in chain, or the prompt's own
 	chain      []radix.Hash
 	pairs      []uint32
-	sums       []uint64
-	predicted  []int   // by candidate, tokens that prompts in flight will have cached
-	credits    []match // by candidate, from answers whose events have not come
+	bigrams    []radix.Hash
+	answer     []radix.Hash
+	foretold   bool // something is predicted of this prompt
 	tracker
 }
 
@@ -123,19 +124,23 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 	if err := r.gather(s, p, tried); err != nil {
 		return Decision{}, err
 	}
-	s.credits = append(s.credits[:0], make([]match, len(s.ranks))...)
-	s.predicted = append(s.predicted[:0], make([]int, len(s.ranks))...)
-	var whole mark
+	var d Decision
 	if p.Exact && !p.Opaque && p.ExtraKey == "" {
-		whole = r.match(s, p, s.ranks[0].Worker.Info().Model(), time.Now())
+		now := time.Now()
+		r.expire(now)
+		r.match(s, p, &d)
+		if s.doubtful(now) {
+			r.distrust()
+			clear(s.byHolder)
+			r.match(s, p, &d)
+		}
 	}
 	r.believe(s, p)
 	s.weigh(p)
 	choice := r.policy.Pick(policy.Request{
 		Tokens: p.Len(), Exact: p.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(),
 	}, s.candidates)
-	d := s.decision(p, choice)
-	d.mark = whole
+	s.decide(&d, p, choice)
 	return d, nil
 }
 
@@ -145,30 +150,40 @@ func (s *Scratch) weigh(p *Prompt) {
 	s.matches = s.matches[:0]
 	for i, rank := range s.ranks {
 		m := s.held(rank)
-		if s.credits[i].tokens > m.tokens {
-			m = s.credits[i]
+		f := s.foreseen(rank)
+		if f.gpu > m.tokens && len(rank.Holders()) <= 1 { // of a hybrid model, which groups kept it is unknown
+			m = match{tokens: f.gpu, gpu: f.gpu, block: f.block}
 		}
 		// A rank without its history knows some of it by its events, and never too
 		// much: the answers may know more.
 		if n := s.believed[i]; n > m.tokens {
 			m = match{tokens: n, gpu: n}
 		}
-		limit := p.Len() - 1 // the engine computes at least one token
-		if m.block > 0 {
-			limit = limit / m.block * m.block
-		}
-		m.tokens, m.gpu = max(min(m.tokens, limit), 0), max(min(m.gpu, limit), 0)
+		m, f = m.limited(p), f.limited(p)
 		s.matches = append(s.matches, m)
 		s.candidates = append(s.candidates, policy.Candidate{
-			Cached: m.tokens, Predicted: max(min(s.predicted[i], limit), 0), Host: m.tokens - m.gpu, Pending: rank.Load.Pending(), InFlight: rank.Load.InFlight(),
+			Cached: m.tokens, Predicted: f.tokens, Host: m.tokens - m.gpu, Pending: rank.Load.Pending(), InFlight: rank.Load.InFlight(),
 		})
 	}
 	clear(s.byHolder)
 }
 
-func (s *Scratch) decision(p *Prompt, choice policy.Choice) Decision {
+// limited returns the whole blocks of m that the engine takes from its cache: it
+// computes at least one token.
+func (m match) limited(p *Prompt) match {
+	limit := max(p.Len()-1, 0)
+	if m.block > 0 {
+		limit = limit / m.block * m.block
+	}
+	m.tokens, m.gpu = min(m.tokens, limit), min(m.gpu, limit)
+	return m
+}
+
+// decide completes the decision.
+func (s *Scratch) decide(d *Decision, p *Prompt, choice policy.Choice) {
 	rank, m := s.ranks[choice.Index], s.matches[choice.Index]
-	d := Decision{Rank: rank, PromptTokens: p.Len(), Cached: m.tokens, Exact: p.Exact, Source: s.sources[choice.Index], Choice: choice}
+	d.Rank, d.Choice = rank, choice
+	d.PromptTokens, d.Cached, d.Exact, d.Source = p.Len(), m.tokens, p.Exact, s.sources[choice.Index]
 	d.Predicted = s.candidates[choice.Index].Predicted
 	block := m.block
 	if block == 0 {
@@ -177,7 +192,6 @@ func (s *Scratch) decision(p *Prompt, choice policy.Choice) Decision {
 	if (p.Exact || d.Source == Answers) && block > 0 {
 		d.Matched, d.Total = m.tokens/block, p.Len()/block
 	}
-	return d
 }
 
 func pageSize(info *worker.Info) int {

@@ -43,6 +43,7 @@ var (
 	descIndexBlocks  = desc("index_blocks", "Block copies in the index, all workers.")
 	descIndexNodes   = desc("index_nodes", "Runs in the index's tree.")
 	descIndexBytes   = desc("index_bytes", "Estimated memory of the index.")
+	descPredictions  = desc("index_predictions", "Prompts in flight, or answered just now, whose blocks the index predicts.")
 	descExact        = desc("rank_exact", "1 while the rank's overlaps are exact, by its events; else they are approximate, by its answers.", "rank")
 	descApproxUnits  = desc("approx_rank_tokens", "Prompt tokens that the rank is believed to hold by what was sent to it.", "rank")
 	descApproxBytes  = desc("approx_bytes", "Memory of the approximate tree.")
@@ -57,7 +58,7 @@ var (
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descUp, descInFlight, descPending, descRankErrors, descBlocks, descLag, descBatches, descStreamEvents,
-		descIndexBlocks, descIndexNodes, descIndexBytes, descExact,
+		descIndexBlocks, descIndexNodes, descIndexBytes, descPredictions, descExact,
 		descApproxUnits, descApproxBytes, descApproxMax, descApproxNodes, descApproxGone, descApproxLearnt,
 	} {
 		ch <- d
@@ -81,6 +82,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descIndexBlocks, prometheus.GaugeValue, float64(st.Entries))
 	ch <- prometheus.MustNewConstMetric(descIndexNodes, prometheus.GaugeValue, float64(st.Runs))
 	ch <- prometheus.MustNewConstMetric(descIndexBytes, prometheus.GaugeValue, float64(st.Bytes))
+	ch <- prometheus.MustNewConstMetric(descPredictions, prometheus.GaugeValue, float64(st.Predictions))
 	if c.s.Router.Approx != nil {
 		collectApprox(ch, c.s.Router.Approx.Stats())
 	}
@@ -145,6 +147,8 @@ func (c *collector) collectRank(ch chan<- prometheus.Metric, r *worker.Rank) {
 		{"unknown_field", &st.UnknownFields},
 		{"unknown_parent", &st.UnknownParents},
 		{"unknown_removal", &st.UnknownRemovals},
+		{"beyond_budget", &st.BeyondBudget},
+		{"evicted_removal", &st.EvictedRemovals},
 	} {
 		ch <- prometheus.MustNewConstMetric(descStreamEvents, prometheus.CounterValue, float64(f.count.Load()), id, f.kind)
 	}

@@ -199,7 +199,8 @@ func (e *exchange) Closed(err error) {
 		if e.tellsIDs() {
 			e.ids = e.output.AppendIDs(e.ids)
 		}
-		e.s.Router.Ended(&e.decision, e.ids, now)
+		e.s.Router.Ended(&e.scratch, e.flight, e.ids, now)
+		e.flight = nil
 	}
 	if e.inferred && e.status == fasthttp.StatusOK {
 		e.learn(usage)

@@ -71,7 +71,7 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 	rank := e.decision.Rank
 	e.compose(ctx)
 	e.lease = rank.Load.Begin(e.decision.Uncached())
-	e.flight = e.s.Router.Dispatch(&e.scratch, &e.decision)
+	e.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, &e.decision)
 	e.s.Router.Sent(&e.scratch, &e.decision)
 	e.awaited = rank.Worker
 	e.key = rank.Worker.Await(e.onHang)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/route"
@@ -35,6 +36,7 @@ type metrics struct {
 	cut           *prometheus.CounterVec // worker
 	policy        string
 
+	ranks  rankSeries
 	totals totals
 }
 
@@ -72,9 +74,14 @@ func newMetrics(s *Server) *metrics {
 	m.aborts = counter("aborts_total", "Requests aborted at a worker because their client left.").WithLabelValues()
 	m.abortsDropped = counter("aborts_dropped_total", "Aborts not sent because too many were under way.").WithLabelValues()
 	m.registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s})
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, budgetCollector{s.Index})
 	if s.Sessions != nil {
 		m.registry.MustRegister(sessionCollector{s.Sessions})
+	}
+	if s.HugeBytes != nil {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "warmpath", Name: "huge_page_bytes", Help: "Memory of the process that is in huge pages, half a minute ago at most.",
+		}, func() float64 { return float64(s.HugeBytes()) }))
 	}
 	return m
 }
@@ -95,21 +102,26 @@ func (m *metrics) broken(rank *worker.Rank) {
 // answered counts a forwarded answer that has ended.
 func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err error) {
 	id := e.decision.Rank.ID()
+	rank := m.of(id)
 	m.totals.requests.Add(1)
-	m.requests.WithLabelValues(id, m.policy, strconv.Itoa(e.status)).Inc()
+	if e.status == fasthttp.StatusOK {
+		rank.ok.Inc()
+	} else {
+		m.requests.WithLabelValues(id, m.policy, strconv.Itoa(e.status)).Inc()
+	}
 	if !e.inferred {
 		return
 	}
 	if err != nil && e.client.Gone() {
 		m.clientGone.Inc()
 	}
-	m.ttft.WithLabelValues(id).Observe(e.firstAt.Sub(e.started).Seconds())
-	m.latency.WithLabelValues(id).Observe(now.Sub(e.started).Seconds())
+	rank.ttft.Observe(e.firstAt.Sub(e.started).Seconds())
+	rank.latency.Observe(now.Sub(e.started).Seconds())
 	if err != nil || !usage.HasCached || !usage.HasPrompt {
 		return
 	}
-	m.prompt.WithLabelValues(id).Add(float64(usage.PromptTokens))
-	m.cached.WithLabelValues(id).Add(float64(usage.CachedTokens))
+	rank.prompt.Add(float64(usage.PromptTokens))
+	rank.cached.Add(float64(usage.CachedTokens))
 	count := &e.decision.Rank.Count
 	count.PromptTokens.Add(uint64(usage.PromptTokens))
 	count.CachedTokens.Add(uint64(usage.CachedTokens))
@@ -118,7 +130,7 @@ func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err e
 		if !d.Exact && d.PromptTokens > 0 { // both were estimated: their ratio is better than either
 			expected = int(float64(d.Cached) / float64(d.PromptTokens) * float64(usage.PromptTokens))
 		}
-		m.expected.WithLabelValues(id, d.Source.String()).Add(float64(expected))
+		rank.expected[d.Source].Add(float64(expected))
 		m.compare(d.Source, expected, usage.CachedTokens)
 	}
 }

@@ -67,6 +67,7 @@ type Parts struct {
 	Watcher   *proxy.Watcher
 	Tokenizer Tokenizer      // nil: text is known by its answers only
 	Sessions  *session.Cache // nil: every prompt is read from its beginning
+	HugeBytes func() int64   // of the process, in huge pages; nil: they were not asked for
 }
 
 // Server serves clients and operators.
@@ -145,6 +146,11 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-failed:
 	}
 	s.drain()
+	// Where ctx ended before Serve had the listener, its Shutdown knew of none.
+	_ = s.cfg.Listener.Close()
+	if s.cfg.Operator != nil {
+		_ = s.cfg.Operator.Close()
+	}
 	s.aborts.wait()
 	stopSweeping()
 	return g.Wait()

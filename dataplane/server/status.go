@@ -26,6 +26,7 @@ type Status struct {
 	Compared      uint64         `json:"compared"` // answers that Accuracy is taken over
 	Index         IndexStatus    `json:"index"`
 	Approx        ApproxStatus   `json:"approx"`
+	HugePageBytes int64          `json:"huge_page_bytes"` // memory of the process in huge pages
 	Workers       []WorkerStatus `json:"workers"`
 }
 
@@ -34,6 +35,9 @@ type IndexStatus struct {
 	Blocks int64 `json:"blocks"`
 	Nodes  int64 `json:"nodes"`
 	Bytes  int64 `json:"bytes"`
+
+	MaxBytes int64  `json:"max_bytes"`      // 0: no bound
+	Evicted  uint64 `json:"evicted_blocks"` // block copies that the bound cost
 }
 
 // ApproxStatus is the approximate tree's size, and how good it is.
@@ -86,6 +90,7 @@ type EventsStatus struct {
 	UnknownFields   uint64  `json:"unknown_fields"`
 	UnknownParents  uint64  `json:"unknown_parents"`
 	UnknownRemovals uint64  `json:"unknown_removals"`
+	BeyondBudget    uint64  `json:"beyond_budget"` // stores that the index's budget has no place for
 }
 
 // Status returns the router's state now.
@@ -95,9 +100,15 @@ func (s *Server) Status() Status {
 		Version: s.cfg.Version, UptimeSeconds: time.Since(s.started).Seconds(), Policy: s.Router.Policy().Name(),
 		Draining: s.draining.Load(), Requests: t.requests.Load(), InFlight: s.inFlight.Load(), Errors: t.errors.Load(),
 		Compared: t.exact.compared.Load(), Accuracy: t.exact.share(),
-		Index:   IndexStatus{Blocks: int64(index.Entries), Nodes: int64(index.Runs), Bytes: int64(index.Bytes)},
+		Index: IndexStatus{
+			Blocks: int64(index.Entries), Nodes: int64(index.Runs), Bytes: int64(index.Bytes),
+			MaxBytes: int64(index.MaxBytes), Evicted: index.EvictedBlocks,
+		},
 		Approx:  s.approxStatus(),
 		Workers: []WorkerStatus{},
+	}
+	if s.HugeBytes != nil {
+		st.HugePageBytes = s.HugeBytes()
 	}
 	var answered uint64
 	for _, r := range s.Registry.Snapshot().Ranks {
@@ -151,7 +162,7 @@ func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 			Batches: e.Batches.Load(), Gaps: e.Gaps.Load(), Lost: e.Lost.Load(), Replayed: e.Replayed.Load(),
 			Restarts: e.Restarts.Load(), Mutes: e.Mutes.Load(), Malformed: e.Malformed.Load(), UnknownEvents: e.UnknownEvents.Load(),
 			UnknownFields: e.UnknownFields.Load(), UnknownParents: e.UnknownParents.Load(),
-			UnknownRemovals: e.UnknownRemovals.Load(),
+			UnknownRemovals: e.UnknownRemovals.Load(), BeyondBudget: e.BeyondBudget.Load(),
 		}
 	}
 	return st

@@ -14,9 +14,27 @@ func (e *exchange) promptText() []byte {
 	if e.api != openai.APIChat {
 		return e.req.Text
 	}
+	if len(e.req.Tools) == 0 && compact(e.req.Messages) {
+		return e.req.Messages
+	}
 	e.text = appendCompact(e.text[:0], e.req.Tools)
 	e.text = appendCompact(e.text, e.req.Messages)
 	return e.text
+}
+
+// compact reports whether valid JSON has no white space between its parts.
+func compact(raw []byte) bool {
+	for i := 0; i < len(raw); {
+		switch raw[i] {
+		case ' ', '\t', '\n', '\r':
+			return false
+		case '"':
+			i = stringEnd(raw, i)
+		default:
+			i++
+		}
+	}
+	return true
 }
 
 // appendCompact appends valid JSON without the white space between its parts:

@@ -23,6 +23,7 @@ type Rank struct {
 	holders atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
 	exact   atomic.Bool              // its events are followed and nothing is missing
 	track   atomic.Uint64            // its life in the approximate tree; see SetTrack
+	seat    atomic.Uint32            // see SetSeat
 
 	Load  Load
 	Count Counters
@@ -57,6 +58,13 @@ func (r *Rank) SetTrack(n uint64) { r.track.Store(n) }
 
 // Track returns what SetTrack published.
 func (r *Rank) Track() uint64 { return r.track.Load() }
+
+// SetSeat publishes by what number predictions know the rank now; 0 is not at
+// all. The number is its owner's alone to read.
+func (r *Rank) SetSeat(n uint32) { r.seat.Store(n) }
+
+// Seat returns what SetSeat published.
+func (r *Rank) Seat() uint32 { return r.seat.Load() }
 
 // newRanks builds the ranks of a worker.
 func newRanks(w *Worker, n int) []*Rank {

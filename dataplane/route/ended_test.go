@@ -22,9 +22,10 @@ const remembered = 100 * time.Millisecond
 func (f *fleet) answer(rank int, p *route.Prompt, generated []uint32) {
 	f.t.Helper()
 	f.spy.pick = rank
-	_, d := f.pick(p)
+	d, flight := f.dispatch(p)
 	require.Same(f.t, f.ranks[rank], d.Rank)
-	f.router.Ended(&d, generated, time.Now())
+	flight.Prefilled()
+	f.router.Ended(&f.scratch, flight, generated, time.Now())
 }
 
 func join(parts ...[]uint32) (out []uint32) {
@@ -54,9 +55,10 @@ func TestNextTurn(t *testing.T) {
 		{"a longer answer", reply, join(first, reply, reply, question), 16},
 		{"nothing behind the answer", reply, join(first, reply), 16},
 		{"a part of the answer", reply, join(first, reply[:2]), 8},
-		{"cut before the prompt's end", reply, first[:9], 0},
+		{"cut before the prompt's end", reply, first[:9], 8},
 		{"another prompt", reply, join(tokens(5, 10), reply, question), 0},
-		{"a prompt that differs in its last token", reply, join(first[:9], tokens(6, 1), reply, question), 0},
+		{"a prompt that differs in its last token", reply, join(first[:9], tokens(6, 1), reply, question), 8},
+		{"a prompt that differs before", reply, join(first[:7], tokens(6, 3), reply, question), 4},
 		{"nothing", reply, nil, 0},
 	}
 	for _, tt := range tests {
@@ -103,12 +105,12 @@ func TestRecentAnswersEnd(t *testing.T) {
 		{"in time for the events", func(*fleet) { time.Sleep(remembered) }, 0},
 		{"the worker changed its state since", func(f *fleet) { f.ranks[0].Worker.Suspect(); f.force(0, worker.Ready) }, 0},
 		{"many other answers", func(f *fleet) {
-			for i := range uint32(255) {
+			for i := range uint32(4095) {
 				f.answer(0, prompt(tokens(100+i, 5)), nil)
 			}
 		}, 16},
 		{"too many other answers", func(f *fleet) {
-			for i := range uint32(256) {
+			for i := range uint32(4096) {
 				f.answer(0, prompt(tokens(100+i, 5)), nil)
 			}
 		}, 0},
@@ -211,12 +213,14 @@ func TestEverythingAtOnce(t *testing.T) {
 					var s route.Scratch
 					rng := rand.New(rand.NewPCG(uint64(g), 1))
 					for range 300 {
-						d, err := r.Pick(&s, prompt(tokens(rng.Uint32N(8), 1+rng.IntN(60))), nil)
+						p := prompt(tokens(rng.Uint32N(8), 1+rng.IntN(60)))
+						d, err := r.Pick(&s, p, nil)
 						if err != nil {
 							t.Errorf("cannot pick: %v", err)
 							return
 						}
-						r.Ended(&d, tokens(rng.Uint32N(8), rng.IntN(20)), time.Now())
+						flight := r.Dispatch(&s, p, &d)
+						r.Ended(&s, flight, tokens(rng.Uint32N(8), rng.IntN(20)), time.Now())
 					}
 				})
 			}

@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// socket is a TCP connection whose reads and writes are system calls that the scheduler is not told of. They never wait, so
+// there is nothing to tell; and telling has a price: in a process that was idle, the first such call wakes the runtime's
+// monitor thread, which is two futex calls, a sleep and two context switches for each request, and for each chunk of a
+// stream. It is Go's poller that waits, as ever.
+//
+// One goroutine may read while another one writes.
+type socket struct {
+	net.Conn
+	raw syscall.RawConn
+
+	in    []byte // of the read in progress
+	got   int
+	inErr error
+
+	out    []byte // of the write in progress
+	outErr error
+
+	readFn, writeFn func(fd uintptr) bool // method values made once: a closure per call is an allocation
+}
+
+// newSocket returns nc itself where it is not a TCP connection.
+func newSocket(nc net.Conn) net.Conn {
+	tcp, ok := nc.(*net.TCPConn)
+	if !ok {
+		return nc
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nc
+	}
+	s := &socket{Conn: nc, raw: raw}
+	s.readFn, s.writeFn = s.tryRead, s.tryWrite
+	return s
+}
+
+// NetConn returns the connection below.
+func (s *socket) NetConn() net.Conn { return s.Conn }
+
+// Read reads what is there, and waits where nothing is.
+func (s *socket) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	s.in = p
+	err := s.raw.Read(s.readFn)
+	s.in = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case s.inErr != nil:
+		return 0, s.opError("read", s.inErr)
+	case s.got == 0:
+		return 0, io.EOF
+	}
+	return s.got, nil
+}
+
+func (s *socket) tryRead(fd uintptr) bool {
+	s.got, s.inErr = receive(fd, s.in)
+	return !errors.Is(s.inErr, unix.EAGAIN)
+}
+
+// Write writes all of p.
+func (s *socket) Write(p []byte) (int, error) {
+	s.out, s.outErr = p, nil
+	err := s.raw.Write(s.writeFn)
+	n := len(p) - len(s.out)
+	s.out = nil
+	if err == nil && s.outErr != nil {
+		err = s.opError("write", s.outErr)
+	}
+	return n, err
+}
+
+func (s *socket) tryWrite(fd uintptr) bool {
+	for len(s.out) > 0 {
+		n, err := send(fd, s.out)
+		if errors.Is(err, unix.EAGAIN) {
+			return false
+		}
+		if err != nil {
+			s.outErr = err
+			return true
+		}
+		s.out = s.out[n:]
+	}
+	return true
+}
+
+func (s *socket) opError(op string, err error) error {
+	return &net.OpError{Op: op, Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: err}
+}
+
+// receive reads at most len(p) bytes, which must not be zero. The error is unix.EAGAIN itself, or wraps another one.
+func receive(fd uintptr, p []byte) (int, error) {
+	return unknown("recvfrom", unix.SYS_RECVFROM, fd, unsafe.Pointer(&p[0]), len(p), unix.MSG_DONTWAIT)
+}
+
+// send writes as much of p, which must not be empty, as the socket takes now. Errors are as receive's.
+func send(fd uintptr, p []byte) (int, error) {
+	return unknown("sendto", unix.SYS_SENDTO, fd, unsafe.Pointer(&p[0]), len(p), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+}
+
+// gather is send of several pieces; the descriptor must not block.
+func gather(fd uintptr, v []unix.Iovec) (int, error) {
+	return unknown("writev", unix.SYS_WRITEV, fd, unsafe.Pointer(&v[0]), len(v), 0)
+}
+
+// unknown makes a system call that the scheduler does not know of.
+func unknown(name string, trap, fd uintptr, p unsafe.Pointer, n int, flags uintptr) (int, error) {
+	for {
+		done, _, errno := unix.RawSyscall6(trap, fd, uintptr(p), uintptr(n), flags, 0, 0)
+		switch errno {
+		case 0:
+			return int(done), nil
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return 0, unix.EAGAIN
+		default:
+			return 0, os.NewSyscallError(name, errno)
+		}
+	}
+}

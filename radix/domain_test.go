@@ -1,0 +1,160 @@
+package radix
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+func salt(i int) DomainKey {
+	return DomainKey{Model: "m", BlockSize: 16, Salt: fmt.Sprintf("tenant-%d", i)}
+}
+
+// TestDomainsComeAndGo has many more tenants than are kept: what stays does not grow with them, and a domain that was freed never means another
+// tenant.
+func TestDomainsComeAndGo(t *testing.T) {
+	const tenants = 100_000 // a million takes 2 s and shows the same
+	x := New(Config{Seed: 1})
+	w := x.AddWorker()
+	first := x.Domain(salt(0))
+	var most, early int
+	for i := range tenants {
+		d := x.Domain(salt(i))
+		mustStore(t, x, Store{Worker: w, Domain: d, Engine: names(uint64(i)), Blocks: chain(1)})
+		if n := x.Remove(w, TierGPU, names(uint64(i))); n > 0 {
+			t.Fatalf("tenant %d: Remove = %d", i, n)
+		}
+		s := x.Stats()
+		if most = max(most, s.Domains); i == tenants/20 {
+			early = s.Bytes
+		}
+	}
+	s := x.Stats()
+	if most > maxIdleDomains || s.Domains != maxIdleDomains || s.Bytes > early*101/100 {
+		t.Errorf("at most %d domains, %d at the end in %d bytes; early there were %d bytes", most, s.Domains, s.Bytes, early)
+	}
+	if n := len(*x.domains.roots.Load()); n > 2*maxIdleDomains {
+		t.Errorf("%d slots for %d domains", n, s.Domains)
+	}
+	if _, ok := x.FindDomain(salt(0)); ok {
+		t.Error("the first tenant is still known")
+	}
+	// Its slot belongs to another one now.
+	live := x.at(t, uint32(first))
+	mustStore(t, x, Store{Worker: w, Domain: live, Engine: names(1), Blocks: chain(1)})
+	if live == first || len(x.Match(nil, live, chain(1))) != 1 || len(x.Match(nil, first, chain(1))) != 0 {
+		t.Errorf("domain %#x, which was freed, finds blocks of %#x", first, live)
+	}
+	if err := x.Store(Store{Worker: w, Domain: first, Engine: names(2), Blocks: chain(1)}); !errors.Is(err, ErrUnknownDomain) {
+		t.Errorf("Store to a domain that was freed = %v", err)
+	}
+	checkIndex(t, x)
+}
+
+// at returns the domain of a slot.
+func (x *Index) at(tb testing.TB, slot uint32) Domain {
+	tb.Helper()
+	d := x.domains.at(Domain(slot)).domain.Load()
+	if d == nil {
+		tb.Fatalf("slot %d is free", slot)
+	}
+	return d.id
+}
+
+// TestDomainsWithBlocksStay: only those without are freed, and one that empties goes to the end of the line.
+func TestDomainsWithBlocksStay(t *testing.T) {
+	x := New(Config{Seed: 1})
+	w := x.AddWorker()
+	kept := x.Domain(salt(0))
+	mustStore(t, x, Store{Worker: w, Domain: kept, Engine: names(1), Blocks: chain(1)})
+	for i := range 3 * maxIdleDomains {
+		x.Domain(salt(1 + i))
+	}
+	if d, ok := x.FindDomain(salt(0)); !ok || d != kept || len(x.Match(nil, d, chain(1))) != 1 {
+		t.Errorf("FindDomain of a domain with blocks = %#x, %t", d, ok)
+	}
+	x.Clear(w)
+	for i := range maxIdleDomains - 1 {
+		x.Domain(salt(-1 - i))
+	}
+	if _, ok := x.FindDomain(salt(0)); !ok {
+		t.Error("a domain that was emptied is freed before those that were empty longer")
+	}
+	x.Domain(salt(1 << 20))
+	if _, ok := x.FindDomain(salt(0)); ok {
+		t.Error("a domain stays without blocks for ever")
+	}
+	checkIndex(t, x)
+}
+
+// TestDomainOfManySlots: a slot that has had all the domains that it can tell apart is not used again.
+func TestDomainOfManySlots(t *testing.T) {
+	x := New(Config{Seed: 1})
+	x.domains.roots.Store(new(make([]root, 1)))
+	x.domains.free = []Domain{0xffffffff << 32}
+	if d := x.Domain(salt(0)); d != 0xffffffff<<32 {
+		t.Fatalf("Domain = %#x", d)
+	}
+	for i := range maxIdleDomains {
+		x.Domain(salt(1 + i))
+	}
+	if len(x.domains.free) > 0 {
+		t.Errorf("free are %#x", x.domains.free)
+	}
+}
+
+// TestDomainsUnderWriters has writers store for more tenants than are kept, beside look-ups: what a writer has stored must be found until it
+// removes it, whatever is freed meanwhile.
+func TestDomainsUnderWriters(t *testing.T) {
+	const writers, rounds = 4, 3000
+	x := New(Config{Seed: 1, Stripes: 2})
+	var wg sync.WaitGroup
+	for g := range writers {
+		w := x.AddWorker()
+		wg.Go(func() {
+			var buf []Overlap
+			for i := range rounds {
+				k := salt(i % (maxIdleDomains + 200)) // all writers near the same
+				s := Store{Worker: w, Domain: x.Domain(k), Engine: names(uint64(g<<20 | i)), Blocks: chain(1)}
+				err := x.Store(s)
+				for errors.Is(err, ErrUnknownDomain) {
+					s.Domain = x.Domain(k)
+					err = x.Store(s)
+				}
+				d, ok := x.FindDomain(k)
+				buf = x.Match(buf[:0], d, s.Blocks)
+				found := false
+				for _, o := range buf {
+					found = found || o.Worker == w
+				}
+				if err != nil || !ok || d != s.Domain || !found {
+					t.Errorf("writer %d: Store = %v, FindDomain = %#x, %t, want %#x; Match = %v", g, err, d, ok, s.Domain, buf)
+					return
+				}
+				x.Remove(w, TierGPU, s.Engine)
+			}
+		})
+	}
+	wg.Wait()
+	checkIndex(t, x)
+	if s := x.Stats(); s.Domains > maxIdleDomains || s.Entries > 0 {
+		t.Errorf("Stats() = %+v", s)
+	}
+}
+
+func BenchmarkFindDomain(b *testing.B) {
+	x := New(Config{Seed: 1})
+	for i := range 500 {
+		x.Domain(salt(i))
+	}
+	k := salt(7)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, ok := x.FindDomain(k); !ok {
+				b.Error("a domain is lost")
+			}
+		}
+	})
+}
