@@ -46,7 +46,7 @@ func (x *Index) turn() *run {
 	if b.hand++; b.hand > top {
 		b.hand = 1
 	}
-	r := x.places.handle(b.hand).run.Load()
+	r := x.places.run(b.hand).Load()
 	if r == nil {
 		return nil
 	}

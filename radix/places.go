@@ -34,16 +34,17 @@ type places struct {
 	sweeping sync.Mutex // held through a sweep of all stripes
 
 	mu      sync.Mutex
-	free    []uint32                                  // handles to reuse; guarded by mu
-	retired []uint32                                  // handles that stale slots may still name; guarded by mu
-	last    uint32                                    // the highest handle so far; guarded by mu
-	runs    atomic.Pointer[[]*[handleChunk]runHandle] // by handle, 0 never used; replaced under mu
+	free    []uint32                      // handles to reuse; guarded by mu
+	retired []uint32                      // handles that stale slots may still name; guarded by mu
+	last    uint32                        // the highest handle so far; guarded by mu
+	runs    atomic.Pointer[[]*runHandles] // by handle, 0 never used; replaced under mu
 }
 
-// runHandle is the run of a handle, and how many of its names may have slots. Sweeps go by it: the runs themselves are scattered.
-type runHandle struct {
-	run     atomic.Pointer[run]
-	claimed atomic.Uint32
+// runHandles are the runs of some handles, and how many names of each may have slots: none of a run that is gone. Sweeps go by these counts,
+// which lie close together, where the runs are scattered.
+type runHandles struct {
+	run     [handleChunk]atomic.Pointer[run]
+	claimed [handleChunk]atomic.Uint32
 }
 
 const (
@@ -80,15 +81,19 @@ type placeGate struct {
 
 func (p *places) init(key uint64) {
 	p.key = key
-	p.runs.Store(&[]*[handleChunk]runHandle{})
+	p.runs.Store(&[]*runHandles{})
 }
 
 func (p *places) hash(name uint64) uint64 { return fold(name^p.key, spread) }
 
 func (p *places) stripe(hash uint64) *placeStripe { return &p.stripes[hash>>(64-placeShift)] }
 
-func (p *places) handle(h uint32) *runHandle {
-	return &(*p.runs.Load())[h/handleChunk][h%handleChunk]
+func (p *places) run(handle uint32) *atomic.Pointer[run] {
+	return &(*p.runs.Load())[handle/handleChunk].run[handle%handleChunk]
+}
+
+func (p *places) claimed(handle uint32) *atomic.Uint32 {
+	return &(*p.runs.Load())[handle/handleChunk].claimed[handle%handleChunk]
 }
 
 func slotHandle(slot uint64) uint32 { return uint32(slot >> (tagBits + offsetBits)) }
@@ -107,7 +112,7 @@ func after(slots []uint64, i uint64) uint64 {
 
 // at returns the run that lists name where a slot says, or nil if the slot is stale or another's.
 func (p *places) at(slot, name uint64) *run {
-	r := p.handle(slotHandle(slot)).run.Load()
+	r := p.run(slotHandle(slot)).Load()
 	if r == nil {
 		return nil
 	}
@@ -199,7 +204,7 @@ func (p *places) fill(handle, offset uint32, names []uint64) (n int, taken uint6
 			taken |= 1 << n
 		}
 	}
-	p.handle(handle).claimed.Store(offset + uint32(n))
+	p.claimed(handle).Store(offset + uint32(n))
 	p.used.Add(int64(filled))
 	p.live.Add(int64(filled))
 	return n, taken
@@ -230,7 +235,7 @@ func (p *places) disclaim(handle, from uint32, given int) {
 	if handle == 0 {
 		return
 	}
-	p.handle(handle).claimed.Store(from)
+	p.claimed(handle).Store(from)
 	if p.live.Add(-int64(given)); p.idle() {
 		p.sweep(false)
 	}
@@ -293,7 +298,7 @@ func (p *places) sweepLocked(s *placeStripe, names int64, tight bool) bool {
 // packLocked drops the stale slots of a stripe and returns how many others there are. It begins behind a free slot: from there on each slot
 // belongs where it is or before it, and all between are done.
 func (p *places) packLocked(slots []uint64, begin int) (live int) {
-	used := 0
+	runs, used := *p.runs.Load(), 0
 	i := uint64(begin)
 	for range slots {
 		i = after(slots, i)
@@ -303,7 +308,7 @@ func (p *places) packLocked(slots []uint64, begin int) (live int) {
 		}
 		used++
 		slots[i] = 0
-		if !p.stale(v) {
+		if !stale(runs, v) {
 			settle(slots, v)
 			live++
 		}
@@ -348,9 +353,11 @@ func settle(slots []uint64, v uint64) {
 	slots[i] = v
 }
 
-func (p *places) stale(slot uint64) bool {
-	h := p.handle(slotHandle(slot))
-	return h.run.Load() == nil || slotOffset(slot) >= h.claimed.Load()
+func (p *places) stale(slot uint64) bool { return stale(*p.runs.Load(), slot) }
+
+func stale(runs []*runHandles, slot uint64) bool {
+	h := slotHandle(slot)
+	return slotOffset(slot) >= runs[h/handleChunk].claimed[h%handleChunk].Load()
 }
 
 // enlist gives a run a handle. One that gets none, as there are too many, has no names here.
@@ -370,10 +377,10 @@ func (p *places) enlist(r *run) {
 	runs := *p.runs.Load()
 	if int(r.handle/handleChunk) == len(runs) {
 		// Readers of the shorter slice never look behind its end.
-		runs = append(runs, new([handleChunk]runHandle))
+		runs = append(runs, new(runHandles))
 		p.runs.Store(&runs)
 	}
-	p.handle(r.handle).run.Store(r)
+	p.run(r.handle).Store(r)
 }
 
 // delist takes the handle of a run without claims back. The run keeps it, to no use: it is dead.
@@ -381,7 +388,7 @@ func (p *places) delist(r *run) {
 	if r.handle == 0 {
 		return
 	}
-	p.handle(r.handle).run.Store(nil)
+	p.run(r.handle).Store(nil)
 	p.mu.Lock()
 	p.retired = append(p.retired, r.handle)
 	p.mu.Unlock()

@@ -100,7 +100,7 @@ func (c *children) bytes() int64 { return c.slots.Load() * int64(unsafe.Sizeof(s
 
 // bytes returns what the table takes beyond its stripes.
 func (p *places) bytes() int64 {
-	return 8*p.slots.Load() + int64(len(*p.runs.Load()))*int64(unsafe.Sizeof([handleChunk]runHandle{}))
+	return 8*p.slots.Load() + int64(len(*p.runs.Load()))*int64(unsafe.Sizeof(runHandles{}))
 }
 
 // growth returns how many bytes the table needs more, where memory is tight, for so many names more.
