@@ -65,6 +65,17 @@ func (f *face) is(parent uint64, offset uint32, first Hash) bool {
 	return f.parent == parent && f.offset == offset && f.all()[0] == first
 }
 
+// fetch brings the slot where find begins into the cache. To fetch the face as well was slower: it waits for the slot.
+func (c *children) fetch(parent *face, offset uint32, first Hash) {
+	h := c.hash(parent.id, offset, first)
+	if parent.kids.Load()&kidBit(h) == 0 {
+		return
+	}
+	if slots := *c.stripes[h>>c.shift].slots.Load(); len(slots) > 0 {
+		slots[home(h, uint64(len(slots)-1))].tag.Load() // is not optimized away: it is atomic
+	}
+}
+
 // find returns the face of the run that continues parent at offset with first, or nil.
 func (c *children) find(parent *face, offset uint32, first Hash) *face {
 	h := c.hash(parent.id, offset, first)

@@ -41,11 +41,16 @@ func (x *Index) walk(dst []Overlap, c *children, f *face, chain []Hash) []Overla
 	}
 	m, seat := x.matching(dst)
 	for f != nil {
-		n := agree(f.hashes(), chain[m.depth:])
-		if !m.visit(f, n) || m.depth == len(chain) {
+		rest := chain[m.depth:]
+		n := agree(f.hashes(), rest)
+		if n < len(rest) {
+			// The slot comes from memory while this run's holders are credited.
+			c.fetch(f, uint32(n), rest[n])
+		}
+		if !m.visit(f, n) || n == len(rest) {
 			break
 		}
-		f = c.find(f, uint32(n), chain[m.depth])
+		f = c.find(f, uint32(n), rest[n])
 	}
 	x.scratch.Put(seat)
 	return m.out
