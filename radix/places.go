@@ -281,7 +281,7 @@ func (p *places) sweepLocked(s *placeStripe, names int64, tight bool) bool {
 	} else {
 		live = p.repackLocked(s.slots)
 	}
-	size := max(live, int(names/placeStripes)) * 35 / 16
+	size := max(live, int(names/placeStripes)) * 9 / 4
 	if tight {
 		size = size * 2 / 3
 	}
