@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
 // children maps (run, offset, hash) to the run that goes on there, for the whole index. Look-ups take no lock. Stripes are picked
@@ -52,7 +54,7 @@ func (c *children) init(stripes int, key uint64) {
 
 // hash spreads a key: the high bits pick the stripe, low ones the slot, and six in between the bit in the parent's face.
 func (c *children) hash(parent uint64, offset uint32, first Hash) uint64 {
-	return fold(uint64(first)^c.key, (parent<<20^uint64(offset))*spread^c.key) | tagged
+	return keyed.Fold(uint64(first)^c.key, (parent<<20^uint64(offset))*spread^c.key) | tagged
 }
 
 // kidBit returns the bit of a child in its parent's face.

@@ -2,8 +2,9 @@ package radix
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"slices"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
 // Hash is the hash of one block's tokens, and of nothing before it: the tree gives the position. It is keyed by the index's seed.
@@ -24,23 +25,9 @@ const (
 	keyPlace
 )
 
-// newKeys expands the seed with splitmix64 (Steele, Lea and Flood, 2014), which never repeats a word within a stream.
-func newKeys(seed uint64) keys {
-	var k keys
-	for i := range k {
-		seed += 0x9e3779b97f4a7c15
-		z := seed
-		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-		z = (z ^ z>>27) * 0x94d049bb133111eb
-		k[i] = z ^ z>>31
-	}
+func newKeys(seed uint64) (k keys) {
+	keyed.Fill(k[:], seed)
 	return k
-}
-
-// fold multiplies to 128 bits and folds the halves together, the mixing step of wyhash.
-func fold(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a, b)
-	return hi ^ lo
 }
 
 // HashBlock hashes the tokens of one block. Two tokens make a word and two words a group; the last group is filled up with zeros.
@@ -92,14 +79,14 @@ func (x *Index) AppendHashes(dst []Hash, tokens []uint32, blockSize int) []Hash 
 // order matters, and mixing in an empty key differs from mixing in none.
 func (x *Index) Mix(h Hash, extra []byte) Hash {
 	k := x.keys[keyMix]
-	v := fold(uint64(h)^k, uint64(len(extra))^x.keys[keyLength])
+	v := keyed.Fold(uint64(h)^k, uint64(len(extra))^x.keys[keyLength])
 	for ; len(extra) >= 8; extra = extra[8:] {
-		v = fold(v^binary.LittleEndian.Uint64(extra), k)
+		v = keyed.Fold(v^binary.LittleEndian.Uint64(extra), k)
 	}
 	if len(extra) > 0 {
 		var tail [8]byte
 		copy(tail[:], extra)
-		v = fold(v^binary.LittleEndian.Uint64(tail[:]), k)
+		v = keyed.Fold(v^binary.LittleEndian.Uint64(tail[:]), k)
 	}
 	return Hash(v)
 }

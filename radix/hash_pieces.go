@@ -1,6 +1,10 @@
 package radix
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
+)
 
 // level is one of the implementations of pieces, which give equal hashes. The fastest that the CPU has is picked once.
 type level int
@@ -30,7 +34,7 @@ func (k *keys) piecesGo(dst []Hash, tokens []uint32, size int, h uint64) {
 			a, b := clmul(pair(t[0], t[1])^w[0], pair(t[2], t[3])^w[1])
 			hi, lo = hi^a, lo^b
 		}
-		dst[i] = Hash(fold(lo, hi))
+		dst[i] = Hash(keyed.Fold(lo, hi))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
 var levelNames = map[level]string{levelGo: "go", level128: "128", level512: "512"}
@@ -35,7 +37,7 @@ func naiveHash(k *keys, tokens []uint32) Hash {
 				}
 			}
 		}
-		h = fold(lo, hi)
+		h = keyed.Fold(lo, hi)
 	}
 	return Hash(h)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
 // places maps engine hashes to places, once for all workers: what a worker holds under the name that its run lists costs it a bit and
@@ -84,7 +86,7 @@ func (p *places) init(key uint64) {
 	p.runs.Store(&[]*runHandles{})
 }
 
-func (p *places) hash(name uint64) uint64 { return fold(name^p.key, spread) }
+func (p *places) hash(name uint64) uint64 { return keyed.Fold(name^p.key, spread) }
 
 func (p *places) stripe(hash uint64) *placeStripe { return &p.stripes[hash>>(64-placeShift)] }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"slices"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
 // Key is the hash of one unit of a prompt, and of nothing before it: the tree gives the position. The first key of a chain holds
@@ -31,28 +33,14 @@ const (
 	keyChild
 )
 
-// newKeys expands the seed with splitmix64 (Steele, Lea and Flood, 2014), which never repeats a word within a stream.
-func newKeys(seed uint64) keys {
-	var k keys
-	for i := range k {
-		seed += 0x9e3779b97f4a7c15
-		z := seed
-		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-		z = (z ^ z>>27) * 0x94d049bb133111eb
-		k[i] = z ^ z>>31
-	}
+func newKeys(seed uint64) (k keys) {
+	keyed.Fill(k[:], seed)
 	return k
-}
-
-// fold multiplies to 128 bits and folds the halves together, the mixing step of wyhash.
-func fold(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a, b)
-	return hi ^ lo
 }
 
 // join ends a step: h is the unit up to here, the rest its four products.
 func (k *keys) join(h, a, b, c, d uint64) uint64 {
-	return fold(h^a^bits.RotateLeft64(b, 23), k[keyMix]^c^bits.RotateLeft64(d, 29))
+	return keyed.Fold(h^a^bits.RotateLeft64(b, 23), k[keyMix]^c^bits.RotateLeft64(d, 29))
 }
 
 // text hashes a unit whose length is a multiple of stepBytes.
@@ -62,10 +50,10 @@ func (k *keys) text(unit []byte) uint64 {
 		w := unit[:stepBytes]
 		h = k.join(
 			h,
-			fold(binary.LittleEndian.Uint64(w)^k[0], binary.LittleEndian.Uint64(w[8:])^k[1]),
-			fold(binary.LittleEndian.Uint64(w[16:])^k[2], binary.LittleEndian.Uint64(w[24:])^k[3]),
-			fold(binary.LittleEndian.Uint64(w[32:])^k[4], binary.LittleEndian.Uint64(w[40:])^k[5]),
-			fold(binary.LittleEndian.Uint64(w[48:])^k[6], binary.LittleEndian.Uint64(w[56:])^k[7]),
+			keyed.Fold(binary.LittleEndian.Uint64(w)^k[0], binary.LittleEndian.Uint64(w[8:])^k[1]),
+			keyed.Fold(binary.LittleEndian.Uint64(w[16:])^k[2], binary.LittleEndian.Uint64(w[24:])^k[3]),
+			keyed.Fold(binary.LittleEndian.Uint64(w[32:])^k[4], binary.LittleEndian.Uint64(w[40:])^k[5]),
+			keyed.Fold(binary.LittleEndian.Uint64(w[48:])^k[6], binary.LittleEndian.Uint64(w[56:])^k[7]),
 		)
 	}
 	return h
@@ -83,10 +71,10 @@ func (k *keys) tokens(unit []uint32) uint64 {
 		w := unit[:stepTokens]
 		h = k.join(
 			h,
-			fold(pair(w)^k[0], pair(w[2:])^k[1]),
-			fold(pair(w[4:])^k[2], pair(w[6:])^k[3]),
-			fold(pair(w[8:])^k[4], pair(w[10:])^k[5]),
-			fold(pair(w[12:])^k[6], pair(w[14:])^k[7]),
+			keyed.Fold(pair(w)^k[0], pair(w[2:])^k[1]),
+			keyed.Fold(pair(w[4:])^k[2], pair(w[6:])^k[3]),
+			keyed.Fold(pair(w[8:])^k[4], pair(w[10:])^k[5]),
+			keyed.Fold(pair(w[12:])^k[6], pair(w[14:])^k[7]),
 		)
 	}
 	return h
@@ -97,11 +85,11 @@ func (t *Tree) Domain(parts ...string) Domain {
 	h := t.keys[keyMix]
 	for _, part := range parts {
 		// The length comes first, so that ("a", "bc") is not ("ab", "c").
-		h = fold(h^uint64(len(part)), t.keys[keyText])
+		h = keyed.Fold(h^uint64(len(part)), t.keys[keyText])
 		for ; len(part) > 0; part = part[min(8, len(part)):] {
 			var word [8]byte
 			copy(word[:], part)
-			h = fold(h^binary.LittleEndian.Uint64(word[:]), t.keys[keyTokens])
+			h = keyed.Fold(h^binary.LittleEndian.Uint64(word[:]), t.keys[keyTokens])
 		}
 	}
 	return Domain(h)
@@ -130,7 +118,7 @@ func (t *Tree) AppendTokens(dst []Key, d Domain, tokens []uint32) []Key {
 // enter puts the chain that begins at start into d.
 func (t *Tree) enter(chain []Key, d Domain, start int) []Key {
 	if start < len(chain) {
-		chain[start] = Key(fold(uint64(chain[start])^t.keys[keyChild], uint64(d)^t.keys[keyMix]))
+		chain[start] = Key(keyed.Fold(uint64(chain[start])^t.keys[keyChild], uint64(d)^t.keys[keyMix]))
 	}
 	return chain
 }

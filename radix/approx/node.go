@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sort"
 	"unsafe"
+
+	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
 // node is a stretch of keys that the same workers hold. Where prompts part, it is split, as SGLang splits its own nodes: so each
@@ -38,7 +40,7 @@ func (n *node) bytes() int64 {
 
 // bucket is where the child of the node id that begins with k hangs.
 func (t *Tree) bucket(id uint64, k Key) **node {
-	h := fold(uint64(k)^t.keys[keyChild], id^t.keys[keyMix])
+	h := keyed.Fold(uint64(k)^t.keys[keyChild], id^t.keys[keyMix])
 	return &t.buckets[h&uint64(len(t.buckets)-1)]
 }
 
