@@ -7,14 +7,14 @@ package ingest
 type mute struct {
 	on       bool   // found so; the rank's index is empty until it is heard again
 	batches  uint64 // Stats.Batches at the last check
-	computed uint64 // prompt tokens that the rank had computed by then
+	computed uint64 // prompt tokens that the rank had computed when the first whole check without a batch ended
 	quiet    int    // whole checks in a row without a batch
 }
 
 const (
-	// muteChecks without a batch, in the last of which new prompts were answered:
-	// the batch that tells of a prompt comes before its answer's first byte, and
-	// an answer that ends a whole check later has pages of its own to tell of.
+	// muteChecks without a batch, and new prompts were answered after the first of
+	// them: the batch that tells of a prompt comes before its answer's first byte,
+	// and an answer that ends a whole check later has pages of its own to tell of.
 	muteChecks = 2
 	// muteTokens is what a rank may compute without anything to tell: what its
 	// cache has no room for, or holds already because of another request.
@@ -25,14 +25,16 @@ const (
 func (s *Stream) isMute() bool {
 	m := &s.mute
 	batches, computed := s.Stats.Batches.Load(), s.computed()
-	grown := computed >= m.computed+muteTokens
 	if batches == m.batches {
 		m.quiet++
 	} else {
 		m.quiet = 0
 	}
-	m.batches, m.computed = batches, max(computed, m.computed)
-	if m.on || m.quiet < muteChecks || !grown {
+	m.batches = batches
+	if m.quiet < muteChecks {
+		m.computed = max(computed, m.computed)
+	}
+	if m.on || m.quiet < muteChecks || computed < m.computed+muteTokens {
 		return m.on
 	}
 	s.log.Warn("worker computes prompts and publishes no KV events of them; routing by what is sent to it until events come",
