@@ -47,12 +47,18 @@ var rules = map[string]rule{
 
 	"dataplane/policy":  {never: anyState},
 	"dataplane/openai":  {},
-	"dataplane/proxy":   {},
+	"dataplane/secure":  {never: anyHTTP},
+	"dataplane/proxy":   {allow: []string{"dataplane/secure"}},
 	"dataplane/console": {},
 	"dataplane/session": {allow: []string{"radix"}, never: anyHTTP},
-	"dataplane/worker":  {},
+	"dataplane/worker":  {allow: []string{"dataplane/policy", "dataplane/secure"}},
+	"dataplane/load":    {allow: []string{"zmq", "zmq/kvevent", "dataplane/worker"}, never: anyHTTP},
 	"dataplane/ingest":  {allow: []string{"radix", "zmq", "zmq/kvevent", "dataplane/worker"}},
-	"dataplane/tokens":  {allow: []string{"radix", "dataplane/openai", "dataplane/proxy"}},
+	"dataplane/tokens": {allow: []string{
+		"radix", "dataplane/openai", "dataplane/proxy", "dataplane/session", "dataplane/tokens/bpe", "dataplane/tokens/chat",
+	}},
+	"dataplane/tokens/bpe":  {never: anyHTTP},
+	"dataplane/tokens/chat": {never: anyHTTP},
 	"dataplane/route": {allow: []string{
 		"radix", "radix/approx", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/worker",
 	}},
@@ -62,13 +68,20 @@ var rules = map[string]rule{
 	}},
 	"dataplane": {allow: []string{
 		"radix", "radix/hugepage", "zmq", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
-		"dataplane/route", "dataplane/server", "dataplane/session", "dataplane/tokens", "dataplane/worker",
+		"dataplane/route", "dataplane/secure", "dataplane/server", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
+	"dataplane/secure/securetest": {never: anyHTTP},
 
-	"bench/sim":     {allow: []string{"zmq", "zmq/kvevent"}},
-	"bench/replay":  {allow: []string{"bench/sim", "dataplane"}},
-	"bench/engines": {},
-	"bench/index":   {allow: []string{"radix", "radix/hugepage"}},
+	"bench/sim":        {allow: []string{"zmq", "zmq/kvevent"}},
+	"bench/replay":     {allow: []string{"bench/sim", "dataplane"}},
+	"bench/engines":    {},
+	"bench/policies":   {allow: []string{"dataplane/policy"}},
+	"bench/proxy":      {allow: []string{"bench/proxy/load", "bench/proxy/loop"}},
+	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
+	"bench/proxy/loop": {},
+	"bench/proxy/mock": {allow: []string{"bench/proxy/loop", "bench/proxy/wire", "zmq", "zmq/kvevent"}},
+	"bench/proxy/wire": {},
+	"bench/index":      {allow: []string{"radix", "radix/hugepage"}},
 
 	"cmd/warmpath": {allow: []string{"..."}},
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/secure"
 )
 
 // Config is what an operator can set; zero fields take the defaults.
@@ -24,13 +25,21 @@ type Config struct {
 	ProbeTimeout     time.Duration // default 500 ms
 	HangAfter        time.Duration // default 5 s
 	MaxBodyBytes     int           // default 64 MiB
+	GzipMinBytes     int           // JSON answers from this size on are compressed for clients that ask; default 4 KiB; negative: none
 	IndexMaxBytes    int64         // of the index; default a quarter of the memory there is; negative: no bound
 	ApproxMaxBytes   int64         // of the approximate tree; default 64 MiB
+	SessionMaxBytes  int64         // of the session cache; default 64 MiB
+	Tokenize         string        // TokenizeAuto (default) or TokenizeByWorkers
+	ForwardIDs       bool          // plain chats carry their token ids to the worker, which then does not tokenize them
+	ModelPaths       []string      // folders with tokenizer.json: "NAME=DIR", or "DIR" for every model that is not named
 	Retries          int           // default 3
 	FirstByteTimeout time.Duration // default 30 min
 	StallTimeout     time.Duration // default 10 min
 	DrainTimeout     time.Duration // default 30 s
 	HugePages        bool          // ask the kernel for huge pages for all of the process's heap; see radix/hugepage
+
+	TLS       secure.ServerFiles // of both listeners; no Cert: plain HTTP. The operator's asks for no certificate where it is apart
+	WorkerTLS secure.ClientFiles // of workers with https URLs
 
 	Snapshot         string        // file that keeps the index between two processes; "" keeps none
 	SnapshotInterval time.Duration // between two writes of it; default 1 min, well below what engines keep for replay

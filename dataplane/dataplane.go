@@ -15,7 +15,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/proxy"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/server"
-	"github.com/warmpath/warmpath/dataplane/session"
 	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix"
@@ -26,12 +25,12 @@ import (
 // Dataplane is one router.
 type Dataplane struct {
 	cfg       Config
-	receiver  *zmq.Receiver
 	index     *radix.Index
 	intake    *ingest.Manager
 	registry  *worker.Registry
 	transport *proxy.Transport
 	watcher   *proxy.Watcher
+	models    *tokens.Models // nil: workers make all token ids
 	server    *server.Server
 	pages     *hugepage.Keeper // nil: the heap is left alone
 	snapshots *snapshots
@@ -42,36 +41,34 @@ type Dataplane struct {
 // Close where it cannot.
 func New(cfg Config) (*Dataplane, error) {
 	cfg.setDefaults()
-	if err := errors.Join(cfg.check(), checkSnapshot(cfg.Snapshot)); err != nil {
+	if err := errors.Join(cfg.check(), checkTLS(&cfg), checkSnapshot(cfg.Snapshot), checkTokenize(&cfg)); err != nil {
+		return nil, err
+	}
+	encrypted, toWorkers, err := loadTLS(&cfg)
+	if err != nil {
 		return nil, err
 	}
 	pick, err := policy.New(cfg.Policy, *cfg.Policies)
 	if err != nil {
 		return nil, err
 	}
+	tuneRuntime()
 	pages := reserveHugePages(cfg) // before there is an index, so that it comes to lie there
 	saved := &snapshots{maxBytes: cfg.IndexMaxBytes, file: cfg.Snapshot, every: cfg.SnapshotInterval, log: cfg.Log}
 	restored := saved.load()
 	d := &Dataplane{cfg: cfg, pages: pages, snapshots: saved, index: saved.index, transport: proxy.NewTransport(proxy.Config{})}
-	if d.receiver, err = zmq.NewReceiver(cfg.Log); err != nil {
-		return nil, err
-	}
 	if d.watcher, err = proxy.NewWatcher(); err != nil {
-		_ = d.receiver.Close()
 		return nil, err
 	}
-	d.intake = ingest.NewManager(ingest.Config{Log: cfg.Log}, d.index, d.receiver, zmq.Replay)
+	d.intake = ingest.NewManager(ingest.Config{Log: cfg.Log}, d.index, zmq.Subscribe, zmq.Replay)
 	d.intake.Restore(restored)
 	saved.intake = d.intake
 	believed := route.NewApprox(cfg.ApproxMaxBytes)
+	offers := &offers{}
 	d.registry = worker.NewRegistry(worker.Config{
-		Interval: cfg.ProbeInterval, Timeout: cfg.ProbeTimeout, HangAfter: cfg.HangAfter, Log: cfg.Log,
-	}, observers{believed, d.intake})
-	source, err := tokens.New(tokens.Config{Fetch: fetcher{d.transport, d.registry}, Index: d.index, BlockSize: d.blockSize})
-	if err != nil {
-		return nil, err
-	}
-	sessions, err := session.New(session.Config{Index: d.index, BlockSize: d.blockSize})
+		Interval: cfg.ProbeInterval, Timeout: cfg.ProbeTimeout, HangAfter: cfg.HangAfter, Log: cfg.Log, TLS: toWorkers.Config,
+	}, observers{believed, d.intake, offers})
+	source, sessions, err := d.tokenizers(offers)
 	if err != nil {
 		return nil, err
 	}
@@ -83,12 +80,12 @@ func New(cfg Config) (*Dataplane, error) {
 	router.Approx = believed
 	parts := server.Parts{
 		Registry: d.registry, Ingest: d.intake, Index: d.index, Router: router,
-		Transport: d.transport, Watcher: d.watcher, Tokenizer: source, Sessions: sessions,
+		Transport: d.transport, Watcher: d.watcher, Tokenizer: source, Sessions: sessions, Models: d.models,
 	}
 	if pages != nil {
 		parts.HugeBytes = pages.HugeBytes
 	}
-	d.server = server.New(d.serverConfig(), parts)
+	d.server = server.New(d.serverConfig(encrypted), parts)
 	d.server.ShowSnapshots(saved.Status)
 	return d, nil
 }
@@ -104,11 +101,11 @@ func (d *Dataplane) blockSize() int {
 	return 0
 }
 
-func (d *Dataplane) serverConfig() server.Config {
+func (d *Dataplane) serverConfig(encrypted listenerTLS) server.Config {
 	cfg := server.Config{
-		Listener: d.listeners[0], OperatorKey: d.cfg.OperatorKey, Version: d.cfg.Version,
-		MaxBodyBytes: d.cfg.MaxBodyBytes, Retries: d.cfg.Retries, FirstByteTimeout: d.cfg.FirstByteTimeout,
-		StallTimeout: d.cfg.StallTimeout, DrainTimeout: d.cfg.DrainTimeout, Log: d.cfg.Log,
+		Listener: d.listeners[0], TLS: encrypted.client, OperatorTLS: encrypted.operator, OperatorKey: d.cfg.OperatorKey, Version: d.cfg.Version,
+		MaxBodyBytes: d.cfg.MaxBodyBytes, GzipMinBytes: d.cfg.GzipMinBytes, ForwardIDs: d.cfg.ForwardIDs, Retries: d.cfg.Retries,
+		FirstByteTimeout: d.cfg.FirstByteTimeout, StallTimeout: d.cfg.StallTimeout, DrainTimeout: d.cfg.DrainTimeout, Log: d.cfg.Log,
 	}
 	if len(d.listeners) > 1 {
 		cfg.Operator = d.listeners[1]
@@ -144,21 +141,22 @@ func (d *Dataplane) Status() server.Status { return d.server.Status() }
 func (d *Dataplane) Run(ctx context.Context) error {
 	defer d.Close()
 	// The parts outlive ctx: requests in flight at shutdown still need them.
-	parts, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	var events, g errgroup.Group
-	events.Go(func() error { return d.receiver.Run(parts) })
+	parts := context.WithoutCancel(ctx)
+	var g errgroup.Group
 	workers, stopWorkers := context.WithCancel(parts)
 	defer stopWorkers()
 	g.Go(func() error { return d.registry.Run(workers) })
 	g.Go(func() error { return d.watcher.Run(workers) })
+	if d.models != nil {
+		g.Go(func() error { return d.models.Run(workers) })
+	}
 	if d.pages != nil {
 		g.Go(func() error { return d.pages.Run(workers, hugepage.DefaultInterval) })
 	}
 	for _, url := range d.cfg.Workers {
 		if _, err := d.registry.Add(url); err != nil {
 			stopWorkers()
-			return errors.Join(err, g.Wait(), d.endEvents(stop, &events))
+			return errors.Join(err, g.Wait())
 		}
 	}
 	saves, lastSave := context.WithCancel(parts)
@@ -170,13 +168,7 @@ func (d *Dataplane) Run(ctx context.Context) error {
 	lastSave()
 	saver.Wait()
 	stopWorkers()
-	return errors.Join(err, g.Wait(), d.endEvents(stop, &events))
-}
-
-// endEvents stops the receiver, after the streams that it feeds.
-func (d *Dataplane) endEvents(stop context.CancelFunc, events *errgroup.Group) error {
-	stop()
-	return events.Wait()
+	return errors.Join(err, g.Wait())
 }
 
 // Close frees what New bound. Run does it by itself.
@@ -186,5 +178,4 @@ func (d *Dataplane) Close() {
 	}
 	_ = d.transport.Close()
 	_ = d.watcher.Close()
-	_ = d.receiver.Close()
 }

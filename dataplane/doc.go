@@ -1,11 +1,11 @@
 // Package dataplane wires the router together and owns its lifetime: event
-// receiver, index, worker registry, policy and HTTP server.
+// intake, index, worker registry, policy and HTTP server.
 //
 // # Concurrency
 //
 // New binds the listeners and starts nothing. Run owns every goroutine of the
 // router and returns when all of them have ended: first the HTTP server drains,
-// then the workers' monitors and event streams stop, then the event receiver.
+// then the workers' monitors and event streams stop.
 //
 // # Errors
 //

@@ -1,6 +1,7 @@
 package radix
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -190,4 +191,45 @@ func TestMix(t *testing.T) {
 	if x.Mix(x.Mix(5, []byte("a")), []byte("b")) == x.Mix(x.Mix(5, []byte("b")), []byte("a")) {
 		t.Error("Mix ignores the order")
 	}
+}
+
+// TestDigest expects another digest for any other bytes, however long they are and wherever they lie, and the same of all implementations.
+func TestDigest(t *testing.T) {
+	x := New(Config{Seed: 1})
+	memory := make([]byte, 3*512+16)
+	seen := map[Hash]string{}
+	for _, n := range []int{0, 1, 2, 3, 4, 5, 7, 8, 511, 512, 513, 1024, 1027, 1536} {
+		for at := range 4 {
+			p := memory[at : at+n]
+			clear(p)
+			want := x.Digest(p)
+			if at == 0 {
+				note(t, seen, want, fmt.Sprintf("%d zeros", n))
+			}
+			eachLevel(func(name string) {
+				if got := x.Digest(p); got != want {
+					t.Errorf("level %s: digest of %d zeros at %d is %x, want %x", name, n, at, got, want)
+				}
+			})
+			for i := range p {
+				p[i] = 1
+				if got := x.Digest(p); at == 0 {
+					note(t, seen, got, fmt.Sprintf("%d zeros but for %d", n, i))
+				}
+				p[i] = 0
+			}
+		}
+	}
+	if other := New(Config{Seed: 2}); other.Digest(memory) == x.Digest(memory) {
+		t.Error("the digest does not depend on the seed")
+	}
+}
+
+// note fails where a hash stands for something else already.
+func note(t *testing.T, seen map[Hash]string, h Hash, what string) {
+	t.Helper()
+	if old, ok := seen[h]; ok {
+		t.Errorf("%s and %s have one digest", old, what)
+	}
+	seen[h] = what
 }

@@ -34,6 +34,7 @@ type hold struct {
 	live             int             // bits set, those of odd too
 	has              [tiers][]uint64 // a bit per block that is held once by the name that has its place there, as far as needed
 	odd              *odd            // what is held in other ways; nil as good as always
+	ownHas           [1]uint64       // memory of the first of has
 }
 
 // odd counts the blocks of a run that a worker holds by entries in its own table.

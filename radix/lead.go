@@ -120,10 +120,13 @@ func (r *run) dropLocked(h *hold) {
 // packLocked moves the holds to the first slots of a new word table, or of none. Look-ups on the old table finish on it: its
 // words are right until now and are never written again.
 func (r *run) packLocked(live int) {
-	var packed []*hold
+	packed := r.ownHold[:0]
 	var words []atomic.Uint64
 	if live > 0 {
 		packed, words = make([]*hold, 0, live), make([]atomic.Uint64, live)
+	}
+	if live == 0 {
+		r.ownHold[0] = nil
 	}
 	for _, h := range r.holds {
 		if h == nil {

@@ -188,9 +188,12 @@ func (p *places) fill(handle, offset uint32, names []uint64) (n int, taken uint6
 	var hashes [batch]uint64
 	for i, name := range names {
 		hashes[i] = p.hash(name)
-		// Brings the slots into the cache side by side: an access that is locked lets no other pass.
-		if slots := p.stripe(hashes[i]).slots; len(slots) > 0 {
-			atomic.LoadUint64(&slots[first(slots, hashes[i])]) // is not optimized away: it is atomic
+	}
+	// Brings the slots into the cache side by side: an access that is locked lets no other pass. It is a loop of its own: the less there is
+	// between two misses, the more of them are under way.
+	for _, hash := range hashes[:len(names)] {
+		if slots := p.stripe(hash).slots; len(slots) > 0 {
+			atomic.LoadUint64(&slots[first(slots, hash)]) // is not optimized away: it is atomic
 		}
 	}
 	filled := 0
@@ -300,7 +303,7 @@ func (p *places) sweepLocked(s *placeStripe, names int64, tight bool) bool {
 // packLocked drops the stale slots of a stripe and returns how many others there are. It begins behind a free slot: from there on each slot
 // belongs where it is or before it, and all between are done.
 func (p *places) packLocked(slots []uint64, begin int) (live int) {
-	runs, used := *p.runs.Load(), 0
+	used := dropStale(*p.runs.Load(), slots)
 	i := uint64(begin)
 	for range slots {
 		i = after(slots, i)
@@ -308,15 +311,27 @@ func (p *places) packLocked(slots []uint64, begin int) (live int) {
 		if v == 0 {
 			continue
 		}
-		used++
-		slots[i] = 0
-		if !stale(runs, v) {
+		live++
+		if home := first(slots, v); home != i {
+			slots[i] = 0
 			settle(slots, v)
-			live++
 		}
 	}
 	p.used.Add(int64(live - used))
 	return live
+}
+
+// dropStale frees the slots that are stale, and returns how many were not free before. There is no branch for what nobody can foresee.
+func dropStale(runs []*runHandles, slots []uint64) (used int) {
+	for i, v := range slots {
+		h := slotHandle(v)
+		// Of a free slot this is handle 0, which claims nothing.
+		given := runs[h/handleChunk].claimed[h%handleChunk].Load()
+		keep := (int64(slotOffset(v)) - int64(given)) >> 63
+		slots[i] = v & uint64(keep)
+		used += int((v | -v) >> 63)
+	}
+	return used
 }
 
 // repackLocked is packLocked for a stripe without a free slot. Stale ones must go there, too: their handles will be used again.

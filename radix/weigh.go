@@ -29,7 +29,7 @@ const (
 )
 
 var (
-	runBytes    = classed(int64(unsafe.Sizeof(run{}))) + sliceBytes // and the names' header
+	runBytes    = classed(int64(unsafe.Sizeof(run{})))
 	holdBytes   = classed(int64(unsafe.Sizeof(hold{})))
 	oddBytes    = classed(int64(unsafe.Sizeof(odd{})))
 	workerBytes = classed(int64(unsafe.Sizeof(worker{}))) + 8
@@ -48,7 +48,13 @@ func mapBytes(keys int) int64 {
 func (r *run) bytes() int64 {
 	f := r.face.Load()
 	n := runBytes + classed(int64(unsafe.Sizeof(face{}))+8*int64(f.size)) + classed(8*int64(cap(*r.names.Load())))
-	n += classed(8*int64(cap(r.holds))) + classed(4*int64(cap(r.spare))) + classed(8*int64(cap(r.unnamed)))
+	if r.names.Load() != &r.ownNames {
+		n += sliceBytes
+	}
+	if cap(r.holds) > len(r.ownHold) {
+		n += classed(8 * int64(cap(r.holds)))
+	}
+	n += classed(4*int64(cap(r.spare))) + classed(8*int64(cap(r.unnamed)))
 	if l := f.leads.Load(); l != nil {
 		n += classed(int64(unsafe.Sizeof(leads{})) + 8*int64(l.size))
 	}
@@ -67,7 +73,9 @@ func (x *Index) weighLocked(r *run) {
 func (h *hold) bytes() int64 {
 	n := holdBytes
 	for t := range h.has {
-		n += classed(8 * int64(cap(h.has[t])))
+		if c := cap(h.has[t]); t != int(TierGPU) || c > len(h.ownHas) {
+			n += classed(8 * int64(c))
+		}
 	}
 	if d := h.odd; d != nil {
 		n += oddBytes + mapBytes(len(d.more))

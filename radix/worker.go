@@ -159,6 +159,7 @@ func (o *worker) holdLocked(r *run) *hold {
 		return h
 	}
 	h := &hold{run: r, worker: o.id}
+	h.has[TierGPU] = h.ownHas[:0]
 	if n := len(o.spare); n > 0 {
 		h.handle = o.spare[n-1]
 		o.spare = o.spare[:n-1]

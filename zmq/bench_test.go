@@ -1,48 +1,188 @@
 package zmq_test
 
 import (
+	"bufio"
+	"context"
 	"fmt"
-	"sync/atomic"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	zmq4 "github.com/pebbe/zmq4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/zmq"
+	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// BenchmarkReceiver measures the time from Publish to the callback's return, per message, with one busy stream among
-// idle ones and a window of messages under way.
-func BenchmarkReceiver(b *testing.B) {
-	for _, streams := range []int{1, 100, 1000, 4000} {
-		b.Run(fmt.Sprintf("payload=1024/streams=%d", streams), func(b *testing.B) {
-			const window = 512
-			p, _ := newPublisher(b, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, Topic: "t", BufferSteps: 1})
-			quiet, _ := newPublisher(b, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
-			r := newReceiver(b)
-			tickets := make(chan struct{}, window)
-			var received atomic.Int64
-			done := make(chan struct{})
-			_, err := r.Subscribe(zmq.Subscription{Endpoint: p.Endpoint(), OnMessage: func(zmq.Message) {
-				<-tickets
-				if received.Add(1) == int64(b.N) {
-					close(done)
-				}
-			}})
-			require.NoError(b, err)
-			for range streams - 1 {
-				_, err := r.Subscribe(zmq.Subscription{Endpoint: quiet.Endpoint(), OnMessage: func(zmq.Message) {}})
-				require.NoError(b, err)
+// publishEnv makes the test's binary a publisher in a process of its own, so that its CPU is not counted: the payload's
+// bytes, and microseconds between two messages or 0 for as many as go through.
+const publishEnv = "WARMPATH_BENCH_PUBLISH"
+
+// publishForBenchmarks runs that publisher until its standard input ends.
+func publishForBenchmarks(spec string) {
+	var size, micros int
+	if _, err := fmt.Sscan(spec, &size, &micros); err != nil {
+		panic(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("tcp://" + l.Addr().String())
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(0)
+	}()
+	message := wire("", 0, strings.Repeat("x", size))
+	if micros == 0 {
+		message = []byte(strings.Repeat(string(message), 1+256<<10/len(message)))
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			panic(err)
+		}
+		greetAs(conn, peerHello, peerReady, len(asked31)-len("kv"))
+		for next := time.Now(); err == nil; {
+			if micros > 0 {
+				next = next.Add(time.Duration(micros) * time.Microsecond)
+				time.Sleep(time.Until(next))
 			}
-			require.NoError(b, p.WaitSubscriptions(waitCtx(b), 1))
-			require.NoError(b, quiet.WaitSubscriptions(waitCtx(b), streams-1))
-			payload := make([]byte, 1024)
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range b.N {
-				tickets <- struct{}{}
-				p.Publish(payload)
-			}
-			<-done
+			_, err = conn.Write(message)
+		}
+	}
+}
+
+// publishElsewhere starts it and returns its endpoint.
+func publishElsewhere(b *testing.B, size int, every time.Duration) string {
+	b.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), os.Args[0])
+	cmd.Env = append(os.Environ(), publishEnv+"="+strconv.Itoa(size)+" "+strconv.Itoa(int(every.Microseconds())))
+	in, err := cmd.StdinPipe()
+	require.NoError(b, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, cmd.Start())
+	b.Cleanup(func() {
+		require.NoError(b, in.Close())
+		require.NoError(b, cmd.Wait())
+	})
+	endpoint, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(b, err)
+	return strings.TrimSpace(endpoint)
+}
+
+// receivers are what is compared: ours, and a SUB socket of libzmq read as well as Go can.
+var receivers = map[string]func(b *testing.B, endpoint string, fn func()) (stop func()){
+	"go": func(b *testing.B, endpoint string, fn func()) func() {
+		b.Helper()
+		return start(b, func(ctx context.Context) error {
+			return zmq.Subscribe(ctx, zmq.Subscription{Endpoint: endpoint, OnMessage: func(zmq.Message) { fn() }})
 		})
+	},
+	"libzmq": func(b *testing.B, endpoint string, fn func()) func() {
+		b.Helper()
+		c, err := zmq4.NewContext()
+		require.NoError(b, err)
+		s, err := c.NewSocket(zmq4.SUB)
+		require.NoError(b, err)
+		require.NoError(b, s.SetSubscribe(""))
+		require.NoError(b, s.SetRcvtimeo(time.Second))
+		require.NoError(b, s.Connect(endpoint))
+		return start(b, func(ctx context.Context) error {
+			for ctx.Err() == nil {
+				if parts, err := s.RecvMessageBytes(0); err == nil && len(parts) == 3 {
+					fn()
+				}
+			}
+			if err := s.Close(); err != nil {
+				return err
+			}
+			return c.Term()
+		})
+	},
+}
+
+// usage is the CPU that this process has used, and how often one of its threads went to sleep.
+func usage(b *testing.B) (cpu time.Duration, sleeps int64) {
+	b.Helper()
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Nvcsw
+}
+
+// BenchmarkReceive measures the CPU of this process for each message, which includes the kernel's half of the copies, and
+// its sleeps. rate=0 is as fast as it goes; the other rate is an engine at work.
+func BenchmarkReceive(b *testing.B) {
+	event := kvevent.Event{Kind: kvevent.Stored, Medium: kvevent.MediumGPU, BlockSize: 16}
+	for i := range uint32(32 * 16) {
+		event.Tokens = append(event.Tokens, i*i*7919%128_000)
+	}
+	event.Hashes = kvevent.SGLangHashes(nil, event.Tokens, event.BlockSize, "")
+	hashes32 := len(kvevent.Append(nil, &kvevent.Batch{Events: []kvevent.Event{event}}, kvevent.SGLang0523))
+	for _, size := range []int{1024, hashes32} {
+		for _, every := range []time.Duration{0, 2 * time.Millisecond} {
+			for _, name := range []string{"go", "libzmq"} {
+				rate := 0
+				if every > 0 {
+					rate = int(time.Second / every)
+				}
+				b.Run(fmt.Sprintf("payload=%d/rate=%d/%s", size, rate, name), func(b *testing.B) {
+					endpoint := publishElsewhere(b, size, every)
+					left, first, done := b.N, make(chan struct{}), make(chan struct{})
+					stop := receivers[name](b, endpoint, func() {
+						switch left--; left {
+						case b.N - 1:
+							close(first)
+						case -1: // The first one only says that it runs.
+							close(done)
+						}
+					})
+					next(b, first)
+					cpu, sleeps := usage(b)
+					b.ResetTimer()
+					<-done
+					b.StopTimer()
+					cpuEnd, sleepsEnd := usage(b)
+					stop()
+					b.ReportMetric(float64(cpuEnd-cpu)/float64(b.N), "cpu-ns/msg")
+					b.ReportMetric(float64(sleepsEnd-sleeps)/float64(b.N), "sleeps/msg")
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkIdle measures what each of many subscriptions without messages holds: heap, stack and goroutines.
+func BenchmarkIdle(b *testing.B) {
+	const streams = 4000
+	p, _ := newPublisher(b, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
+	for range b.N {
+		before := memory()
+		ctx, cancel := context.WithCancel(b.Context())
+		ended := make(chan error, streams)
+		connected := make(chan struct{}, streams)
+		for range streams {
+			go func() {
+				ended <- zmq.Subscribe(ctx, zmq.Subscription{
+					Endpoint: p.Endpoint(), OnMessage: func(zmq.Message) {}, OnConnect: func() { connected <- struct{}{} },
+				})
+			}()
+		}
+		for range streams {
+			next(b, connected)
+		}
+		after := memory()
+		b.ReportMetric(float64(after-before)/streams, "B/stream")
+		cancel()
+		for range streams {
+			require.NoError(b, next(b, ended))
+		}
 	}
 }

@@ -1,9 +1,12 @@
-// Package zmq carries engines' event streams over ZeroMQ: a receiver of many streams, replay of what one missed, and a
-// publisher that behaves like an engine's.
+// Package zmq carries engines' event streams over ZeroMQ: a subscriber, replay of what one missed, and a publisher that
+// behaves like an engine's.
 //
 // A live message is three frames, [topic, sequence: 8 bytes big-endian, payload]. A replay request is ["", first
 // sequence], its answers are ["", topic, sequence, payload]* and then ["", "", ff×8, ""]; SGLang up to 0.5.15 leaves the
 // topic frame out. Payloads are not looked at here; package kvevent reads them.
+//
+// [Subscribe] speaks ZMTP 3.1 and 3.0 (rfc.zeromq.org/spec/37 and /23) with the mechanism NULL by itself: libzmq's threads
+// would wake for each message, and the Go runtime's with them. [Replay] and [Publisher] are libzmq's.
 //
 // ZeroMQ drops silently where a queue is full, and a subscriber misses what was sent before its connection stood. The
 // sequence numbers are the only sign of it: whoever keeps state from a stream must check each one, and ask [Replay].
@@ -11,18 +14,24 @@
 //
 // # Concurrency
 //
-// A ZeroMQ socket belongs to one goroutine. [Receiver] and [Publisher] make and configure sockets in the caller's
-// goroutine under their mutex and hand them over to Run, which alone uses and closes them; every other method talks to
-// Run through a queue and an inproc wake-up socket guarded by the same mutex. Callbacks run on the goroutine of Run: one
-// that blocks stops every stream of that receiver, and one may call Subscribe and cancel.
+// Subscribe runs on its caller's goroutine until its context is done, and all of a subscription's callbacks do too, unless
+// it binds: then each publisher that connects has a goroutine of its own, callbacks are still one at a time, and Subscribe
+// returns after the last of those. Nothing is read while a callback runs. A stream that waits costs its goroutine and
+// socket, 12 KB, and no buffer.
+//
+// A libzmq socket belongs to one goroutine. [Publisher] makes and configures its sockets in the caller's goroutine under
+// its mutex and hands them over to Run, which alone uses and closes them; every other method talks to Run through a queue
+// and an inproc wake-up socket guarded by the same mutex.
 //
 // # Ownership
 //
-// A Message is a fresh copy that belongs to the callback. Publish copies its payload. Each Receiver and Publisher has its
-// own ZeroMQ context, ended with it: no thread, socket or file descriptor outlives Run and Close.
+// A Message of a subscription aliases the read buffer and is its callback's until that returns; [Message.Clone] makes one
+// to keep. One of a replay belongs to the callback. Publish copies its payload. Each Publisher and Replay has its own
+// libzmq context, ended with it: no thread, socket or file descriptor outlives Run and Replay.
 //
 // # Errors
 //
-// [ErrClosed] after Close or the end of Run; [ErrRunning] for a second Run; [ErrMalformed] for an answer that is not a
-// replay. A malformed live message is no error: it is dropped, and Subscription.OnMalformed is told.
+// [ErrProtocol] is what OnDisconnect hears of a peer that is no publisher or breaks a rule or limit; [ErrClosed] comes after
+// Close or the end of Run; [ErrRunning] for a second Run; [ErrMalformed] for an answer that is not a replay. A malformed
+// live message is no error: it is dropped, and Subscription.OnMalformed is told.
 package zmq

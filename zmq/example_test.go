@@ -18,25 +18,15 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	receiver, err := zmq.NewReceiver(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	live := make(chan zmq.Message, 16)
 	done := make(chan error, 2)
 	go func() { done <- worker.Run(ctx) }()
-	go func() { done <- receiver.Run(ctx) }()
-
 	worker.Publish([]byte("before"))
-	live := make(chan zmq.Message, 16)
-	stop, err := receiver.Subscribe(zmq.Subscription{
-		Endpoint: worker.Endpoint(), Topic: "kv-events", OnMessage: func(m zmq.Message) { live <- m },
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer stop()
+	go func() {
+		done <- zmq.Subscribe(ctx, zmq.Subscription{
+			Endpoint: worker.Endpoint(), Topic: "kv-events", OnMessage: func(m zmq.Message) { live <- m.Clone() },
+		})
+	}()
 	_ = worker.WaitSubscriptions(ctx, 1)
 	_, err = zmq.Replay(ctx, worker.ReplayEndpoint(), 0, func(m zmq.Message) error {
 		fmt.Printf("replayed %d %s\n", m.Seq, m.Payload)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -14,10 +16,25 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(publishEnv); spec != "" {
+		publishForBenchmarks(spec)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// memory is what Go's heap and stacks hold.
+func memory() uint64 {
+	for range 3 { // Pools are empty after two.
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
 
 // patience bounds every wait for the network; a passing test comes nowhere near it.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 const anyPort = "tcp://127.0.0.1:*"
 
@@ -55,34 +72,45 @@ func newPublisher(t testing.TB, cfg zmq.PublisherConfig) (p *zmq.Publisher, stop
 	return p, start(t, p.Run)
 }
 
-func newReceiver(t testing.TB) *zmq.Receiver {
-	t.Helper()
-	r, err := zmq.NewReceiver(nil)
-	require.NoError(t, err)
-	start(t, r.Run)
-	return r
+// subscription is a running zmq.Subscribe.
+type subscription struct {
+	messages     chan zmq.Message
+	connected    chan struct{}
+	disconnected chan error
+	stop         func()
 }
 
-// listener subscribes and queues what comes.
-func listen(t testing.TB, r *zmq.Receiver, s zmq.Subscription) (messages chan zmq.Message, cancel func()) {
+// subscribe listens and queues what comes.
+func subscribe(t testing.TB, s zmq.Subscription) *subscription {
 	t.Helper()
-	messages = make(chan zmq.Message, 1<<16)
-	s.OnMessage = func(m zmq.Message) { messages <- m }
-	cancel, err := r.Subscribe(s)
-	require.NoError(t, err)
-	return messages, cancel
+	sub := &subscription{
+		messages: make(chan zmq.Message, 1<<16), connected: make(chan struct{}, 1<<10), disconnected: make(chan error, 1<<10),
+	}
+	s.OnConnect = func() { sub.connected <- struct{}{} }
+	s.OnDisconnect = func(err error) { sub.disconnected <- err }
+	if s.OnMessage == nil {
+		s.OnMessage = func(m zmq.Message) { sub.messages <- m.Clone() }
+	}
+	sub.stop = start(t, func(ctx context.Context) error { return zmq.Subscribe(ctx, s) })
+	return sub
 }
 
-// next returns the next message.
-func next(t testing.TB, messages <-chan zmq.Message) zmq.Message {
+// listen is subscribe for who wants messages alone.
+func listen(t testing.TB, s zmq.Subscription) (messages chan zmq.Message, stop func()) {
+	t.Helper()
+	sub := subscribe(t, s)
+	return sub.messages, sub.stop
+}
+
+// next returns what comes next: a message, or whatever else.
+func next[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
 	select {
-	case m := <-messages:
-		return m
+	case v = <-from:
 	case <-time.After(patience):
-		require.FailNow(t, "no message")
-		return zmq.Message{}
+		require.FailNow(t, "nothing comes")
 	}
+	return v
 }
 
 func requireMessage(t testing.TB, m zmq.Message, topic string, seq uint64, payload string) {
@@ -105,7 +133,7 @@ func replayAll(t testing.TB, endpoint string, from uint64) (got []string) {
 }
 
 // rawSocket opens a socket outside the package's reach, bound to a free port.
-func rawSocket(t testing.TB, kind zmq4.Type) (s *zmq4.Socket, endpoint string) {
+func rawSocket(t testing.TB, kind zmq4.Type, options ...func(*zmq4.Socket) error) (s *zmq4.Socket, endpoint string) {
 	t.Helper()
 	c, err := zmq4.NewContext()
 	require.NoError(t, err)
@@ -115,6 +143,9 @@ func rawSocket(t testing.TB, kind zmq4.Type) (s *zmq4.Socket, endpoint string) {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	require.NoError(t, s.SetLinger(0))
 	require.NoError(t, s.SetSndhwm(0))
+	for _, set := range options {
+		require.NoError(t, set(s))
+	}
 	require.NoError(t, s.Bind(anyPort))
 	endpoint, err = s.GetLastEndpoint()
 	require.NoError(t, err)

@@ -8,8 +8,7 @@ import (
 	zmq4 "github.com/pebbe/zmq4"
 )
 
-// lifetime is what a Receiver and a Publisher share: a context of their own, a goroutine that owns the sockets, and the
-// way to wake it.
+// lifetime is a libzmq context of one's own, a goroutine that owns its sockets, and the way to wake it.
 type lifetime struct {
 	mu      sync.Mutex // guards the following fields
 	zctx    *zmq4.Context

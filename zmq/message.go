@@ -1,6 +1,7 @@
 package zmq
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -10,30 +11,37 @@ import (
 )
 
 var (
-	// ErrClosed is returned by what is asked of a Receiver or Publisher after its end.
+	// ErrClosed is returned by what is asked of a Publisher after its end.
 	ErrClosed = errors.New("zmq: closed")
 	// ErrMalformed is returned by Replay for an answer that is not one.
 	ErrMalformed = errors.New("zmq: malformed message")
+	// ErrProtocol is what Subscription.OnDisconnect is told of a peer that is no publisher, speaks no ZMTP 3 or breaks one of
+	// its rules or our limits. The text says which, and what to check.
+	ErrProtocol = errors.New("zmq: protocol")
 	// ErrRunning is returned by a second Run.
 	ErrRunning = errors.New("zmq: already running")
 )
 
-// Message is one message of a stream. It belongs to whoever received it.
+// Message is one message of a stream. Its slices are the callback's until it returns, and then no longer: [Message.Clone]
+// makes one to keep.
 type Message struct {
 	Topic   []byte // As published; a subscription may match a prefix of it.
 	Seq     uint64 // Counts from 0 at the publisher's start.
 	Payload []byte
 }
 
+// Clone returns a copy that shares no memory with m.
+func (m Message) Clone() Message {
+	return Message{Topic: bytes.Clone(m.Topic), Seq: m.Seq, Payload: bytes.Clone(m.Payload)}
+}
+
 const (
-	// DefaultHWM is the number of messages that a socket queues before it drops, the publishers' own default.
+	// DefaultHWM is the number of messages that a publisher queues for a subscriber before it drops, as in the engines.
 	DefaultHWM = 100_000
 	// endSeq is the sequence that ends a replay: ff×8.
 	endSeq = 1<<64 - 1
 	// maxMessage disconnects a peer that sends more: a million tokens take 5 MB.
 	maxMessage = 64 << 20
-	// maxSockets leaves room for event and load streams of thousands of ranks; libzmq's default is 1,023.
-	maxSockets = 16_384
 
 	// A worker that comes back must be heard at once, one that stays away must not cost much. libzmq waits 100 ms
 	// between attempts by default and has no ceiling to back off to.
@@ -44,12 +52,12 @@ const (
 	// handshakeTimeout ends an attempt at a peer that accepts but does not speak; libzmq's default is 30 s.
 	handshakeTimeout = 5 * time.Second
 	// keepaliveIdle and keepaliveInterval × keepaliveCount find a machine that vanished in 25 s instead of two hours.
-	keepaliveIdle     = 10
-	keepaliveInterval = 5
+	keepaliveIdle     = 10 * time.Second
+	keepaliveInterval = 5 * time.Second
 	keepaliveCount    = 3
 )
 
-// newContext returns a context of our own. Its options only take effect before its first socket.
+// newContext returns a context of our own.
 func newContext() (*zmq4.Context, error) {
 	c, err := zmq4.NewContext()
 	if err != nil {
@@ -57,9 +65,6 @@ func newContext() (*zmq4.Context, error) {
 	}
 	// Go's preemption signals interrupt system calls all the time.
 	c.SetRetryAfterEINTR(true)
-	if err := c.SetMaxSockets(maxSockets); err != nil {
-		return nil, errors.Join(err, c.Term())
-	}
 	return c, nil
 }
 
@@ -79,8 +84,8 @@ func each(steps ...step) error {
 func keepalive(s *zmq4.Socket) error {
 	return each(
 		func() error { return s.SetTcpKeepalive(1) },
-		func() error { return s.SetTcpKeepaliveIdle(keepaliveIdle) },
-		func() error { return s.SetTcpKeepaliveIntvl(keepaliveInterval) },
+		func() error { return s.SetTcpKeepaliveIdle(int(keepaliveIdle / time.Second)) },
+		func() error { return s.SetTcpKeepaliveIntvl(int(keepaliveInterval / time.Second)) },
 		func() error { return s.SetTcpKeepaliveCnt(keepaliveCount) },
 	)
 }

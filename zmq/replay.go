@@ -2,7 +2,6 @@ package zmq
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -121,21 +120,4 @@ func (r *round) answers(ctx context.Context, s *zmq4.Socket) (whole bool, err er
 		r.next = m.Seq + 1
 		r.n++
 	}
-}
-
-// answer reads f as ["", topic, sequence, payload], or without the topic as SGLang up to 0.5.15 sends it.
-func (f *frames) answer() (m Message, ok bool) {
-	part := f.part[:min(f.n, maxFrames)]
-	switch {
-	case f.n != 3 && f.n != 4, len(part[0]) != 0:
-		return m, false
-	case f.n == 4:
-		m.Topic = part[1]
-	}
-	seq := part[f.n-2]
-	if len(seq) != 8 {
-		return m, false
-	}
-	m.Seq, m.Payload = binary.BigEndian.Uint64(seq), part[f.n-1]
-	return m, true
 }

@@ -24,6 +24,7 @@ func TestRealEngines(t *testing.T) {
 	p := &proof{keeper: k, dir: dir, binary: binary, engines: engines}
 
 	t.Run("replay", p.replay)
+	t.Run("tokens", p.tokens)
 	t.Run("client gone", p.clientGone)
 	t.Run("engine killed", p.engineKilled)
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -136,4 +137,31 @@ func freePorts(t *testing.T, n int) []int {
 		t.Fatalf("found %d free ports, want %d", len(ports), n)
 	}
 	return ports
+}
+
+// cpu returns the CPU seconds of the process and of those that it started, user and system.
+func (p *process) cpu(t *testing.T) float64 {
+	t.Helper()
+	const ticks = 100 // USER_HZ, a constant of Linux's interface
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, file := range stats {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		// "pid (name) state ppid pgrp … utime stime", of which the name may hold anything.
+		fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+		if fields[2] != strconv.Itoa(p.cmd.Process.Pid) {
+			continue
+		}
+		for _, f := range fields[11:13] {
+			n, _ := strconv.Atoi(f)
+			sum += n
+		}
+	}
+	return float64(sum) / ticks
 }

@@ -33,10 +33,10 @@ func buildWarmpath(t *testing.T, dir string) string {
 
 // startRouter runs the router on the engines, which it knows by URL alone, and waits until every engine has answered a
 // request through it: only then are its expectations worth a comparison.
-func startRouter(t *testing.T, k *keeper, dir, binary, policy string, engines []*engine) *router {
+func startRouter(t *testing.T, k *keeper, dir, binary, policy string, engines []*engine, more ...string) *router {
 	t.Helper()
 	r := &router{url: fmt.Sprintf("http://127.0.0.1:%d", freePorts(t, 1)[0])}
-	args := []string{"serve", "--listen", r.url[len("http://"):], "--policy", policy}
+	args := append([]string{"serve", "--listen", r.url[len("http://"):], "--policy", policy}, more...)
 	for _, e := range engines {
 		args = append(args, "--worker", e.url)
 	}

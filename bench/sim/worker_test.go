@@ -18,19 +18,20 @@ import (
 // subscription has arrived: a load message comes at least each second, an event does not.
 func subscribe(t *testing.T, endpoint, topic string) <-chan zmq.Message {
 	t.Helper()
-	r, err := zmq.NewReceiver(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	got := make(chan zmq.Message, 10_000)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	_, err = r.Subscribe(zmq.Subscription{Endpoint: endpoint, Topic: topic, OnMessage: func(m zmq.Message) { got <- m }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	go func() {
+		done <- zmq.Subscribe(ctx, zmq.Subscription{
+			Endpoint: endpoint, Topic: topic, OnMessage: func(m zmq.Message) { got <- m.Clone() },
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 	return got
 }
 

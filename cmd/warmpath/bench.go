@@ -6,9 +6,9 @@ import "github.com/spf13/cobra"
 func newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure: a trace replayed to a cluster, the block index",
+		Short: "Measure: a trace replayed to a cluster, the block index, the cost of the proxy, policies simulated",
 		Args:  cobra.NoArgs,
 	}
-	c.AddCommand(newBenchReplayCommand(), newBenchIndexCommand())
+	c.AddCommand(newBenchReplayCommand(), newBenchIndexCommand(), newBenchProxyCommand(), newBenchPoliciesCommand(), newBenchArticlesCommand())
 	return c
 }

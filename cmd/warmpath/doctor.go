@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/dataplane/secure"
 )
 
 // errUnfit makes doctor's exit status tell a script that a worker it was asked about cannot be routed to.
@@ -34,6 +36,7 @@ func newDoctorCommand() *cobra.Command {
 	var asJSON bool
 	var workers []string
 	var wait time.Duration
+	var files secure.ClientFiles
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what this machine and its workers have and lack",
@@ -45,7 +48,7 @@ func newDoctorCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found := examineMachine(cmd.Root().Version)
 			for _, url := range workers {
-				found = append(found, examineWorker(cmd.Context(), url, wait)...)
+				found = append(found, examineWorker(cmd.Context(), url, files, wait)...)
 			}
 			cmd.SilenceUsage = true
 			if err := report(cmd.OutOrStdout(), found, asJSON); err != nil {
@@ -56,6 +59,7 @@ func newDoctorCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	cmd.Flags().StringArrayVar(&workers, "worker", nil, "also examine the worker at this `URL` (repeatable)")
+	workerTLSFlags(cmd.Flags(), &files)
 	cmd.Flags().DurationVar(&wait, "wait", 3*time.Second, "how long to wait for a worker to be ready")
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/secure"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -33,11 +34,16 @@ func (a arrival) Up(_ *worker.Worker, info *worker.Info) {
 func (arrival) Down(*worker.Worker) {}
 
 // examineWorker looks at a worker with the router's own registry, so that doctor and router cannot disagree.
-func examineWorker(ctx context.Context, url string, wait time.Duration) []finding {
+func examineWorker(ctx context.Context, url string, files secure.ClientFiles, wait time.Duration) []finding {
+	log := slog.New(slog.DiscardHandler)
+	settings, err := secure.NewClient(files, log)
+	if err != nil {
+		return []finding{{url, stateUnfit, err.Error(), "give the files with which the router shall run"}}
+	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	arrived := make(arrival, 1)
-	registry := worker.NewRegistry(worker.Config{Log: slog.New(slog.DiscardHandler)}, arrived)
+	registry := worker.NewRegistry(worker.Config{Log: log, TLS: settings.Config}, arrived)
 	w, err := registry.Add(url)
 	if err != nil {
 		return []finding{{url, stateUnfit, err.Error(), "give its URL as http://host:port"}}

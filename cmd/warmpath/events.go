@@ -126,35 +126,42 @@ type eventsPrinter struct {
 func (p *eventsPrinter) stream(ctx context.Context, endpoint string, o *eventsOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r, err := zmq.NewReceiver(nil)
-	if err != nil {
-		return err
-	}
 	messages := make(chan zmq.Message, 1024)
-	malformed := make(chan int, 16)
-	_, err = r.Subscribe(zmq.Subscription{
+	notices := make(chan string, 16)
+	notice := func(s string) {
+		select {
+		case notices <- s:
+		case <-ctx.Done():
+		}
+	}
+	stranger := ""
+	sub := zmq.Subscription{
 		Endpoint: endpoint, Topic: o.topic,
-		OnMessage: func(m zmq.Message) { // The only stream: when printing is slow, ZeroMQ may queue.
+		OnMessage: func(m zmq.Message) { // When printing is slow, the publisher queues.
 			select {
-			case messages <- m:
+			case messages <- m.Clone():
 			case <-ctx.Done():
 			}
 		},
-		OnMalformed: func(frames int) {
-			select {
-			case malformed <- frames:
-			case <-ctx.Done():
+		OnMalformed: func(frames int) { notice(fmt.Sprintf("malformed message of %d frames dropped", frames)) },
+		OnConnect:   func() { stranger = "" },
+		OnDisconnect: func(err error) { // A publisher that is not there may come; another peer is a mistake, and told once.
+			if s := err.Error(); errors.Is(err, zmq.ErrProtocol) && s != stranger {
+				stranger = s
+				notice(s)
 			}
 		},
-	})
-	if err != nil {
-		return errors.Join(err, r.Close())
 	}
 	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	err = p.follow(ctx, messages, malformed, o)
+	go func() {
+		done <- zmq.Subscribe(ctx, sub)
+		cancel() // The subscription is wrong, or this is the end anyway.
+	}()
+	err := p.follow(ctx, messages, notices, o)
 	cancel()
-	err = errors.Join(err, <-done)
+	if wrong := <-done; wrong != nil {
+		return wrong
+	}
 	if errors.Is(err, errEventsEnough) || errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -162,7 +169,7 @@ func (p *eventsPrinter) stream(ctx context.Context, endpoint string, o *eventsOp
 }
 
 func (p *eventsPrinter) follow(
-	ctx context.Context, messages <-chan zmq.Message, malformed <-chan int, o *eventsOptions,
+	ctx context.Context, messages <-chan zmq.Message, notices <-chan string, o *eventsOptions,
 ) error {
 	if o.replay != "" {
 		p.next, p.started = o.from, true
@@ -179,8 +186,8 @@ func (p *eventsPrinter) follow(
 		select {
 		case <-ctx.Done():
 			return nil
-		case frames := <-malformed:
-			p.warnf("malformed message of %d frames dropped", frames)
+		case s := <-notices:
+			p.warnf("%s", s)
 		case m := <-messages:
 			if err := p.message(ctx, m, o); err != nil {
 				return err

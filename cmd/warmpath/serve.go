@@ -29,7 +29,8 @@ Clients talk to --listen. The operator's API (/status, /metrics, /workers, /cons
 is there too, or apart with --operator-listen; off loopback it needs --operator-key.
 SIGINT and SIGTERM drain; a second signal ends at once.`,
 		Example: `  warmpath serve --worker http://127.0.0.1:30000 --worker http://127.0.0.1:30001
-  warmpath serve --listen 0.0.0.0:8000 --operator-listen 127.0.0.1:8001 --worker http://gpu1:30000`,
+  warmpath serve --listen 0.0.0.0:8000 --operator-listen 127.0.0.1:8001 --worker http://gpu1:30000
+  warmpath serve --tls-cert cert.pem --tls-key key.pem --worker https://gpu1:30000 --worker-ca ca.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger(level)
@@ -41,7 +42,7 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 			if err != nil {
 				return err
 			}
-			log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "policy", cfg.Policy, "workers", len(cfg.Workers))
+			log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy, "workers", len(cfg.Workers))
 			if len(cfg.Workers) == 0 {
 				log.Warn("no workers yet: give --worker, or POST /workers")
 			}
@@ -49,7 +50,9 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 		},
 	}
 	routerFlags(c.Flags(), &cfg)
-	c.Flags().StringArrayVar(&cfg.Workers, "worker", nil, "URL of a worker, http://host:port; may be repeated")
+	listenTLSFlags(c.Flags(), &cfg.TLS)
+	workerTLSFlags(c.Flags(), &cfg.WorkerTLS)
+	c.Flags().StringArrayVar(&cfg.Workers, "worker", nil, "URL of a worker, http://host:port or https://host:port; may be repeated")
 	c.Flags().StringVar(&cfg.Snapshot, "snapshot", "",
 		"file that keeps what workers hold for the next run; secret, as it has the seed of the index's hashes")
 	c.Flags().DurationVar(&cfg.SnapshotInterval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
@@ -70,10 +73,19 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 	f.Float64Var(&options.OverlapWeight, "kv-overlap-score-weight", options.OverlapWeight, "kv: worth of a cached token, in tokens to prefill")
 	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv: 0 takes the cheapest worker, above it a softmax over costs")
 	f.IntVar(&cfg.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
+	f.IntVar(&cfg.GzipMinBytes, "gzip-min-bytes", 4<<10,
+		"JSON answers from this size on are compressed for clients that ask (Accept-Encoding: gzip), streams never; -1: none")
 	f.Int64Var(&cfg.IndexMaxBytes, "index-max-bytes", 0,
 		"memory for what workers hold by their KV events; beyond it what is wanted least is forgotten; -1: no bound "+
 			"(default a quarter of what the machine or its control group has)")
 	f.Int64Var(&cfg.ApproxMaxBytes, "approx-max-bytes", 64<<20, "memory for what workers without KV events are believed to hold")
+	f.Int64Var(&cfg.SessionMaxBytes, "session-max-bytes", 64<<20, "memory for lists of token ids that were read before: known beginnings are not parsed again")
+	f.StringVar(&cfg.Tokenize, "tokenize", dataplane.TokenizeAuto,
+		"who makes token ids of text and chats: auto (the router, where a model's files are found and its ids equal the workers') or workers")
+	f.StringArrayVar(&cfg.ModelPaths, "model-path", nil,
+		"NAME=DIR with the tokenizer.json and chat template of a served model, or DIR for all; may be repeated (default: where the workers have it)")
+	f.BoolVar(&cfg.ForwardIDs, "forward-input-ids", false,
+		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
 	f.BoolVar(&cfg.HugePages, "huge-pages", true, "ask the kernel for huge pages for the heap: look-ups in a large index are faster (Linux)")
 	f.IntVar(&cfg.Retries, "retries", 3, "further workers tried while no answer has begun")
 	f.DurationVar(&cfg.ProbeInterval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")

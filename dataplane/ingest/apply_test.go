@@ -285,7 +285,7 @@ func TestOrphansWithoutHistory(t *testing.T) {
 func TestBudget(t *testing.T) {
 	inWorld(t, ingest.Config{ResyncEvery: 10 * time.Second}, 1, func(w *world) {
 		w.index = radix.New(radix.Config{Seed: 1, MaxBytes: 1}) // the least there is
-		w.m = ingest.NewManager(ingest.Config{ResyncEvery: 10 * time.Second, Log: slog.New(slog.DiscardHandler)}, w.index, w.net, w.net.replay)
+		w.m = ingest.NewManager(ingest.Config{ResyncEvery: 10 * time.Second, Log: slog.New(slog.DiscardHandler)}, w.index, w.net.subscribe, w.net.replay)
 		p := w.pubs[0]
 		w.up()
 		const prompts, blocks = 120, 500

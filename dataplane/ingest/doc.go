@@ -16,16 +16,18 @@
 //
 // # Concurrency
 //
-// Each Stream has one goroutine, which alone touches its sequence state and
-// writes to the index for its holders. The receiver's goroutine only appends
-// to the stream's bounded queue; a full queue drops, and the gap that this
-// leaves is replayed. Manager.mu guards the set of streams and is not held
-// while a stream stops; a Stream's mu may be taken under it. A Stream's applying
-// is held while a message goes into the index, and by a snapshot while it
-// copies what the rank holds; both others may be taken under it. Readers use View, an immutable table behind one atomic
-// load.
+// Each Stream has one goroutine: it reads the subscription's socket, decodes and
+// applies what comes, replays, checks, and alone touches the sequence state and
+// writes to the index for its holders. While it replays it reads nothing: the
+// kernel and the rank's publisher queue, and what the publisher then drops is a
+// gap, found at the next message and replayed. Manager.mu guards the set of
+// streams and is not held while a stream stops; a Stream's mu may be taken under
+// it. A Stream's applying is held while a message goes into the index, and by a
+// snapshot while it copies what the rank holds; both others may be taken under
+// it. Readers use View, an immutable table behind one atomic load.
 //
 // # Ownership
 //
-// A message's payload belongs to the stream that it was given to.
+// A message is the stream's until the callback that it was given to returns.
+// Nothing of it is kept: the index copies what it needs.
 package ingest

@@ -30,8 +30,11 @@ var errNoAnswer = errors.New("no answer")
 // publisher is one rank's event sockets, in memory.
 type publisher struct {
 	mu      sync.Mutex
-	subs    map[int]zmq.Subscription // guarded by mu, as is all below
+	subs    map[int]*subscriber // guarded by mu, as is all below
 	subbed  int
+	hwm     int // messages waiting for a subscriber; 0 is no bound
+	dropped int
+	down    error // why nobody can connect; replays may answer
 	seq     uint64
 	kept    []zmq.Message // for replay
 	keep    int           // at most so many; 0 is all
@@ -40,6 +43,17 @@ type publisher struct {
 	gate    chan struct{} // replays wait for it before they begin, unless nil
 	hold    chan struct{} // and for this before their end
 }
+
+// subscriber is one who listens, and what waits for it.
+type subscriber struct {
+	zmq.Subscription
+	waiting []zmq.Message
+	more    chan struct{}
+	lost    chan struct{} // its connection breaks, and stands again
+}
+
+// newPublisher returns one that nobody listens to.
+func newPublisher() *publisher { return &publisher{subs: map[int]*subscriber{}} }
 
 // publish sends events; over the wire only if live.
 func (p *publisher) publish(live bool, events ...kvevent.Event) uint64 {
@@ -58,10 +72,36 @@ func (p *publisher) send(live bool, payload []byte) uint64 {
 	}
 	if live {
 		for _, s := range p.subs {
-			s.OnMessage(msg)
+			p.put(s, msg)
 		}
 	}
 	return msg.Seq
+}
+
+func (p *publisher) put(s *subscriber, msg zmq.Message) {
+	if p.hwm > 0 && len(s.waiting) >= p.hwm {
+		p.dropped++
+		return
+	}
+	s.waiting = append(s.waiting, msg)
+	wake(s.more)
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// reconnect breaks the connections; they stand again at once. What waits is lost.
+func (p *publisher) reconnect() {
+	p.with(func() {
+		for _, s := range p.subs {
+			s.waiting = nil
+			wake(s.lost)
+		}
+	})
 }
 
 // restart is a new process: sequence 0 and nothing to replay.
@@ -80,14 +120,57 @@ func (p *publisher) asked() (n int) {
 	return n
 }
 
-// Subscribe implements ingest.Subscriber.
-func (p *publisher) Subscribe(s zmq.Subscription) (func(), error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.subbed++
-	id := p.subbed
-	p.subs[id] = s
-	return func() { p.with(func() { delete(p.subs, id) }) }, nil
+// subscribe is the ingest.Subscriber.
+func (p *publisher) subscribe(ctx context.Context, sub zmq.Subscription) error {
+	s := &subscriber{Subscription: sub, more: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
+	var id int
+	p.with(func() {
+		p.subbed++
+		id = p.subbed
+	})
+	defer p.with(func() { delete(p.subs, id) })
+	tick := time.NewTicker(s.Every)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		var down error
+		p.with(func() { down = p.down })
+		if down == nil {
+			break
+		}
+		s.OnDisconnect(down)
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		case <-tick.C:
+			s.OnTick()
+		}
+	}
+	p.with(func() { p.subs[id] = s })
+	s.OnConnect()
+	for ctx.Err() == nil {
+		var next []zmq.Message
+		p.with(func() {
+			if len(s.waiting) > 0 {
+				next, s.waiting = s.waiting[:1], s.waiting[1:]
+			}
+		})
+		if len(next) > 0 {
+			m := next[0].Clone()
+			s.OnMessage(m)
+			clear(m.Payload) // It was the callback's until now.
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.more:
+		case <-s.lost:
+			s.OnDisconnect(errNoAnswer)
+			s.OnConnect()
+		case <-tick.C:
+			s.OnTick()
+		}
+	}
+	return nil
 }
 
 func (p *publisher) replay(ctx context.Context, from uint64, fn func(zmq.Message) error) (n int, err error) {
@@ -127,12 +210,12 @@ func (p *publisher) replay(ctx context.Context, from uint64, fn func(zmq.Message
 // network finds publishers by their endpoints.
 type network map[string]*publisher
 
-func (n network) Subscribe(s zmq.Subscription) (func(), error) {
+func (n network) subscribe(ctx context.Context, s zmq.Subscription) error {
 	p, ok := n[s.Endpoint]
 	if !ok {
-		return nil, fmt.Errorf("no publisher at %s", s.Endpoint)
+		return fmt.Errorf("no publisher at %s", s.Endpoint)
 	}
-	return p.Subscribe(s)
+	return p.subscribe(ctx, s)
 }
 
 func (n network) replay(ctx context.Context, endpoint string, from uint64, fn func(zmq.Message) error) (int, error) {
@@ -202,7 +285,7 @@ func inWorld(t *testing.T, cfg ingest.Config, dp int, test func(w *world)) {
 		w := &world{t: t, net: network{}, index: radix.New(radix.Config{Seed: 1}), worker: workers(t, dp, "http://a:1")[0]}
 		w.info = &worker.Info{Models: []string{model}, DPSize: dp, Events: &worker.Events{BlockSize: page}}
 		for i := range dp {
-			p := &publisher{subs: map[int]zmq.Subscription{}}
+			p := newPublisher()
 			live, replay := fmt.Sprintf("live%d", i), fmt.Sprintf("replay%d", i)
 			w.net[live], w.net[replay] = p, p
 			w.pubs = append(w.pubs, p)
@@ -210,7 +293,7 @@ func inWorld(t *testing.T, cfg ingest.Config, dp int, test func(w *world)) {
 			w.info.Events.Replays = append(w.info.Events.Replays, replay)
 		}
 		cfg.Log = slog.New(slog.DiscardHandler)
-		w.m = ingest.NewManager(cfg, w.index, w.net, w.net.replay)
+		w.m = ingest.NewManager(cfg, w.index, w.net.subscribe, w.net.replay)
 		defer w.end()
 		test(w)
 	})

@@ -127,11 +127,11 @@ type history struct {
 	name     string
 	keep     int // batches for replay; 0 is all
 	noReplay bool
-	drop     int // one in so many messages does not come; 0 is none
-	restart  int // one in so many steps
-	silent   int // one in so many steps the replay stops or begins to answer
-	skip     int // one in so many messages is lost for replays too
-	queue    int
+	drop     int  // one in so many messages does not come; 0 is none
+	restart  int  // one in so many steps
+	silent   int  // one in so many steps the replay stops or begins to answer
+	skip     int  // one in so many messages is lost for replays too
+	hwm      int  // messages that wait for a subscriber; 0 is no bound
 	exact    bool // at rest the index must say just what is cached
 }
 
@@ -145,7 +145,7 @@ func TestHistories(t *testing.T) {
 		{name: "the worker restarts", restart: 30, exact: true},
 		{name: "messages are lost and the worker restarts", drop: 4, restart: 30, exact: true},
 		{name: "replays stop answering for a while", drop: 4, restart: 60, silent: 20, exact: true},
-		{name: "a short queue", drop: 4, restart: 60, queue: 2, exact: true},
+		{name: "a short queue in the rank", drop: 4, restart: 60, hwm: 2, exact: true},
 		{name: "a short replay buffer", keep: 6, drop: 4, restart: 60, silent: 50},
 		{name: "messages are lost for good", skip: 20, drop: 6, restart: 60},
 		{name: "no replay", noReplay: true, drop: 6, restart: 60},
@@ -153,7 +153,7 @@ func TestHistories(t *testing.T) {
 	for _, tt := range tests {
 		for seed := range uint64(20) {
 			t.Run(fmt.Sprintf("%s/seed=%d", tt.name, seed), func(t *testing.T) {
-				inWorld(t, ingest.Config{Queue: tt.queue}, 1, func(w *world) { tt.play(w, seed) })
+				inWorld(t, ingest.Config{}, 1, func(w *world) { tt.play(w, seed) })
 			})
 		}
 	}
@@ -162,7 +162,7 @@ func TestHistories(t *testing.T) {
 func (h *history) play(w *world, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	p := w.pubs[0]
-	p.keep = h.keep
+	p.keep, p.hwm = h.keep, h.hwm
 	if h.noReplay {
 		w.info.Events.Replays = nil
 	}

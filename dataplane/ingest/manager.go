@@ -13,10 +13,8 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// Subscriber delivers the messages of a PUB socket; *zmq.Receiver is one.
-type Subscriber interface {
-	Subscribe(zmq.Subscription) (cancel func(), err error)
-}
+// Subscriber follows a PUB socket until ctx ends; zmq.Subscribe is one.
+type Subscriber func(ctx context.Context, s zmq.Subscription) error
 
 // Replayer asks a replay socket for every message from a sequence on;
 // zmq.Replay is one.
@@ -27,7 +25,6 @@ type Config struct {
 	ReplayTimeout time.Duration // of one replay; default 20 s, for 10,000 batches from a busy engine
 	ResyncEvery   time.Duration // at most one resync for unknown parents in so long, less often where it does not help; default 10 s
 	TailCheck     time.Duration // how often a quiet stream is asked for what it may have dropped; default 5 s
-	Queue         int           // messages waiting per rank; default 16,384
 	Log           *slog.Logger
 }
 
@@ -35,7 +32,6 @@ func (c *Config) setDefaults() {
 	c.ReplayTimeout = cmp.Or(c.ReplayTimeout, 20*time.Second)
 	c.ResyncEvery = cmp.Or(c.ResyncEvery, 10*time.Second)
 	c.TailCheck = cmp.Or(c.TailCheck, 5*time.Second)
-	c.Queue = cmp.Or(c.Queue, 16384) // the engine keeps 10,000 batches for replay: more than those fit
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix"
-	"github.com/warmpath/warmpath/zmq"
 )
 
 func TestDownForgets(t *testing.T) {
@@ -113,11 +112,12 @@ func TestManyWorkersComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const count = 4
 		net, index := network{}, radix.New(radix.Config{})
-		m := ingest.NewManager(ingest.Config{Log: slog.New(slog.DiscardHandler)}, index, net, net.replay)
+		m := ingest.NewManager(ingest.Config{Log: slog.New(slog.DiscardHandler)}, index, net.subscribe, net.replay)
 		var urls []string
 		for i := range count {
 			urls = append(urls, fmt.Sprintf("http://w%d:1", i))
-			p := &publisher{subs: map[int]zmq.Subscription{}, keep: 8}
+			p := newPublisher()
+			p.keep = 8
 			net[fmt.Sprintf("live%d", i)], net[fmt.Sprintf("replay%d", i)] = p, p
 		}
 		all := workers(t, 1, urls...)

@@ -33,7 +33,7 @@ func (w *world) resume(data []byte) (ranks int) {
 	index, workers, err := radix.LoadSnapshot(bytes.NewReader(data), radix.Config{})
 	require.NoError(w.t, err)
 	w.index = index
-	w.m = ingest.NewManager(ingest.Config{Log: slog.New(slog.DiscardHandler)}, index, w.net, w.net.replay)
+	w.m = ingest.NewManager(ingest.Config{Log: slog.New(slog.DiscardHandler)}, index, w.net.subscribe, w.net.replay)
 	return w.m.Restore(workers)
 }
 

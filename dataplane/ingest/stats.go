@@ -35,7 +35,7 @@ type Stats struct {
 	Lost            atomic.Uint64 // messages missing in gaps that no replay filled
 	Replayed        atomic.Uint64 // messages that a replay brought
 	Duplicates      atomic.Uint64 // messages that came by replay and again live
-	Overflows       atomic.Uint64 // messages dropped from a full queue
+	Disconnects     atomic.Uint64 // times that the connection to the rank's publisher was lost, or could not be made at the start
 	Restarts        atomic.Uint64 // times that another process was found to publish
 	Resyncs         atomic.Uint64 // times that the rank's state was built anew, the first included
 	Mutes           atomic.Uint64 // times that the rank computed prompts and told nothing of it

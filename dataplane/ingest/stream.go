@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -21,13 +22,14 @@ type Stream struct {
 	topic    string
 	model    string
 	log      *slog.Logger
-	queue    chan zmq.Message
 	ctx      context.Context // of run; it begins before run does, so that stop needs no order
 	cancel   context.CancelFunc
 	done     chan struct{}
 	Stats    Stats
 
 	// The run goroutine's own.
+	begun    bool   // begin has run
+	failure  string // why there is no connection, as it was logged
 	batch    kvevent.Batch
 	blocks   []radix.Hash
 	joined   bool          // next is known
@@ -58,7 +60,6 @@ func newStream(m *Manager, rank *worker.Rank, info *worker.Info, i int) *Stream 
 	s := &Stream{
 		m: m, rank: rank, endpoint: info.Events.Endpoints[i], topic: info.Events.Topic, model: info.Model(),
 		log:     m.cfg.Log.With("rank", rank.ID()),
-		queue:   make(chan zmq.Message, m.cfg.Queue),
 		done:    make(chan struct{}),
 		holders: make(map[int]radix.Worker),
 		wait:    m.cfg.ResyncEvery,
@@ -75,43 +76,59 @@ func newStream(m *Manager, rank *worker.Rank, info *worker.Info, i int) *Stream 
 
 func (s *Stream) start() { go s.run(s.ctx) }
 
-// run follows the rank until ctx ends.
+// run follows the rank until ctx ends. All that follows happens on its
+// goroutine, between two reads of the subscription's socket: during a replay
+// the rank's publisher queues what comes live.
 func (s *Stream) run(ctx context.Context) {
 	defer close(s.done)
 	defer s.forget()
-	unsubscribe, err := s.m.sub.Subscribe(zmq.Subscription{
+	err := s.m.sub(ctx, zmq.Subscription{
 		Endpoint: s.endpoint, Topic: s.topic,
-		OnMessage:   s.enqueue,
-		OnMalformed: func(int) { s.Stats.Malformed.Add(1) },
+		OnMessage:    func(msg zmq.Message) { s.take(ctx, msg) },
+		OnMalformed:  func(int) { s.Stats.Malformed.Add(1) },
+		OnConnect:    func() { s.connected(ctx) },
+		OnDisconnect: func(err error) { s.disconnected(ctx, err) },
+		OnTick:       func() { s.check(ctx) },
+		Every:        s.m.cfg.TailCheck,
 	})
 	if err != nil {
 		s.log.Error("cannot subscribe to KV events", "endpoint", s.endpoint, "error", err)
 		s.setState(Degraded)
-		return
-	}
-	defer unsubscribe()
-	s.begin(ctx)
-	tail := time.NewTicker(s.m.cfg.TailCheck)
-	defer tail.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case msg := <-s.queue:
-			s.take(ctx, msg)
-		case <-tail.C:
-			s.check(ctx)
-		}
 	}
 }
 
-// enqueue runs on the receiver's goroutine and must not block. What does not
-// fit is a gap, found and replayed at the next message.
-func (s *Stream) enqueue(msg zmq.Message) {
-	select {
-	case s.queue <- msg:
-	default:
-		s.Stats.Overflows.Add(1)
+// connected begins to follow the rank, or finds out what it published while
+// there was no connection, and whether it is still the same process.
+func (s *Stream) connected(ctx context.Context) {
+	if s.failure != "" {
+		s.log.Info("following KV events", "endpoint", s.endpoint)
+		s.failure = ""
+	}
+	switch {
+	case !s.begun:
+		s.begun = true
+		s.begin(ctx)
+	case s.replayAt != "" && s.Stats.State() == Live && !s.mute.on:
+		s.checkTail(ctx)
+	}
+}
+
+// disconnected tells once why there is no connection. What the rank published
+// before can be learnt without one, and followed by its replay.
+func (s *Stream) disconnected(ctx context.Context, err error) {
+	if errors.Is(err, zmq.ErrProtocol) {
+		s.Stats.Malformed.Add(1)
+	}
+	if s.failure == "" {
+		s.Stats.Disconnects.Add(1)
+	}
+	if failure := err.Error(); failure != s.failure {
+		s.log.Warn("KV events do not come; trying again and again", "endpoint", s.endpoint, "error", err)
+		s.failure = failure
+	}
+	if !s.begun {
+		s.begun = true
+		s.begin(ctx)
 	}
 }
 

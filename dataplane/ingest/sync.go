@@ -149,7 +149,7 @@ func (s *Stream) isLast(msg zmq.Message) bool {
 
 // digest is a hash of a message's payload under the index's key, which a
 // snapshot keeps.
-func (s *Stream) digest(msg zmq.Message) uint64 { return uint64(s.m.index.Mix(0, msg.Payload)) }
+func (s *Stream) digest(msg zmq.Message) uint64 { return uint64(s.m.index.Digest(msg.Payload)) }
 
 // reach makes seq the next message. Where others are missing before it, what
 // the rank held cannot be told from what it has dropped since.
@@ -195,7 +195,7 @@ func (s *Stream) replay(ctx context.Context, from uint64, timeout time.Duration,
 
 // check runs on a timer and looks for what no live message tells.
 func (s *Stream) check(ctx context.Context) {
-	if len(s.queue) > 0 || s.isMute() || s.replayAt == "" {
+	if s.isMute() || s.replayAt == "" {
 		return
 	}
 	if s.Stats.State() != Live {
@@ -220,6 +220,7 @@ func (s *Stream) checkTail(ctx context.Context) {
 	case ctx.Err() != nil:
 	case errors.Is(err, errHole), errors.Is(err, errStranger):
 		s.Stats.Gaps.Add(1)
+		s.heard = s.heard && !errors.Is(err, errStranger) // its numbers begin anew
 		s.log.Warn("cannot find dropped KV events; starting over", "from", s.next, "error", err)
 		s.startOver(ctx, err)
 	case err != nil:

@@ -65,9 +65,10 @@ const (
 	groupIDs = group / 2
 )
 
-// scanGroups appends ids while they are of at most seven digits, with a comma and at most one space behind each. It stops
+// scanGroups appends ids while they are of at most seven digits (or eight), with a comma and at most one space behind each. It stops
 // in front of an element.
 func scanGroups(dst []uint32, b []byte, i int) ([]uint32, int) {
+	dst, i = scanBlocks(dst, b, i)
 	for i >= margin && i+group+margin <= len(b) {
 		if cap(dst)-len(dst) < groupIDs {
 			dst = slices.Grow(dst, groupIDs)

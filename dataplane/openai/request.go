@@ -102,8 +102,14 @@ type Field struct {
 	Raw  []byte
 }
 
-// maxKept is the longest model name that is kept from one body to the next.
-const maxKept = 128
+const (
+	// maxKept is the longest model name that is kept from one body to the next.
+	maxKept = 128
+	// keptIDs and keptText bound the memory that is: 1 MiB each, a prompt of 262,144 ids. What one longer prompt took would stay with each
+	// request that a server pools.
+	keptIDs  = 256 << 10
+	keptText = 1 << 20
+)
 
 // Reset forgets the last body, so that a pooled Request does not keep it alive.
 func (r *Request) Reset() {
@@ -112,13 +118,21 @@ func (r *Request) Reset() {
 		model = r.Model
 	}
 	*r = Request{
-		InputIDs: r.InputIDs[:0],
-		text:     r.text[:0],
-		key:      r.key[:0],
+		InputIDs: emptied(r.InputIDs, keptIDs),
+		text:     emptied(r.text, keptText),
+		key:      emptied(r.key, keptText),
 		shape:    clearFields(r.shape),
 		Memory:   r.Memory,
 		model:    model,
 	}
+}
+
+// emptied returns the memory of s, where it is of at most limit elements.
+func emptied[T any](s []T, limit int) []T {
+	if cap(s) > limit {
+		return nil
+	}
+	return s[:0]
 }
 
 func clearFields(f []Field) []Field {

@@ -132,9 +132,12 @@ func nextMember(b []byte, i int, closing byte) (next int, more bool, err *Error)
 func scanString(b []byte, i int) (end int, escaped bool, err *Error) {
 	start, high := i, uint64(0)
 	for {
-		var bits uint64
-		i, bits = skipPlain(b, i)
-		high |= bits
+		if escaped { // and more will be: blocks at once
+			next, bits, _ := skipBlocks(b, i)
+			i, high = next, high|bits
+		}
+		next, bits, passed := skipPlain(b, i)
+		i, high, escaped = next, high|bits, escaped || passed
 		if i >= len(b) {
 			return i, escaped, errTruncated(b)
 		}
@@ -160,23 +163,42 @@ func scanString(b []byte, i int) (end int, escaped bool, err *Error) {
 	}
 }
 
-// window is how far skipPlain looks at once in a long string. Two searches over it cost about what
+// window is how far skipWindows looks at once. Two searches over it cost about what
 // the eight-byte steps do over a fifth of it; a longer one would be searched in vain too often where
 // escapes are frequent.
 const window = 256
 
 // skipPlain returns the first index at or after i that ends a string's plain bytes: a quote, a
-// backslash, a control character or the end. The bits of all bytes passed are in high.
-func skipPlain(b []byte, i int) (next int, high uint64) {
+// backslash, a control character or the end. The bits of all bytes passed are in high. Escapes may have been passed too.
+func skipPlain(b []byte, i int) (next int, high uint64, escaped bool) {
 	for near := i + window/8; i+8 <= len(b) && i < near; i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
 		high |= w
 		if m := stopMask(w); m != 0 {
-			return i + bits.TrailingZeros64(m)>>3, high
+			return i + bits.TrailingZeros64(m)>>3, high, false
 		}
 	}
-	// Fast path: a long text, where the vector code of bytes.IndexByte pays.
+	// Fast path: a long text.
+	i, seen, escaped := skipBlocks(b, i)
+	high |= seen
+	for ; i+8 <= len(b); i += 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		high |= w
+		if m := stopMask(w); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3, high, escaped
+		}
+	}
+	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
+		high |= uint64(b[i])
+		i++
+	}
+	return i, high, escaped
+}
+
+// skipWindows passes plain bytes from i on, in windows, and returns the place of the first one that has anything else.
+func skipWindows(b []byte, i int) (next int, high uint64) {
 	for i+window <= len(b) {
+		// The vector code of bytes.IndexByte pays.
 		if bytes.IndexByte(b[i:i+window], '"') >= 0 || bytes.IndexByte(b[i:i+window], '\\') >= 0 {
 			break
 		}
@@ -186,17 +208,6 @@ func skipPlain(b []byte, i int) (next int, high uint64) {
 		}
 		high |= bits
 		i += window
-	}
-	for ; i+8 <= len(b); i += 8 {
-		w := binary.LittleEndian.Uint64(b[i:])
-		high |= w
-		if m := stopMask(w); m != 0 {
-			return i + bits.TrailingZeros64(m)>>3, high
-		}
-	}
-	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
-		high |= uint64(b[i])
-		i++
 	}
 	return i, high
 }

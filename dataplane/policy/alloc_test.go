@@ -22,6 +22,20 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	}
 }
 
+func TestExplainingDoesNotAllocate(t *testing.T) {
+	candidates := make([]policy.Candidate, 64)
+	costs, scores := make([]policy.Cost, 0, 64), make([]float64, 0, 64)
+	p := policy.KV{Options: policy.Defaults}
+	var kv policy.Policy = p
+	req := policy.Request{Tokens: 1000}
+	if n := testing.AllocsPerRun(100, func() { costs = p.Costs(costs[:0], req, candidates) }); n != 0 {
+		t.Errorf("Costs allocates %v times, want 0", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { scores = policy.Scores(scores[:0], kv, req, candidates) }); n != 0 {
+		t.Errorf("Scores allocates %v times, want 0", n)
+	}
+}
+
 func BenchmarkPick(b *testing.B) {
 	candidates := make([]policy.Candidate, 64)
 	for _, name := range policy.Names() {

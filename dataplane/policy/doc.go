@@ -5,9 +5,13 @@
 // randomness they need comes in with the request. The same inputs give the
 // same choice, so a decision can be replayed and explained.
 //
+// What a router must follow to fill in a [Candidate], it follows with [Backlog] and [Speed]: models with state, but as
+// pure, since time comes in with each call.
+//
 // # Concurrency
 //
-// Pick may be called from any goroutine; a policy keeps no state.
+// Pick, [Scores] and [KV.Costs] may be called from any goroutine; a policy keeps no state. A Backlog or Speed belongs to one
+// goroutine at a time.
 //
 // # Ownership
 //

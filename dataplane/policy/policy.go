@@ -13,17 +13,33 @@ type Request struct {
 	Exact  bool   // the prompt's token ids are known
 	Turn   uint64 // number of this request among all, for taking turns
 	Seed   uint64 // random, for ties and samples
+	Output int    // tokens that the answer is expected to have; 0 is unknown
+	// Prefix is a hash of the prompt's first tokens, for policies that choose by it; 0 is unknown. smg hashes 256 tokens;
+	// DualMap makes it longer where more prompts share it than one rank can carry.
+	Prefix uint64
+	Home   uint64 // ID of the candidate that has the request's session, for [Sticky]; 0 is none
 }
 
-// Candidate is one rank that could take the request.
+// Candidate is one rank that could take the request. A zero is "unknown" wherever a count of zero says nothing else, and
+// a policy that lacks a fact decides by the others.
 type Candidate struct {
 	Cached int // prompt tokens expected in the rank's cache, at most Tokens-1
 	// Predicted is the part of the prompt that the rank will hold, if it does not
 	// already, once it is done with the prompts it has.
 	Predicted int
 	Host      int   // of Cached, those that are not on the GPU and must be copied there
-	Pending   int64 // prompt tokens dispatched to the rank and not yet prefilled
+	Disk      int   // of Host, those that are not in host memory either
+	Pending   int64 // prompt tokens dispatched to the rank and not yet prefilled; [Backlog] follows them
 	InFlight  int64 // requests dispatched to the rank and not ended
+	Waiting   int64 // of InFlight, those whose answer has not begun
+
+	Rate float64 // prompt tokens that the rank prefills a second; [Speed] learns it
+	Pool int64   // tokens of its KV pool
+	Used int64   // of Pool, those of running requests: they cannot be evicted
+	Most int64   // requests that it runs at once
+	Tree int64   // tokens that the rank is believed to hold
+	Age  float64 // seconds since the rank told anything of its state
+	ID   uint64  // names the rank to policies that hash; 0 stands for its place among the candidates
 }
 
 // Choice is a policy's answer.
@@ -37,12 +53,16 @@ type Choice struct {
 type Policy interface {
 	Pick(req Request, candidates []Candidate) Choice
 	Name() string
+	Needs() Needs
 }
 
 // Options are the knobs that some policies have.
 type Options struct {
-	OverlapWeight float64 // kv: worth of a cached token in prefill tokens; 1 is its true cost
-	Temperature   float64 // kv: 0 takes the cheapest, above it a softmax over costs
+	OverlapWeight float64 // kv, dynamo: worth of a cached token in prefill tokens; 1 is its true cost
+	Temperature   float64 // kv, dynamo: 0 takes the cheapest, above it a softmax over costs
+	Interval      float64 // staleness: seconds between reports of a rank; 0 is 5, the slowest that its source has
+	Objective     float64 // dualmap: the time to first token in seconds that affinity may not endanger; 0 is 2
+	Without       Terms   // kv: terms of the cost to leave out
 }
 
 // Defaults are the options that need no tuning: a cached token is worth the
@@ -54,6 +74,12 @@ var ErrUnknown = errors.New("policy: unknown")
 
 var makers = map[string]func(Options) Policy{
 	"kv":           func(o Options) Policy { return KV{Options: o} },
+	"approx":       func(Options) Policy { return Approx{} },
+	"dynamo":       func(o Options) Policy { return Dynamo{Options: o} },
+	"staleness":    func(o Options) Policy { return Staleness{Options: o} },
+	"lmetric":      func(Options) Policy { return LMetric{} },
+	"prefix-hash":  func(Options) Policy { return PrefixHash{} },
+	"dualmap":      func(o Options) Policy { return DualMap{Options: o} },
 	"round-robin":  func(Options) Policy { return RoundRobin{} },
 	"random":       func(Options) Policy { return Random{} },
 	"least-load":   func(Options) Policy { return LeastLoad{} },
@@ -79,6 +105,11 @@ func Names() []string {
 	return names
 }
 
+// uncached returns the tokens that a candidate would compute. What is in the making costs its wait, which Pending counts.
+func uncached(req *Request, c *Candidate) int {
+	return max(req.Tokens-max(c.Cached, c.Predicted), 0)
+}
+
 // mix spreads a seed over 64 bits (splitmix64's finalizer).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
@@ -86,3 +117,6 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+// unit turns a seed into a number in [0, 1).
+func unit(seed uint64) float64 { return float64(mix(seed)>>11) / (1 << 53) }

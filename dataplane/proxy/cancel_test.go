@@ -14,6 +14,11 @@ import (
 
 // TestCancel cancels while a request waits at each of its phases, and checks that the worker's side of the connection ends.
 func TestCancel(t *testing.T) {
+	t.Run("plain", testCancel)
+	t.Run("tls", testCancel)
+}
+
+func testCancel(t *testing.T) {
 	const chunkHead = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	large := strings.Repeat("x", 64<<20)
 	tests := []struct {
@@ -77,6 +82,11 @@ func TestCancel(t *testing.T) {
 }
 
 func TestCancelBeforeDo(t *testing.T) {
+	t.Run("plain", testCancelBeforeDo)
+	t.Run("tls", testCancelBeforeDo)
+}
+
+func testCancelBeforeDo(t *testing.T) {
 	w := startWorker(t, each(ok))
 	tr := newTransport(t, proxy.Config{})
 	get(tr, post(w.addr())) // Leaves an idle connection: that path is checked too.
@@ -108,6 +118,11 @@ func TestCancelDuringDial(t *testing.T) {
 
 // TestCancelAfterEnd must not touch the connection, which is idle or someone else's by then.
 func TestCancelAfterEnd(t *testing.T) {
+	t.Run("plain", testCancelAfterEnd)
+	t.Run("tls", testCancelAfterEnd)
+}
+
+func testCancelAfterEnd(t *testing.T) {
 	w := startWorker(t, each(ok))
 	tr := newTransport(t, proxy.Config{})
 	var c proxy.Canceler
@@ -132,6 +147,11 @@ func TestCancelAfterEnd(t *testing.T) {
 
 // TestConcurrentStreams runs 200 streams at once, some canceled in the middle.
 func TestConcurrentStreams(t *testing.T) {
+	t.Run("plain", testConcurrentStreams)
+	t.Run("tls", testConcurrentStreams)
+}
+
+func testConcurrentStreams(t *testing.T) {
 	const streams, chunks = 200, 20
 	w := startWorker(t, func(_ int, p *peer) {
 		for {

@@ -32,13 +32,15 @@ const (
 )
 
 // chunkDecoder takes the chunked coding off a body piece by piece. It looks at each byte once, needs no byte ahead, and does
-// not care how the input is cut, so a chunk is passed on as far as it has arrived. Trailers are checked for length and dropped.
+// not care how the input is cut, so a chunk is passed on as far as it has arrived. Trailers are kept as they came.
 type chunkDecoder struct {
 	state  chunkState
 	digits uint8
 	left   int64 // data bytes of this chunk still to come
 	line   int   // length of the current size line, or of all trailers
 	limit  int   // most bytes of trailers
+
+	trailer []byte // lines behind the last chunk, with their CRLF and without the empty one
 }
 
 func (d *chunkDecoder) done() bool { return d.state == chunkDone }
@@ -170,6 +172,10 @@ func (d *chunkDecoder) stepSize(c byte) error {
 func (d *chunkDecoder) stepTrailer(c byte) error {
 	if d.line++; d.line > d.limit {
 		return errChunkOverrun
+	}
+	// The empty line that ends the section is no part of it.
+	if d.state != trailerEndLF && (d.state != trailerStart || c != '\r') {
+		d.trailer = append(d.trailer, c)
 	}
 	switch d.state {
 	case trailerStart:

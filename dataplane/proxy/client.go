@@ -12,17 +12,20 @@ import (
 )
 
 // Listen returns a listener whose connections are watched from accept to close, so that a request costs no system call to
-// be guarded: see ClientOf. TLS goes on top of it (tls.NewListener, or fasthttp's ServeTLS).
+// be guarded: see ClientOf. TLS goes on top of it: ListenTLS.
 //
 // Closing it also closes, after a moment, the connections that have not sent a byte: fasthttp takes them for busy, and its
 // shutdown would wait for what a client's connection pool opened ahead.
 func (w *Watcher) Listen(ln net.Listener) net.Listener {
-	return &watchedListener{Listener: ln, w: w, silent: make(map[*Client]struct{})}
+	l := &watchedListener{Listener: ln, w: w, silent: make(map[*Client]struct{})}
+	l.spare.New = func() any { return new(aheadBuffer) }
+	return l
 }
 
 type watchedListener struct {
 	net.Listener
-	w *Watcher
+	w     *Watcher
+	spare sync.Pool // *aheadBuffer
 
 	mu     sync.Mutex
 	silent map[*Client]struct{} // guarded by mu; connections that have not sent a byte
@@ -100,12 +103,16 @@ type Client struct {
 	reg    registration
 	tcp    net.Conn    // below Conn, which reads and writes it
 	silent atomic.Bool // nothing was read yet
+	below  bool        // TLS is on top, and does what is to be done with the protocol's bytes
 
 	// Of the goroutine that serves the connection.
 	want    time.Time // the read deadline asked for; zero is none
 	armed   time.Time // the one that the poller knows
-	holding bool      // between hold and unhold
-	held    []byte    // written in between
+	ahead   []byte    // read and not asked for yet, in room
+	room    *aheadBuffer
+	holding bool   // between hold and unhold
+	held    []byte // written in between, in keep unless it outgrew it
+	keep    *aheadBuffer
 
 	mu     sync.Mutex
 	gone   bool      // guarded by mu

@@ -2,19 +2,39 @@ package proxy
 
 import (
 	"errors"
+	"net"
 	"os"
+	"sync"
 	"time"
 )
 
-// maxHeld is the longest last piece that is worth a copy: it holds the last events of a stream.
-const maxHeld = 1 << 10
+const (
+	// maxHeld is the longest last piece of a stream that is worth a copy: it holds the last events.
+	maxHeld = 1 << 10
+	// maxWhole is the longest answer that is copied so that it leaves in one write: fasthttp's own buffer, which each stream has
+	// one of, is smaller. With its header it fits an aheadBuffer.
+	maxWhole = 15 << 10
+)
 
-// Read reads from the client.
+// aheadBuffer is as much of a request as is read at once: as large as fasthttp's own buffer.
+type aheadBuffer [16 << 10]byte
+
+// lender is a connection that needs no buffer while it waits for bytes.
+type lender interface {
+	// readAhead takes a buffer of spare when there are bytes to read, and reads them into it.
+	readAhead(spare *sync.Pool) (room *aheadBuffer, n int, err error)
+}
+
+// Read reads from the client. Who asks for one byte, as fasthttp does between two requests so that it need not keep a buffer,
+// is given one; what came with it is kept for the next Read, so that two reads are one system call.
 func (cl *Client) Read(p []byte) (int, error) {
+	if cl.room != nil {
+		return cl.readKept(p), nil
+	}
 	for {
-		n, err := cl.Conn.Read(p)
-		if n > 0 && cl.silent.Load() {
-			cl.l.heard(cl)
+		n, err := cl.read(p)
+		if n > 0 && !cl.below {
+			cl.hears()
 		}
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !cl.early() {
 			return n, err
@@ -23,6 +43,30 @@ func (cl *Client) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+}
+
+// read reads once.
+func (cl *Client) read(p []byte) (int, error) {
+	from, ok := cl.Conn.(lender)
+	if !ok || len(p) != 1 || cl.below {
+		return cl.Conn.Read(p)
+	}
+	room, n, err := from.readAhead(&cl.l.spare)
+	if err != nil {
+		return 0, err
+	}
+	cl.room, cl.ahead = room, room[:n]
+	return cl.readKept(p), nil
+}
+
+// readKept reads what was read ahead, of which there is some.
+func (cl *Client) readKept(p []byte) int {
+	n := copy(p, cl.ahead)
+	if cl.ahead = cl.ahead[n:]; len(cl.ahead) == 0 {
+		cl.l.spare.Put(cl.room)
+		cl.room, cl.ahead = nil, nil
+	}
+	return n
 }
 
 // SetReadDeadline does not tell the poller of a later deadline than the one it knows, nor of none: Read sees to the rest
@@ -65,20 +109,46 @@ func (cl *Client) unhold() {
 	}
 }
 
+// hears notes that the client has sent something.
+func (cl *Client) hears() {
+	if cl.silent.Load() {
+		cl.l.heard(cl)
+	}
+}
+
 // Write writes to the client.
 func (cl *Client) Write(p []byte) (int, error) {
+	if cl.below {
+		return cl.Conn.Write(p)
+	}
+	return cl.write(cl.Conn, p)
+}
+
+// write writes to a connection, the client's or TLS over it, what is not held back.
+func (cl *Client) write(to net.Conn, p []byte) (int, error) {
 	if cl.holding {
+		if cl.keep == nil {
+			cl.keep, _ = cl.l.spare.Get().(*aheadBuffer)
+			cl.held = cl.keep[:0]
+		}
 		cl.held = append(cl.held, p...)
 		return len(p), nil
 	}
-	if len(cl.held) == 0 {
-		return cl.Conn.Write(p)
+	if cl.keep == nil {
+		return to.Write(p)
 	}
 	cl.held = append(cl.held, p...)
-	_, err := cl.Conn.Write(cl.held)
-	cl.held = cl.held[:0]
-	if err != nil {
+	if err := cl.release(to); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// release writes what was held back.
+func (cl *Client) release(to net.Conn) error {
+	held, keep := cl.held, cl.keep
+	cl.held, cl.keep = nil, nil
+	_, err := to.Write(held)
+	cl.l.spare.Put(keep)
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -18,7 +19,9 @@ type conn struct {
 	tcp net.Conn        // closed by abort; closing TLS instead could wait for the peer
 	raw syscall.RawConn // plain TCP only: writev without parking
 	key poolKey
-	br  *bufio.Reader // over this conn; nil while idle
+	br  *bufio.Reader // over this conn; nil while idle, and for plain TCP while nothing is there to read
+
+	readers *sync.Pool // of br
 
 	wait     time.Duration // longest wait of one read; 0 is forever
 	deadline time.Time     // what the kernel poller was last told
@@ -30,7 +33,10 @@ type conn struct {
 	vec     vectors          // of out, reused
 	peekFn  func(fd uintptr) // method values made once: RawConn takes a func, and a closure per call is an allocation
 	writeFn func(fd uintptr) bool
+	fillFn  func(fd uintptr) bool
 	peeked  bool
+	fillErr error   // of tryFill
+	filling uintptr // 1 + the descriptor that Read shall read without waiting; 0: it waits
 
 	idleSince time.Time
 	reused    bool
@@ -41,11 +47,11 @@ var (
 	_ aborter   = (*conn)(nil)
 )
 
-func newConn(nc, tcp net.Conn, k poolKey) *conn {
+func newConn(nc, tcp net.Conn, k poolKey, readers *sync.Pool) *conn {
 	if nc == tcp {
 		nc = newSocket(tcp)
 	}
-	cn := &conn{nc: nc, tcp: tcp, key: k}
+	cn := &conn{nc: nc, tcp: tcp, key: k, readers: readers}
 	sc, ok := tcp.(syscall.Conn)
 	if !ok {
 		return cn
@@ -55,7 +61,7 @@ func newConn(nc, tcp net.Conn, k poolKey) *conn {
 		return cn
 	}
 	cn.raw = raw
-	cn.peekFn, cn.writeFn = cn.peek, cn.tryWrite
+	cn.peekFn, cn.writeFn, cn.fillFn = cn.peek, cn.tryWrite, cn.tryFill
 	return cn
 }
 
@@ -64,16 +70,62 @@ func (cn *conn) abort() { _ = cn.tcp.Close() }
 
 // Read reads from the worker with the current wait as its time limit.
 func (cn *conn) Read(p []byte) (int, error) {
+	if cn.filling > 0 {
+		return cn.readNow(p)
+	}
 	if err := cn.arm(); err != nil {
 		cn.readErr = err
 		return 0, err
 	}
 	n, err := cn.nc.Read(p)
+	return cn.note(n, err)
+}
+
+// note counts what a read returned.
+func (cn *conn) note(n int, err error) (int, error) {
 	cn.got += int64(n)
 	if err != nil && cn.readErr == nil {
 		cn.readErr = err
 	}
 	return n, err
+}
+
+// fill waits until there is a byte in the read buffer. A stream waits for most of its life, and does so without a buffer
+// where it can (see waitFill).
+func (cn *conn) fill() error {
+	if cn.buffered() > 0 {
+		return nil
+	}
+	if cn.lends() {
+		return cn.waitFill()
+	}
+	cn.acquireReader()
+	_, err := cn.br.Peek(1)
+	return err
+}
+
+// buffered returns how many bytes can be read without asking the kernel.
+func (cn *conn) buffered() int {
+	if cn.br == nil {
+		return 0
+	}
+	return cn.br.Buffered()
+}
+
+func (cn *conn) acquireReader() {
+	if cn.br == nil {
+		cn.br = cn.readers.Get().(*bufio.Reader)
+		cn.br.Reset(cn)
+	}
+}
+
+func (cn *conn) releaseReader() {
+	if cn.br == nil {
+		return
+	}
+	cn.br.Reset(nil)
+	cn.readers.Put(cn.br)
+	cn.br = nil
 }
 
 // arm renews the read deadline. Telling the poller costs more than the rest of a small read, so a deadline lies up to an
@@ -95,7 +147,7 @@ func (cn *conn) arm() error {
 }
 
 // consumed counts the bytes that were taken out of the read buffer.
-func (cn *conn) consumed() int64 { return cn.got - int64(cn.br.Buffered()) }
+func (cn *conn) consumed() int64 { return cn.got - int64(cn.buffered()) }
 
 // alive asks the kernel whether an idle connection was closed by the worker, or holds bytes that no request asked for.
 func (cn *conn) alive() bool {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"io"
 
 	"golang.org/x/sys/unix"
 )
@@ -9,16 +10,52 @@ import (
 // peek looks at the receive queue of an idle connection; the result goes to peeked.
 func (cn *conn) peek(fd uintptr) {
 	var b [1]byte
-	n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	// Else it is closed, or there are bytes that no request asked for: they would become the next answer's, or are TLS's word that the worker
+	// closes. Tickets do not lie here: workers send them behind their handshake, and they were read with the first answer.
+	cn.peeked = errors.Is(err, unix.EAGAIN)
+}
+
+// lends tells whether the conn can wait without a read buffer: where the bytes on the wire are those of the protocol.
+func (cn *conn) lends() bool { return cn.raw != nil && !cn.tls() }
+
+// waitFill is fill without a buffer meanwhile: the poller calls tryFill before it waits and when there is something to read.
+func (cn *conn) waitFill() error {
+	if err := cn.arm(); err != nil {
+		_, err = cn.note(0, err)
+		return err
+	}
+	cn.releaseReader()
+	cn.fillErr = nil
+	if err := cn.raw.Read(cn.fillFn); err != nil { // the deadline, or abort
+		_, err = cn.note(0, err)
+		return err
+	}
+	return cn.fillErr
+}
+
+func (cn *conn) tryFill(fd uintptr) bool {
+	cn.acquireReader()
+	cn.filling = fd + 1
+	_, cn.fillErr = cn.br.Peek(1)
+	cn.filling = 0
+	if errors.Is(cn.fillErr, unix.EAGAIN) {
+		cn.releaseReader()
+		return false
+	}
+	return true
+}
+
+// readNow is Read within tryFill.
+func (cn *conn) readNow(p []byte) (int, error) {
+	n, err := receive(cn.filling-1, p)
 	switch {
 	case errors.Is(err, unix.EAGAIN):
-		cn.peeked = true
-	case err == nil && n > 0:
-		// TLS 1.3 leaves session tickets unread; on a plain connection an unasked byte would become the next answer's.
-		cn.peeked = cn.tls()
-	default:
-		cn.peeked = false
+		return 0, err
+	case err == nil && n == 0:
+		err = io.EOF
 	}
+	return cn.note(n, err)
 }
 
 // vectors are pieces as the kernel wants them.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/secure"
 )
 
 // A worker whose host vanished sends no FIN. Probing an open connection after 5 s, then three times, 2 s apart, ends a
@@ -25,7 +27,7 @@ func (t *Transport) dial(c *Canceler, k poolKey) (*conn, error) {
 	if err := c.bind(&dialing{cancel}); err != nil {
 		return nil, err
 	}
-	cn, err := open(ctx, k)
+	cn, err := t.open(ctx, k)
 	canceled := c.unbind()
 	switch {
 	case canceled:
@@ -47,21 +49,21 @@ func dialError(addr string, err error) error {
 	return fmt.Errorf("cannot dial %s: %w: %w", addr, ErrDial, err)
 }
 
-func open(ctx context.Context, k poolKey) (*conn, error) {
+func (t *Transport) open(ctx context.Context, k poolKey) (*conn, error) {
 	d := net.Dialer{KeepAliveConfig: keepAlive}
 	tcp, err := d.DialContext(ctx, "tcp", k.addr)
 	if err != nil {
 		return nil, err
 	}
 	if k.tls == nil {
-		return newConn(tcp, tcp, k), nil
+		return newConn(tcp, tcp, k, &t.readers), nil
 	}
-	session := tls.Client(tcp, clientTLS(k))
+	session := tls.Client(newSocket(tcp), clientTLS(k))
 	if err := session.HandshakeContext(ctx); err != nil {
 		_ = tcp.Close()
-		return nil, err
+		return nil, fmt.Errorf("cannot begin TLS: %w", secure.Explain(err))
 	}
-	return newConn(session, tcp, k), nil
+	return newConn(session, tcp, k, &t.readers), nil
 }
 
 // clientTLS fills in the name to verify, as net/http does.

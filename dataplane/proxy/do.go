@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/secure"
 )
 
 // More interim answers than this are a fault: uvicorn sends at most a 100 and a 103.
@@ -66,7 +68,7 @@ func (r *Response) readHeader(req *Request) error {
 	before := cn.got
 	for range maxInterim {
 		cn.wait = req.HeaderTimeout
-		if _, err := cn.br.Peek(1); err != nil {
+		if err := cn.fill(); err != nil {
 			if cn.got == before {
 				return readError(err, ErrNoResponse)
 			}
@@ -94,6 +96,9 @@ func (r *Response) parseHeader() error {
 	start := cn.consumed()
 	// fasthttp takes HTTP/2.0 for a version and status 000 for 200.
 	line, err := cn.br.Peek(len("HTTP/1.1 2"))
+	if secure.IsRecord(line) {
+		return fmt.Errorf("%w: %w", ErrBadResponse, secure.ErrTLS)
+	}
 	if err != nil {
 		return readError(err, ErrTruncated)
 	}
@@ -130,7 +135,7 @@ func (r *Response) frame(req *Request) {
 		r.body, r.left = bodyFixed, int64(n)
 	case n == -1:
 		r.body = bodyChunked
-		r.chunks = chunkDecoder{limit: r.t.cfg.MaxHeaderBytes}
+		r.chunks = chunkDecoder{limit: r.t.cfg.MaxHeaderBytes, trailer: r.chunks.trailer[:0]}
 	default:
 		r.body, r.keep = bodyToEnd, false
 	}

@@ -11,6 +11,11 @@ import (
 
 // TestAnswers sends one request to workers that behave, well or badly, and checks what comes of it.
 func TestAnswers(t *testing.T) {
+	t.Run("plain", testAnswers)
+	t.Run("tls", testAnswers)
+}
+
+func testAnswers(t *testing.T) {
 	big := strings.Repeat("x", 100_000)
 	tests := []struct {
 		name   string
@@ -82,6 +87,11 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestHeadHasNoBody(t *testing.T) {
+	t.Run("plain", testHeadHasNoBody)
+	t.Run("tls", testHeadHasNoBody)
+}
+
+func testHeadHasNoBody(t *testing.T) {
 	w := startWorker(t, each("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"))
 	tr := newTransport(t, proxy.Config{})
 	for range 2 {
@@ -111,6 +121,11 @@ func TestRefusedIsDialError(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
+	t.Run("plain", testTimeouts)
+	t.Run("tls", testTimeouts)
+}
+
+func testTimeouts(t *testing.T) {
 	const short = 20 * time.Millisecond
 	tests := []struct {
 		name         string
@@ -145,6 +160,11 @@ func TestTimeouts(t *testing.T) {
 
 // TestReadTimeoutIsPerRead streams for several times the timeout: pieces keep the stream alive.
 func TestReadTimeoutIsPerRead(t *testing.T) {
+	t.Run("plain", testReadTimeoutIsPerRead)
+	t.Run("tls", testReadTimeoutIsPerRead)
+}
+
+func testReadTimeoutIsPerRead(t *testing.T) {
 	const pieces, gap, limit = 12, 20 * time.Millisecond, 100 * time.Millisecond
 	w := startWorker(t, func(_ int, p *peer) {
 		p.request()
@@ -166,6 +186,11 @@ func TestReadTimeoutIsPerRead(t *testing.T) {
 }
 
 func TestEarlyAnswerToLargeBody(t *testing.T) {
+	t.Run("plain", testEarlyAnswerToLargeBody)
+	t.Run("tls", testEarlyAnswerToLargeBody)
+}
+
+func testEarlyAnswerToLargeBody(t *testing.T) {
 	const answer = "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig"
 	large := strings.Repeat("x", 64<<20)
 	tests := []struct {
@@ -180,7 +205,7 @@ func TestEarlyAnswerToLargeBody(t *testing.T) {
 		{"worker closes its sending side", func(p *peer, _ <-chan struct{}) {
 			p.head()
 			p.send(answer)
-			p.CloseWrite()
+			p.Conn.(interface{ CloseWrite() error }).CloseWrite()
 			p.gone()
 		}},
 	}
@@ -205,6 +230,11 @@ func TestEarlyAnswerToLargeBody(t *testing.T) {
 
 // TestLargeBodyArrives sends more than any socket buffer holds, in parts, and reuses the connection.
 func TestLargeBodyArrives(t *testing.T) {
+	t.Run("plain", testLargeBodyArrives)
+	t.Run("tls", testLargeBodyArrives)
+}
+
+func testLargeBodyArrives(t *testing.T) {
 	part := strings.Repeat("0123456789abcdef", 1<<18)
 	sizes := make(chan int, 2)
 	w := startWorker(t, func(_ int, p *peer) {

@@ -8,6 +8,16 @@
 // A client that leaves is noticed by a Watcher: connections from its Listen are watched for life, and Client.Guard ties the
 // request being served to a Canceler (about 10 ns); Watch does the same for any one connection, for two system calls.
 //
+// TLS, towards either side, is crypto/tls over the same sockets: ListenTLS for clients, Target.TLS for workers. What is done
+// with a client's bytes (holding back the end of an answer, telling a silent connection) happens above TLS; who left is seen
+// below it. Workers are asked for uncompressed answers, so that an Observer can read them; ForwardGzip compresses for a client.
+//
+// # Buffers
+//
+// Connections that wait hold none: an idle client's, where fasthttp runs with ReduceMemoryUsage (Client.Read), an idle worker's,
+// and the one to a worker that is computing, unless it is encrypted (conn.fill). The poller wakes the reader, which takes a
+// buffer from a pool and reads: no system call more than with a buffer of its own.
+//
 // # Concurrency
 //
 // Transport and Watcher are safe for any number of goroutines. A Response, its Stream and a Request belong to one goroutine

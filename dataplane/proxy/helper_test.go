@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds waits that only a bug makes long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // worker is an upstream server that does what a test tells it, connection by connection.
 type worker struct {
@@ -53,6 +54,9 @@ func startWorker(t testing.TB, serve func(nth int, c *peer)) *worker {
 		t.Fatalf("listen: %v", err)
 	}
 	w := &worker{t: t, ln: ln, open: map[net.Conn]bool{}}
+	if encrypted(t) {
+		targets.Store(ln.Addr().String(), clientTLS(t))
+	}
 	w.wg.Add(1)
 	go w.accept(serve)
 	t.Cleanup(w.stop)
@@ -71,7 +75,12 @@ func (w *worker) accept(serve func(int, *peer)) {
 		w.mu.Unlock()
 		w.wg.Go(func() {
 			defer c.Close()
-			serve(n, &peer{TCPConn: c.(*net.TCPConn), br: bufio.NewReader(c)})
+			p := &peer{Conn: c, tcp: c.(*net.TCPConn)}
+			if encrypted(w.t) {
+				p.Conn = tls.Server(c, serverTLS(w.t))
+			}
+			p.br = bufio.NewReader(p.Conn)
+			serve(n, p)
 		})
 	}
 }
@@ -90,8 +99,9 @@ func (w *worker) addr() string { return w.ln.Addr().String() }
 
 // peer is the worker's end of one connection.
 type peer struct {
-	*net.TCPConn
-	br *bufio.Reader
+	net.Conn // with TLS where the test has it
+	tcp      *net.TCPConn
+	br       *bufio.Reader
 }
 
 // request reads one whole request and returns its head and body; ok is false at the end of the connection.
@@ -128,10 +138,10 @@ func (p *peer) head() (string, bool) {
 	}
 }
 
-func (p *peer) send(s string) { _, _ = io.WriteString(p.TCPConn, s) }
+func (p *peer) send(s string) { _, _ = io.WriteString(p.Conn, s) }
 
 // reset makes the close that follows an RST.
-func (p *peer) reset() { _ = p.SetLinger(0) }
+func (p *peer) reset() { _ = p.tcp.SetLinger(0) }
 
 // gone waits until the other side has closed.
 func (p *peer) gone() { _, _ = io.Copy(io.Discard, p.br) }
@@ -150,13 +160,16 @@ func each(answer string) func(int, *peer) {
 
 func newTransport(t testing.TB, cfg proxy.Config) *proxy.Transport {
 	t.Helper()
+	if cfg.DialTimeout == 0 {
+		cfg.DialTimeout = patience // a busy machine takes more than the default, and nothing is slow here but the machine
+	}
 	tr := proxy.NewTransport(cfg)
 	t.Cleanup(func() { tr.Close() })
 	return tr
 }
 
 func post(addr string, body ...string) *proxy.Request {
-	r := &proxy.Request{Target: proxy.Target{Addr: addr}, Method: []byte("POST"), Path: []byte("/generate")}
+	r := &proxy.Request{Target: target(addr), Method: []byte("POST"), Path: []byte("/generate")}
 	for _, b := range body {
 		r.Body = append(r.Body, []byte(b))
 	}

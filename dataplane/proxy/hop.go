@@ -19,8 +19,12 @@ func hopByHop(k []byte) bool {
 	return len(k) > 6 && fold(k[:6], "proxy-")
 }
 
+// hopByHopAnswer is hopByHop for answers, whose Trailer goes on to the client: the fields that it names do too.
+func hopByHopAnswer(k []byte) bool { return hopByHop(k) && !fold(k, "trailer") }
+
 // skipRequestField tells which of the client's fields never reach a worker: those of its connection, those that we write
-// ourselves, and Expect, which the server has already answered.
+// ourselves, Expect, which the server has already answered, and Accept-Encoding: what an answer says of usage must be readable
+// here.
 func skipRequestField(k []byte) bool {
 	switch len(k) {
 	case 4:
@@ -29,6 +33,8 @@ func skipRequestField(k []byte) bool {
 		return fold(k, "expect")
 	case 14:
 		return fold(k, "content-length")
+	case 15:
+		return fold(k, "accept-encoding")
 	}
 	return hopByHop(k)
 }

@@ -26,6 +26,11 @@ func (c conns) serve(answer string) func(int, *peer) {
 }
 
 func TestReuse(t *testing.T) {
+	t.Run("plain", testReuse)
+	t.Run("tls", testReuse)
+}
+
+func testReuse(t *testing.T) {
 	tests := []struct {
 		name, answer string
 		reuse        bool
@@ -57,6 +62,11 @@ func TestReuse(t *testing.T) {
 
 // TestCloseWithoutEOF closes after the last data byte: the terminating chunk is there, nobody read it.
 func TestCloseWithoutEOF(t *testing.T) {
+	t.Run("plain", testCloseWithoutEOF)
+	t.Run("tls", testCloseWithoutEOF)
+}
+
+func testCloseWithoutEOF(t *testing.T) {
 	tests := []struct {
 		name, answer string
 		read, idle   int
@@ -87,6 +97,11 @@ func TestCloseWithoutEOF(t *testing.T) {
 
 // TestStaleConnection has the worker close kept-alive connections; each next request must not notice.
 func TestStaleConnection(t *testing.T) {
+	t.Run("plain", testStaleConnection)
+	t.Run("tls", testStaleConnection)
+}
+
+func testStaleConnection(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		t.Run(map[bool]string{false: "fin", true: "reset"}[reset], func(t *testing.T) {
 			closed := make(chan struct{}, 1)
@@ -112,6 +127,11 @@ func TestStaleConnection(t *testing.T) {
 
 // TestRetryOnlyOnce and only where nothing was received.
 func TestRetryOnlyOnce(t *testing.T) {
+	t.Run("plain", testRetryOnlyOnce)
+	t.Run("tls", testRetryOnlyOnce)
+}
+
+func testRetryOnlyOnce(t *testing.T) {
 	tests := []struct {
 		name, later string // what every request but the very first gets, before the connection ends
 		want        error
@@ -158,6 +178,11 @@ func TestRetryOnlyOnce(t *testing.T) {
 }
 
 func TestIdleLimits(t *testing.T) {
+	t.Run("plain", testIdleLimits)
+	t.Run("tls", testIdleLimits)
+}
+
+func testIdleLimits(t *testing.T) {
 	w := startWorker(t, each(ok))
 	tr := newTransport(t, proxy.Config{MaxIdlePerTarget: 2})
 	var open []*proxy.Response
@@ -185,6 +210,11 @@ func TestIdleLimits(t *testing.T) {
 }
 
 func TestIdleTimeout(t *testing.T) {
+	t.Run("plain", testIdleTimeout)
+	t.Run("tls", testIdleTimeout)
+}
+
+func testIdleTimeout(t *testing.T) {
 	c := conns{make(chan int, 2)}
 	w := startWorker(t, c.serve(ok))
 	tr := newTransport(t, proxy.Config{IdleTimeout: time.Nanosecond})
@@ -203,6 +233,11 @@ func TestIdleTimeout(t *testing.T) {
 }
 
 func TestTransportClose(t *testing.T) {
+	t.Run("plain", testTransportClose)
+	t.Run("tls", testTransportClose)
+}
+
+func testTransportClose(t *testing.T) {
 	w := startWorker(t, each("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 100_000)))
 	tr := proxy.NewTransport(proxy.Config{})
 	resp, err := tr.Do(nil, post(w.addr()))

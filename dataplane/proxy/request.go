@@ -39,7 +39,13 @@ type Request struct {
 // AppendLines appends the fields of a client's header that may go to a worker, one line each, without those in extra.
 func AppendLines(dst []byte, h *fasthttp.RequestHeader, extra []Field) []byte {
 	named := h.Peek(fasthttp.HeaderConnection)
+	trailers := false
 	for k, v := range h.All() {
+		if !trailers && fold(k, "te") && hasToken(v, tokenTrailers) {
+			trailers = true
+			dst = append(dst, wantTrailers...)
+			continue
+		}
 		if skipRequestField(k) || nominated(named, k) || replaced(extra, k) {
 			continue
 		}
@@ -47,6 +53,13 @@ func AppendLines(dst []byte, h *fasthttp.RequestHeader, extra []Field) []byte {
 	}
 	return dst
 }
+
+var (
+	tokenTrailers = []byte("trailers")
+	// wantTrailers is the client's TE, which is of its connection, said again for ours (RFC 9110 10.1.4). Other codings than
+	// chunked are not for us.
+	wantTrailers = []byte("TE: trailers\r\nConnection: TE\r\n")
+)
 
 // appendHead appends the request's head to dst.
 func (r *Request) appendHead(dst []byte) ([]byte, error) {
@@ -62,7 +75,8 @@ func (r *Request) appendHead(dst []byte) ([]byte, error) {
 	} else {
 		dst = append(dst, r.Target.Addr...)
 	}
-	dst = append(dst, '\r', '\n')
+	// Without the field a worker might choose any coding (RFC 9110 12.5.3).
+	dst = append(dst, "\r\nAccept-Encoding: identity\r\n"...)
 	switch {
 	case r.Lines != nil:
 		dst = append(dst, r.Lines...)

@@ -17,7 +17,9 @@ func sendHead(t *testing.T, req *proxy.Request) (string, error) {
 		p.send(ok)
 	})
 	if req.Target.Addr == "" {
-		req.Target.Addr = w.addr()
+		host := req.Target.Host
+		req.Target = target(w.addr())
+		req.Target.Host = host
 	}
 	if _, _, err := get(newTransport(t, proxy.Config{}), req); err != nil {
 		return "", err
@@ -26,7 +28,13 @@ func sendHead(t *testing.T, req *proxy.Request) (string, error) {
 }
 
 func TestRequestHead(t *testing.T) {
-	const line = "POST /v1 HTTP/1.1\r\n"
+	t.Run("plain", testRequestHead)
+	t.Run("tls", testRequestHead)
+}
+
+func testRequestHead(t *testing.T) {
+	// Each head has the field that we put in place of the client's, behind Host.
+	const line, identity = "POST /v1 HTTP/1.1\r\n", "Accept-Encoding: identity\r\n"
 	tests := []struct {
 		name   string
 		header string
@@ -47,13 +55,19 @@ func TestRequestHead(t *testing.T) {
 			name: "hop by hop fields end here",
 			header: "Host: c\r\nConnection: keep-alive, X-Mine\r\nKeep-Alive: 5\r\nTE: trailers\r\nUpgrade: h2c\r\nProxy-Authorization: x\r\n" +
 				"Proxy-Connection: keep-alive\r\nX-Mine: 1\r\nExpect: 100-continue\r\nX-Other: 1\r\n",
-			want: "Host: ADDR\r\nX-Other: 1\r\nContent-Length: 0\r\n",
+			want: "Host: ADDR\r\nTE: trailers\r\nConnection: TE\r\nX-Other: 1\r\nContent-Length: 0\r\n",
 		},
+		{name: "other codings end here", header: "Host: c\r\nTE: gzip, deflate;q=0.5\r\n", want: "Host: ADDR\r\nContent-Length: 0\r\n"},
+		{
+			name: "trailers said twice", header: "Host: c\r\nConnection: TE\r\nTE: gzip;q=0.1, Trailers\r\nTE: trailers\r\n",
+			want: "Host: ADDR\r\nTE: trailers\r\nConnection: TE\r\nContent-Length: 0\r\n",
+		},
+		{name: "compression is not for workers", header: "Host: c\r\nAccept-Encoding: gzip, br\r\n", want: "Host: ADDR\r\nContent-Length: 0\r\n"},
 		{name: "close ends here", header: "Host: c\r\nConnection: close\r\n", want: "Host: ADDR\r\nContent-Length: 0\r\n"},
 		{name: "client's framing", header: "Host: c\r\nTransfer-Encoding: chunked\r\n", body: []string{"x"}, want: "Host: ADDR\r\nContent-Length: 1\r\n"},
 		{
-			name: "extra replaces and removes", header: "Host: c\r\nAuthorization: Bearer client\r\nX-Request-Id: 1\r\nAccept-Encoding: gzip\r\n",
-			extra: []proxy.Field{{Key: "x-request-id", Value: []byte("2")}, {Key: "Accept-Encoding"}, {Key: "X-New", Value: []byte{}}},
+			name: "extra replaces and removes", header: "Host: c\r\nAuthorization: Bearer client\r\nX-Request-Id: 1\r\nX-Gone: gzip\r\n",
+			extra: []proxy.Field{{Key: "x-request-id", Value: []byte("2")}, {Key: "X-Gone"}, {Key: "X-New", Value: []byte{}}},
 			want:  "Host: ADDR\r\nAuthorization: Bearer client\r\nx-request-id: 2\r\nX-New: \r\nContent-Length: 0\r\n",
 		},
 	}
@@ -65,8 +79,9 @@ func TestRequestHead(t *testing.T) {
 				req.Header = clientHeader(t, "POST /client HTTP/1.1\r\n"+tt.header+"\r\n")
 			}
 			got, err := sendHead(t, req)
-			if err != nil || got != line+tt.want {
-				t.Errorf("head = %q %v, want %q", got, err, line+tt.want)
+			host, rest, _ := strings.Cut(tt.want, "\r\n")
+			if want := line + host + "\r\n" + identity + rest; err != nil || got != want {
+				t.Errorf("head = %q %v, want %q", got, err, want)
 			}
 		})
 	}
@@ -85,7 +100,7 @@ func TestLinesReplaceHeader(t *testing.T) {
 	extra := []proxy.Field{{Key: "X-B", Value: []byte("3")}}
 	req := post("")
 	req.Lines, req.Extra = proxy.AppendLines(nil, h, extra), extra
-	const want = "POST /generate HTTP/1.1\r\nHost: ADDR\r\nX-A: 1\r\nX-B: 3\r\nContent-Length: 0\r\n"
+	const want = "POST /generate HTTP/1.1\r\nHost: ADDR\r\nAccept-Encoding: identity\r\nX-A: 1\r\nX-B: 3\r\nContent-Length: 0\r\n"
 	if got, err := sendHead(t, req); err != nil || got != want {
 		t.Errorf("head = %q %v, want %q", got, err, want)
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -32,9 +31,10 @@ type Response struct {
 	chunks chunkDecoder
 	err    error // how the body ended: io.EOF, or what went wrong
 	stream Stream
+	gzip   *Compressors // the client's answer is compressed by it; nil: it is not
 }
 
-// acquire readies a Response, and a read buffer for cn.
+// acquire readies a Response.
 func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
 	r, ok := t.responses.Get().(*Response)
 	if !ok {
@@ -43,15 +43,11 @@ func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
 		r.Header.SetNoDefaultContentType(true)
 	}
 	r.c, r.cn, r.err = c, cn, nil
-	if cn.br == nil {
-		cn.br = t.readers.Get().(*bufio.Reader)
-		cn.br.Reset(cn)
-	}
 	return r
 }
 
 func (t *Transport) release(r *Response) {
-	r.c, r.cn = nil, nil
+	r.c, r.cn, r.gzip = nil, nil, nil
 	r.stream = Stream{}
 	t.responses.Put(r)
 }
@@ -81,6 +77,9 @@ func (r *Response) Read(p []byte) (int, error) {
 	}
 	if r.body == bodyFixed {
 		p = p[:min(int64(len(p)), r.left)]
+	}
+	if err := r.cn.fill(); err != nil {
+		return 0, r.fail(err)
 	}
 	n, err := r.cn.br.Read(p)
 	r.left -= int64(n)
@@ -148,18 +147,15 @@ func (r *Response) next() ([]byte, error) {
 
 // peek returns what is in the read buffer, and waits for one byte if there is none.
 func (r *Response) peek() ([]byte, error) {
-	br := r.cn.br
-	if br.Buffered() == 0 {
-		if _, err := br.Peek(1); err != nil {
-			return nil, err
-		}
+	if err := r.cn.fill(); err != nil {
+		return nil, err
 	}
-	return br.Peek(br.Buffered())
+	return r.cn.br.Peek(r.cn.br.Buffered())
 }
 
 // ready tells whether next can return without waiting for the network.
 func (r *Response) ready() bool {
-	return r.err != nil || r.ended() || r.cn.br.Buffered() > 0
+	return r.err != nil || r.ended() || r.cn.buffered() > 0
 }
 
 // ended tells whether the body is complete.
@@ -185,7 +181,7 @@ func (r *Response) fail(cause error) error {
 func (r *Response) finish(err error) error {
 	cn := r.cn
 	r.cn = nil
-	clean := err == io.EOF && r.keep && cn.br.Buffered() == 0 //nolint:errorlint // Our own value, never wrapped.
+	clean := err == io.EOF && r.keep && cn.buffered() == 0 //nolint:errorlint // Our own value, never wrapped.
 	if !clean {
 		cn.abort() // Wakes the writer.
 	}
@@ -218,7 +214,7 @@ func (r *Response) Close() error {
 
 // finishEarly looks whether the terminating chunk is all that is left, and has arrived.
 func (r *Response) finishEarly() {
-	if r.body == bodyChunked && !r.ended() && r.cn.br.Buffered() > 0 {
+	if r.body == bodyChunked && !r.ended() && r.cn.buffered() > 0 {
 		if src, err := r.peek(); err == nil {
 			_, ns, _ := r.chunks.decode(nil, src)
 			_, _ = r.cn.br.Discard(ns)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -24,11 +25,13 @@ type socket struct {
 	in    []byte // of the read in progress
 	got   int
 	inErr error
+	spare *sync.Pool // of the readAhead in progress
+	room  *aheadBuffer
 
 	out    []byte // of the write in progress
 	outErr error
 
-	readFn, writeFn func(fd uintptr) bool // method values made once: a closure per call is an allocation
+	readFn, aheadFn, writeFn func(fd uintptr) bool // method values made once: a closure per call is an allocation
 }
 
 // newSocket returns nc itself where it is not a TCP connection.
@@ -42,7 +45,7 @@ func newSocket(nc net.Conn) net.Conn {
 		return nc
 	}
 	s := &socket{Conn: nc, raw: raw}
-	s.readFn, s.writeFn = s.tryRead, s.tryWrite
+	s.readFn, s.aheadFn, s.writeFn = s.tryRead, s.tryAhead, s.tryWrite
 	return s
 }
 
@@ -57,6 +60,11 @@ func (s *socket) Read(p []byte) (int, error) {
 	s.in = p
 	err := s.raw.Read(s.readFn)
 	s.in = nil
+	return s.received(err)
+}
+
+// received is the result of a read, of which waiting ended with err.
+func (s *socket) received(err error) (int, error) {
 	switch {
 	case err != nil:
 		return 0, err
@@ -66,6 +74,30 @@ func (s *socket) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	return s.got, nil
+}
+
+// readAhead implements lender. The poller calls tryAhead once before it waits and once after, so that the buffer is taken
+// twice and held by nobody in between.
+func (s *socket) readAhead(spare *sync.Pool) (room *aheadBuffer, n int, err error) {
+	s.spare = spare
+	err = s.raw.Read(s.aheadFn)
+	room, s.room, s.spare = s.room, nil, nil
+	if n, err = s.received(err); err != nil && room != nil {
+		spare.Put(room)
+		room = nil
+	}
+	return room, n, err
+}
+
+func (s *socket) tryAhead(fd uintptr) bool {
+	room, _ := s.spare.Get().(*aheadBuffer)
+	s.got, s.inErr = receive(fd, room[:])
+	if errors.Is(s.inErr, unix.EAGAIN) {
+		s.spare.Put(room)
+		return false
+	}
+	s.room = room
+	return true
 }
 
 func (s *socket) tryRead(fd uintptr) bool {

@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/valyala/fasthttp"
 )
@@ -31,7 +33,9 @@ type Observer interface {
 type Stream struct {
 	resp *Response
 	obs  Observer
-	to   *Client // nil: not from a Watcher's listener
+	to   *Client                  // nil: not from a Watcher's listener
+	conn net.Conn                 // to's, or TLS over it
+	head *fasthttp.ResponseHeader // of the client's answer
 	err  error
 	done bool // the client has all of it
 }
@@ -61,7 +65,15 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer) {
 		obs.Closed(nil)
 		return
 	}
-	r.stream = Stream{resp: r, obs: obs, to: ClientOf(ctx.Conn())}
+	if size < 0 && r.body == bodyChunked {
+		announce(&out.Header)
+	} else {
+		_ = out.Header.SetTrailer("") // nothing can follow the body
+	}
+	if r.gzip != nil {
+		size = -1
+	}
+	r.stream = Stream{resp: r, obs: obs, to: ClientOf(ctx.Conn()), conn: ctx.Conn(), head: &out.Header}
 	out.SetBodyStream(&r.stream, int(size))
 	// Without a body byte at hand the header must not wait for one; with it, both leave in one packet.
 	out.ImmediateHeaderFlush = size < 0 && !r.ready()
@@ -76,7 +88,7 @@ func dropHopByHop(h *fasthttp.ResponseHeader) {
 	for k := range h.All() {
 		// fasthttp owns the two framing fields and sets them for the client's connection.
 		framing := fold(k, "transfer-encoding") || fold(k, "content-length")
-		if !framing && (hopByHop(k) || nominated(named, k)) {
+		if !framing && (hopByHopAnswer(k) || nominated(named, k)) {
 			victims = append(victims, string(k))
 		}
 	}
@@ -94,11 +106,17 @@ func (s *Stream) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF):
-		s.done = true
+		s.end()
 	default:
 		s.err = err
 	}
 	return n, err
+}
+
+// end notes that the body is complete.
+func (s *Stream) end() {
+	s.done = true
+	conclude(s.head, s.resp)
 }
 
 // SupportsBodyWriteTo tells fasthttp that WriteTo does all that Read does.
@@ -108,6 +126,9 @@ type flusher interface{ Flush() error }
 
 // WriteTo writes the body to w, waiting for nothing but the worker.
 func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
+	if s.resp.gzip != nil {
+		return s.writeGzip(w)
+	}
 	f, buffered := w.(flusher)
 	for {
 		if buffered && !s.resp.ready() {
@@ -119,7 +140,7 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
-			s.done = true
+			s.end()
 			if !buffered {
 				s.to.hold()
 			}
@@ -131,12 +152,30 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 		if !buffered && len(p) <= maxHeld && s.resp.ended() {
 			s.to.hold() // the end is here: one write does
 		}
-		m, err := w.Write(p)
+		m, err := s.write(w, p)
 		n += int64(m)
 		if err != nil {
 			return n, s.clientFailed(err)
 		}
 	}
+}
+
+// write writes one piece. A whole answer that does not fit fasthttp's buffer would leave in several writes.
+func (s *Stream) write(w io.Writer, p []byte) (int, error) {
+	b, fixed := w.(*bufio.Writer)
+	if !fixed || s.to == nil || len(p) <= b.Available() || len(p) > maxWhole {
+		return w.Write(p)
+	}
+	s.to.hold()
+	n, err := w.Write(p)
+	if err == nil {
+		err = b.Flush()
+	}
+	s.to.unhold()
+	if err != nil {
+		return n, err
+	}
+	return n, s.to.release(s.conn)
 }
 
 // broken ends the client's answer after the worker's ended early.
@@ -149,6 +188,7 @@ func (s *Stream) broken(w io.Writer, n int64, err error, fixed bool) (int64, err
 	if tail == nil {
 		return n, err
 	}
+	_ = s.head.SetTrailer("") // what was announced will not come
 	m, werr := w.Write(tail)
 	return n + int64(m), werr
 }

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -35,7 +36,7 @@ func startRouter(t testing.TB, upstream string, obs proxy.Observer) (addr string
 		NoDefaultServerHeader: true,
 		Handler: func(ctx *fasthttp.RequestCtx) {
 			req := &proxy.Request{
-				Target: proxy.Target{Addr: upstream}, Method: ctx.Method(), Path: ctx.RequestURI(),
+				Target: target(upstream), Method: ctx.Method(), Path: ctx.RequestURI(),
 				Header: &ctx.Request.Header, Body: [][]byte{ctx.Request.Body()},
 			}
 			resp, err := tr.Do(nil, req)
@@ -51,7 +52,7 @@ func startRouter(t testing.TB, upstream string, obs proxy.Observer) (addr string
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(ln) }()
+	go func() { ended <- srv.Serve(facing(t, ln)) }()
 	t.Cleanup(func() {
 		ln.Close()
 		<-ended
@@ -61,8 +62,9 @@ func startRouter(t testing.TB, upstream string, obs proxy.Observer) (addr string
 
 // client is a connection to the router.
 type client struct {
-	*net.TCPConn
-	br *bufio.Reader
+	net.Conn // with TLS where the test has it
+	tcp      *net.TCPConn
+	br       *bufio.Reader
 }
 
 func dialRouter(t testing.TB, addr string) *client {
@@ -72,7 +74,12 @@ func dialRouter(t testing.TB, addr string) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return &client{c.(*net.TCPConn), bufio.NewReader(c)}
+	cl := &client{Conn: c, tcp: c.(*net.TCPConn)}
+	if encrypted(t) {
+		cl.Conn = tls.Client(c, clientTLS(t))
+	}
+	cl.br = bufio.NewReader(cl.Conn)
+	return cl
 }
 
 func (c *client) ask(t testing.TB, method string) *http.Response {
@@ -87,6 +94,11 @@ func (c *client) ask(t testing.TB, method string) *http.Response {
 
 // TestStreamForwardsAtOnce: each step of the worker waits until the client has seen the one before it.
 func TestStreamForwardsAtOnce(t *testing.T) {
+	t.Run("plain", testStreamForwardsAtOnce)
+	t.Run("tls", testStreamForwardsAtOnce)
+}
+
+func testStreamForwardsAtOnce(t *testing.T) {
 	tests := []struct {
 		name   string
 		head   string
@@ -145,6 +157,11 @@ func TestStreamForwardsAtOnce(t *testing.T) {
 
 // TestStreamBreaks: the worker dies in the middle of its answer.
 func TestStreamBreaks(t *testing.T) {
+	t.Run("plain", testStreamBreaks)
+	t.Run("tls", testStreamBreaks)
+}
+
+func testStreamBreaks(t *testing.T) {
 	const event = "data: {\"error\":1}\n\n"
 	tests := []struct {
 		name, answer, tail string
@@ -178,6 +195,11 @@ func TestStreamBreaks(t *testing.T) {
 
 // TestStreamClientLeaves: the worker streams on until it notices; Closed names the client.
 func TestStreamClientLeaves(t *testing.T) {
+	t.Run("plain", testStreamClientLeaves)
+	t.Run("tls", testStreamClientLeaves)
+}
+
+func testStreamClientLeaves(t *testing.T) {
 	for _, head := range []string{"Transfer-Encoding: chunked\r\n", "Content-Length: 1000000000\r\n"} {
 		t.Run(head[:7], func(t *testing.T) {
 			ended := make(chan struct{})
@@ -187,7 +209,7 @@ func TestStreamClientLeaves(t *testing.T) {
 				p.send("HTTP/1.1 200 OK\r\n" + head + "\r\n")
 				piece := "400\r\n" + strings.Repeat("x", 1024) + "\r\n"
 				for {
-					if _, err := io.WriteString(p.TCPConn, piece); err != nil {
+					if _, err := io.WriteString(p.Conn, piece); err != nil {
 						return
 					}
 				}
@@ -205,6 +227,11 @@ func TestStreamClientLeaves(t *testing.T) {
 
 // TestStreamDroppedBeforeHeader: the client is gone when the handler returns, so fasthttp cannot even write a header.
 func TestStreamDroppedBeforeHeader(t *testing.T) {
+	t.Run("plain", testStreamDroppedBeforeHeader)
+	t.Run("tls", testStreamDroppedBeforeHeader)
+}
+
+func testStreamDroppedBeforeHeader(t *testing.T) {
 	asked, release := make(chan struct{}), make(chan struct{})
 	w := startWorker(t, func(_ int, p *peer) {
 		p.request()
@@ -217,7 +244,7 @@ func TestStreamDroppedBeforeHeader(t *testing.T) {
 	c := dialRouter(t, startRouter(t, w.addr(), obs))
 	io.WriteString(c, "POST / HTTP/1.1\r\nHost: r\r\nContent-Length: 0\r\n\r\n")
 	<-asked
-	c.SetLinger(0)
+	c.tcp.SetLinger(0)
 	c.Close()
 	close(release)
 	within(t, "Closed", func() {
@@ -228,6 +255,11 @@ func TestStreamDroppedBeforeHeader(t *testing.T) {
 }
 
 func TestForwardHeaders(t *testing.T) {
+	t.Run("plain", testForwardHeaders)
+	t.Run("tls", testForwardHeaders)
+}
+
+func testForwardHeaders(t *testing.T) {
 	tests := []struct {
 		name, method, answer string
 		status               int
@@ -270,6 +302,11 @@ func TestForwardHeaders(t *testing.T) {
 }
 
 func TestStreamRead(t *testing.T) {
+	t.Run("plain", testStreamRead)
+	t.Run("tls", testStreamRead)
+}
+
+func testStreamRead(t *testing.T) {
 	w := startWorker(t, each("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"))
 	resp, err := newTransport(t, proxy.Config{}).Do(nil, post(w.addr()))
 	if err != nil {

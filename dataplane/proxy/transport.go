@@ -167,7 +167,7 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool) (*conn, error) {
 
 // keep puts cn among the idle connections, or closes it if there is no room.
 func (t *Transport) keep(cn *conn) {
-	t.releaseReader(cn)
+	cn.releaseReader()
 	l := t.list(cn.key)
 	if l == nil || t.cfg.MaxIdlePerTarget < 0 {
 		cn.abort()
@@ -183,14 +183,5 @@ func (t *Transport) keep(cn *conn) {
 // discard closes cn for good.
 func (t *Transport) discard(cn *conn) {
 	cn.abort()
-	t.releaseReader(cn)
-}
-
-func (t *Transport) releaseReader(cn *conn) {
-	if cn.br == nil {
-		return
-	}
-	cn.br.Reset(nil)
-	t.readers.Put(cn.br)
-	cn.br = nil
+	cn.releaseReader()
 }

@@ -75,6 +75,8 @@ type spy struct {
 
 func (*spy) Name() string { return "spy" }
 
+func (*spy) Needs() policy.Needs { return policy.NeedsOverlap | policy.NeedsTokens }
+
 func (s *spy) Pick(req policy.Request, candidates []policy.Candidate) policy.Choice {
 	s.req, s.candidates = req, append(s.candidates[:0], candidates...)
 	return policy.Choice{Index: min(s.pick, len(candidates)-1)}

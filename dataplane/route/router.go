@@ -112,6 +112,21 @@ type Scratch struct {
 	tracker
 }
 
+// keptHashes bounds the memory that a Scratch keeps of a prompt's hashes: 1 MiB, a million tokens in blocks of 8.
+const keptHashes = 128 << 10
+
+// Trim gives back what an unusually long prompt took, so that a pool of scratches does not keep it. Nobody may use a decision
+// made with s any more.
+func (s *Scratch) Trim() {
+	s.blocks = nil // another name of chain, or not ours
+	if cap(s.chain) > keptHashes {
+		s.chain = nil
+	}
+	if cap(s.pairs) > 2*keptHashes {
+		s.pairs, s.bigrams = nil, nil
+	}
+}
+
 // match is a prefix that is held, in tokens.
 type match struct {
 	tokens int // in any tier

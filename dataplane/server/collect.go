@@ -138,7 +138,7 @@ func (c *collector) collectRank(ch chan<- prometheus.Metric, r *worker.Rank) {
 		{"lost", &st.Lost},
 		{"replayed", &st.Replayed},
 		{"duplicate", &st.Duplicates},
-		{"overflow", &st.Overflows},
+		{"disconnect", &st.Disconnects},
 		{"restart", &st.Restarts},
 		{"mute", &st.Mutes},
 		{"resync", &st.Resyncs},

@@ -48,6 +48,7 @@ type exchange struct {
 	parts [][]byte
 	extra []proxy.Field
 	text  []byte // a chat, for prompt.Text
+	own   ownIDs
 }
 
 func newExchange(s *Server) *exchange {
@@ -56,6 +57,7 @@ func newExchange(s *Server) *exchange {
 	if s.Sessions != nil && s.usesOverlap() {
 		e.known = s.Sessions.NewCursor()
 		e.req.Memory = e.known
+		e.own.init(s.Sessions.NewCursor())
 	}
 	return e
 }
@@ -108,24 +110,6 @@ func (e *exchange) describe(ctx *fasthttp.RequestCtx) {
 		e.prompt.Text = e.promptText()
 		e.prompt.Estimate = len(e.prompt.Text) / 4
 	}
-}
-
-// tokenize asks a worker for the prompt's ids, where ids tell more than text.
-func (e *exchange) tokenize() bool {
-	if e.s.Tokenizer == nil {
-		return false
-	}
-	target := e.s.anyWorker(&e.prompt)
-	if target == nil || !e.s.Router.NeedsTokens(target.Info().Model()) {
-		return false
-	}
-	known, err := e.s.Tokenizer.Prompt(nil, target.URL, &e.req)
-	if err != nil {
-		return false
-	}
-	e.prompt.Tokens, e.prompt.Hashes, e.prompt.Block = known.IDs, known.Hashes, known.Block
-	e.prompt.Exact = true
-	return true
 }
 
 // lora names the adapter: by its own field, or behind the colon of the model.
@@ -204,6 +188,7 @@ func (e *exchange) Closed(err error) {
 	}
 	if e.inferred && e.status == fasthttp.StatusOK {
 		e.learn(usage)
+		e.proveLength(usage)
 	}
 	e.s.metrics.answered(e, usage, now, err)
 	e.release()
@@ -249,6 +234,9 @@ func (e *exchange) refuse(ctx *fasthttp.RequestCtx, err error) {
 	e.release()
 }
 
+// keptText bounds what a pooled exchange keeps of a chat's text.
+const keptText = 1 << 20
+
 // release gives everything back; e must not be touched afterwards.
 func (e *exchange) release() {
 	e.endAttempt()
@@ -257,6 +245,11 @@ func (e *exchange) release() {
 	e.s.inFlight.Add(-1)
 	s := e.s
 	e.req.Reset()
+	e.scratch.Trim()
+	if cap(e.text) > keptText {
+		e.text = nil
+	}
+	e.own.reset()
 	e.canceler.Reset()
 	clear(e.tried)
 	clear(e.parts)

@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
 	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/tokens"
 )
 
 // maxLost is how many workers may fail with a request in their hands before the
@@ -184,6 +185,15 @@ func (e *exchange) compositeBody(body []byte) {
 		}
 		fields = append(fields, e.rank...)
 	}
+	if e.own.forward {
+		// The ids may be as long as the body: they go behind the other fields in a buffer of their own.
+		e.own.field = append(e.own.field[:0], fields...)
+		if len(fields) > 0 {
+			e.own.field = append(e.own.field, ',')
+		}
+		e.own.field = tokens.AppendField(e.own.field, e.own.ids)
+		fields = e.own.field
+	}
 	if len(fields) == 0 {
 		e.parts = append(e.parts, body)
 		return
@@ -207,7 +217,11 @@ func (e *exchange) answer(ctx *fasthttp.RequestCtx, resp *proxy.Response) {
 	overlap := strconv.AppendInt(room[:0], int64(d.Matched), 10)
 	overlap = append(overlap, '/')
 	overlap = strconv.AppendInt(overlap, int64(d.Total), 10)
-	proxy.Forward(ctx, resp, e)
+	if e.compresses(ctx, resp) {
+		proxy.ForwardGzip(ctx, resp, e, &e.s.compressors)
+	} else {
+		proxy.Forward(ctx, resp, e)
+	}
 	ctx.Response.Header.Set("X-Warmpath-Worker", id)
 	if inferred {
 		ctx.Response.Header.SetBytesV("X-Warmpath-Overlap", overlap)

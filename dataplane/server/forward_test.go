@@ -3,8 +3,8 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -23,6 +23,11 @@ const (
 )
 
 func TestBodiesPassWithAnIDSplicedIn(t *testing.T) {
+	t.Run("plain", testBodiesPassWithAnIDSplicedIn)
+	t.Run("tls", testBodiesPassWithAnIDSplicedIn)
+}
+
+func testBodiesPassWithAnIDSplicedIn(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -39,6 +44,11 @@ func TestBodiesPassWithAnIDSplicedIn(t *testing.T) {
 }
 
 func TestUsageIsCounted(t *testing.T) {
+	t.Run("plain", testUsageIsCounted)
+	t.Run("tls", testUsageIsCounted)
+}
+
+func testUsageIsCounted(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -53,6 +63,11 @@ func TestUsageIsCounted(t *testing.T) {
 }
 
 func TestFirstSSEByteIsForwardedAtOnce(t *testing.T) {
+	t.Run("plain", testFirstSSEByteIsForwardedAtOnce)
+	t.Run("tls", testFirstSSEByteIsForwardedAtOnce)
+}
+
+func testFirstSSEByteIsForwardedAtOnce(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	seen := make(chan struct{})
 	w.on("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
@@ -80,6 +95,11 @@ func TestFirstSSEByteIsForwardedAtOnce(t *testing.T) {
 // Each way in which a worker can fail before its answer begins ends with the
 // other worker's answer and nothing that the client could notice.
 func TestFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
+	t.Run("plain", testFailuresBeforeTheAnswerGoElsewhere)
+	t.Run("tls", testFailuresBeforeTheAnswerGoElsewhere)
+}
+
+func testFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
 	tests := []struct {
 		name string
 		fail func(w *fakeWorker)
@@ -114,6 +134,11 @@ func TestFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
 }
 
 func TestHangingWorkerLosesItsWaitingRequests(t *testing.T) {
+	t.Run("plain", testHangingWorkerLosesItsWaitingRequests)
+	t.Run("tls", testHangingWorkerLosesItsWaitingRequests)
+}
+
+func testHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 	hung, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	release := make(chan struct{})
 	wait := func(http.ResponseWriter, *http.Request) { <-release }
@@ -147,6 +172,11 @@ func TestHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 }
 
 func TestWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
+	t.Run("plain", testWorkerThatDiesMidStreamEndsWithAnError)
+	t.Run("tls", testWorkerThatDiesMidStreamEndsWithAnError)
+}
+
+func testWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.dies("/generate", func(rw http.ResponseWriter) {
 		rw.Header().Set("Content-Type", "text/event-stream")
@@ -160,6 +190,11 @@ func TestWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
 }
 
 func TestJSONCutShortIsNotTakenForWhole(t *testing.T) {
+	t.Run("plain", testJSONCutShortIsNotTakenForWhole)
+	t.Run("tls", testJSONCutShortIsNotTakenForWhole)
+}
+
+func testJSONCutShortIsNotTakenForWhole(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.dies("/generate", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"text":`) })
 	h := start(t, []*fakeWorker{w})
@@ -168,6 +203,11 @@ func TestJSONCutShortIsNotTakenForWhole(t *testing.T) {
 }
 
 func TestAllWorkersFailed(t *testing.T) {
+	t.Run("plain", testAllWorkersFailed)
+	t.Run("tls", testAllWorkersFailed)
+}
+
+func testAllWorkersFailed(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
 		w.dies("/generate", func(http.ResponseWriter) { panic(http.ErrAbortHandler) })
@@ -181,6 +221,11 @@ func TestAllWorkersFailed(t *testing.T) {
 // A request that kills its worker may kill the next one too: it is not carried
 // through the whole cluster.
 func TestRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
+	t.Run("plain", testRequestThatKillsWorkersStopsAtTwo)
+	t.Run("tls", testRequestThatKillsWorkersStopsAtTwo)
+}
+
+func testRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
 	var workers []*fakeWorker
 	for range 4 {
 		w := newFakeWorker(t, info(1))
@@ -200,6 +245,11 @@ func TestRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
 }
 
 func TestWorkersOwnErrorsPass(t *testing.T) {
+	t.Run("plain", testWorkersOwnErrorsPass)
+	t.Run("tls", testWorkersOwnErrorsPass)
+}
+
+func testWorkersOwnErrorsPass(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.WriteHeader(http.StatusBadRequest)
@@ -212,6 +262,11 @@ func TestWorkersOwnErrorsPass(t *testing.T) {
 }
 
 func TestClientThatLeavesIsAborted(t *testing.T) {
+	t.Run("plain", testClientThatLeavesIsAborted)
+	t.Run("tls", testClientThatLeavesIsAborted)
+}
+
+func testClientThatLeavesIsAborted(t *testing.T) {
 	for _, stream := range []string{"true", "false"} {
 		t.Run("stream="+stream, func(t *testing.T) {
 			w := newFakeWorker(t, info(1))
@@ -245,6 +300,11 @@ func TestClientThatLeavesIsAborted(t *testing.T) {
 }
 
 func TestRanksAreNamedToTheWorker(t *testing.T) {
+	t.Run("plain", testRanksAreNamedToTheWorker)
+	t.Run("tls", testRanksAreNamedToTheWorker)
+}
+
+func testRanksAreNamedToTheWorker(t *testing.T) {
 	w := newFakeWorker(t, info(2))
 	ranks := make(chan string, 4)
 	w.on("/v1/completions", func(rw http.ResponseWriter, r *http.Request) {
@@ -267,6 +327,11 @@ func TestRanksAreNamedToTheWorker(t *testing.T) {
 }
 
 func TestDrainAnswersWhatHasBegun(t *testing.T) {
+	t.Run("plain", testDrainAnswersWhatHasBegun)
+	t.Run("tls", testDrainAnswersWhatHasBegun)
+}
+
+func testDrainAnswersWhatHasBegun(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	begun, finish := make(chan struct{}), make(chan struct{})
 	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
@@ -294,12 +359,19 @@ func TestDrainAnswersWhatHasBegun(t *testing.T) {
 
 // A connection that was opened ahead and never used does not hold up the drain.
 func TestDrainDoesNotWaitForSilentConnections(t *testing.T) {
+	t.Run("plain", testDrainDoesNotWaitForSilentConnections)
+	t.Run("tls", testDrainDoesNotWaitForSilentConnections)
+}
+
+func testDrainDoesNotWaitForSilentConnections(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(h.base, "http://"))
-	require.NoError(t, err)
-	defer conn.Close()
-	resp, _, err := h.do(http.MethodGet, h.base+"/health", "") // the one before is accepted by now
+	h.dial()
+	conn, _ := h.dial() // over TLS, one that has said who it is
+	if c, ok := conn.(*tls.Conn); ok {
+		require.NoError(t, c.Handshake())
+	}
+	resp, _, err := h.do(http.MethodGet, h.base+"/health", "") // the ones before are accepted by now
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	stopped := make(chan struct{})

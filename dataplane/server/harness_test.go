@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -63,6 +64,10 @@ func newFakeWorker(t *testing.T, info string) *fakeWorker {
 		w.aborted <- string(body)
 	})
 	w.http = &http.Server{Handler: w}
+	if encrypted(t) {
+		w.url = "https://" + l.Addr().String()
+		l = tls.NewListener(l, serverTLS(t))
+	}
 	go func() { _ = w.http.Serve(l) }()
 	t.Cleanup(func() { _ = w.http.Close() })
 	return w
@@ -121,9 +126,11 @@ func (w *fakeWorker) lastBody() string {
 }
 
 // noEvents is a subscriber without publishers.
-type noEvents struct{}
-
-func (noEvents) Subscribe(zmq.Subscription) (func(), error) { return func() {}, nil }
+func noEvents(ctx context.Context, s zmq.Subscription) error {
+	s.OnConnect()
+	<-ctx.Done()
+	return nil
+}
 
 func noReplay(context.Context, string, uint64, func(zmq.Message) error) (int, error) { return 0, nil }
 
@@ -165,6 +172,11 @@ func withWorkers(f func(*worker.Config)) option {
 	return func(_ *server.Config, c *worker.Config, _ *string) { f(c) }
 }
 
+// withTLS makes the clients' listener one for https.
+func withTLS(cfg *tls.Config) option {
+	return func(c *server.Config, _ *worker.Config, _ *string) { c.TLS = cfg }
+}
+
 func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -172,12 +184,17 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	require.NoError(t, err)
 	cfg := server.Config{Listener: l, Version: "test", MaxBodyBytes: 1 << 20, Log: log}
 	workerCfg := worker.Config{Interval: 20 * time.Millisecond, Log: log}
+	transportTLS := &tls.Config{}
+	if encrypted(t) {
+		cfg.TLS, cfg.OperatorTLS, transportTLS = serverTLS(t), serverTLS(t), clientTLS(t)
+		workerCfg.TLS = func(string) *tls.Config { return clientTLS(t) }
+	}
 	name := "kv"
 	for _, o := range options {
 		o(&cfg, &workerCfg, &name)
 	}
 	index := radix.New(radix.Config{})
-	intake := ingest.NewManager(ingest.Config{Log: log}, index, noEvents{}, noReplay)
+	intake := ingest.NewManager(ingest.Config{Log: log}, index, noEvents, noReplay)
 	believed := route.NewApprox(0)
 	registry := worker.NewRegistry(workerCfg, both{believed, intake})
 	pick, err := policy.New(name, policy.Options{OverlapWeight: 1})
@@ -185,10 +202,13 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	watcher, err := proxy.NewWatcher()
 	require.NoError(t, err)
 	transport := proxy.NewTransport(proxy.Config{})
-	h := &harness{t: t, base: "http://" + l.Addr().String(), registry: registry, client: &http.Client{Transport: &http.Transport{}}}
+	h := &harness{t: t, base: "http://" + l.Addr().String(), registry: registry, client: &http.Client{Transport: &http.Transport{TLSClientConfig: transportTLS}}}
+	if cfg.TLS != nil {
+		h.base = "https://" + l.Addr().String()
+	}
 	h.operator = h.base
 	if cfg.Operator != nil {
-		h.operator = "http://" + cfg.Operator.Addr().String()
+		h.operator = strings.Replace(h.base, l.Addr().String(), cfg.Operator.Addr().String(), 1)
 	}
 	h.router = route.New(registry, index, intake.View, pick, rand.Uint64)
 	h.router.Approx = believed

@@ -33,6 +33,7 @@ type metrics struct {
 	clientGone    prometheus.Counter
 	aborts        prometheus.Counter
 	abortsDropped prometheus.Counter
+	refused       prometheus.Counter
 	cut           *prometheus.CounterVec // worker
 	policy        string
 
@@ -73,6 +74,7 @@ func newMetrics(s *Server) *metrics {
 	m.clientGone = counter("client_gone_total", "Clients that left before the end of their answer.").WithLabelValues()
 	m.aborts = counter("aborts_total", "Requests aborted at a worker because their client left.").WithLabelValues()
 	m.abortsDropped = counter("aborts_dropped_total", "Aborts not sent because too many were under way.").WithLabelValues()
+	m.refused = counter("tls_refused_total", "Clients whose TLS handshake failed.").WithLabelValues()
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, budgetCollector{s.Index})
 	if s.Sessions != nil {

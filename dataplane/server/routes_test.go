@@ -1,10 +1,8 @@
 package server_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -34,6 +32,11 @@ func errorOf(t *testing.T, body string) (code, param string) {
 }
 
 func TestBadInput(t *testing.T) {
+	t.Run("plain", testBadInput)
+	t.Run("tls", testBadInput)
+}
+
+func testBadInput(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -81,18 +84,22 @@ func TestBadInput(t *testing.T) {
 // raw sends bytes as they are and returns the status line's code.
 func (h *harness) raw(request string) int {
 	h.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(h.base, "http://"))
-	require.NoError(h.t, err)
+	conn, br := h.dial()
 	defer conn.Close()
-	_, err = io.WriteString(conn, request)
+	_, err := io.WriteString(conn, request)
 	require.NoError(h.t, err)
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	resp, err := http.ReadResponse(br, nil)
 	require.NoError(h.t, err)
 	defer resp.Body.Close()
 	return resp.StatusCode
 }
 
 func TestBadHTTP(t *testing.T) {
+	t.Run("plain", testBadHTTP)
+	t.Run("tls", testBadHTTP)
+}
+
+func testBadHTTP(t *testing.T) {
 	h := start(t, nil)
 	assert.Equal(t, http.StatusBadRequest, h.raw("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"))
 	assert.Equal(t, http.StatusBadRequest, h.raw("nonsense\r\n\r\n"))
@@ -115,6 +122,11 @@ func TestNoWorker(t *testing.T) {
 }
 
 func TestWorkersAPI(t *testing.T) {
+	t.Run("plain", testWorkersAPI)
+	t.Run("tls", testWorkersAPI)
+}
+
+func testWorkersAPI(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, nil)
@@ -156,6 +168,11 @@ func TestWorkersAPI(t *testing.T) {
 }
 
 func TestOperatorAPIIsApart(t *testing.T) {
+	t.Run("plain", testOperatorAPIIsApart)
+	t.Run("tls", testOperatorAPIIsApart)
+}
+
+func testOperatorAPIIsApart(t *testing.T) {
 	h := start(t, nil, withOperator("secret"))
 	get := func(base, path string, header ...string) int {
 		resp, _, err := h.do(http.MethodGet, base+path, "", header...)
@@ -226,6 +243,11 @@ func TestWhatWorkersAnswerThemselves(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
+	t.Run("plain", testModels)
+	t.Run("tls", testModels)
+}
+
+func testModels(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	b.answers("/v1/models", `{"object":"list","data":[{"id":"tiny"},{"id":"adapter"}]}`)
 	h := start(t, []*fakeWorker{a, b})

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,11 +34,15 @@ type Tokenizer interface {
 // Config holds the server's settings; zero fields take the defaults.
 type Config struct {
 	Listener         net.Listener // clients
+	TLS              *tls.Config  // of Listener; nil: plain HTTP
 	Operator         net.Listener // operators; nil serves their API on Listener too
+	OperatorTLS      *tls.Config  // of Operator; nil: plain HTTP
 	OperatorKey      string       // bearer token for the operator API; "" asks for none
 	Version          string
 	MaxBodyBytes     int           // default 64 MiB
 	MaxHeaderBytes   int           // default 16 KiB; each connection keeps a buffer of that size
+	GzipMinBytes     int           // JSON answers from this size on are compressed for clients that ask; default 4 KiB; negative: none
+	ForwardIDs       bool          // plain chats carry their token ids to the worker, once the ids are proved
 	Retries          int           // further workers tried before the answer begins; default 3
 	FirstByteTimeout time.Duration // default 30 min: long prompts wait in the worker's queue
 	StallTimeout     time.Duration // between two reads of an answer; default 10 min
@@ -48,6 +53,7 @@ type Config struct {
 func (c *Config) setDefaults() {
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 64<<20)
 	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 16<<10)
+	c.GzipMinBytes = cmp.Or(c.GzipMinBytes, defaultGzipMin)
 	c.Retries = cmp.Or(c.Retries, 3)
 	c.FirstByteTimeout = cmp.Or(c.FirstByteTimeout, 30*time.Minute)
 	c.StallTimeout = cmp.Or(c.StallTimeout, 10*time.Minute)
@@ -66,6 +72,7 @@ type Parts struct {
 	Transport *proxy.Transport
 	Watcher   *proxy.Watcher
 	Tokenizer Tokenizer      // nil: text is known by its answers only
+	Models    *tokens.Models // nil: all ids are made by workers
 	Sessions  *session.Cache // nil: every prompt is read from its beginning
 	HugeBytes func() int64   // of the process, in huge pages; nil: they were not asked for
 }
@@ -82,6 +89,9 @@ type Server struct {
 	started   time.Time
 	inFlight  atomic.Int64
 	draining  atomic.Bool
+	refusals  refusals
+
+	compressors proxy.Compressors
 }
 
 // New returns a server over these parts.
@@ -100,11 +110,17 @@ func New(cfg Config, parts Parts) *Server {
 
 func (s *Server) fasthttp(h fasthttp.RequestHandler) *fasthttp.Server {
 	return &fasthttp.Server{
-		Handler:               h,
+		Handler: func(ctx *fasthttp.RequestCtx) {
+			dropTrailer(&ctx.Request.Header)
+			h(ctx)
+		},
+		HeaderReceived:        headerReceived,
+		ExpectHandler:         s.expect,
 		ErrorHandler:          s.badRequest,
 		MaxRequestBodySize:    s.cfg.MaxBodyBytes,
 		ReadBufferSize:        s.cfg.MaxHeaderBytes,
-		WriteBufferSize:       16 << 10, // a chunk of an answer leaves in one write
+		WriteBufferSize:       4 << 10, // each stream has one. What is longer and whole leaves in one write by proxy.Stream
+		ReduceMemoryUsage:     true,    // an idle connection has no buffers; proxy.Client sees to it that this costs no system call
 		IdleTimeout:           5 * time.Minute,
 		ReadTimeout:           0, // a deadline for reading would also cut a stream that is being answered
 		NoDefaultServerHeader: true,
@@ -118,6 +134,9 @@ func (s *Server) fasthttp(h fasthttp.RequestHandler) *fasthttp.Server {
 
 // Addr returns where clients connect.
 func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
+
+// Connections returns how many connections of clients are open.
+func (s *Server) Connections() int { return int(s.client.GetOpenConnectionsCount()) }
 
 // Run serves until ctx ends, then drains: new connections are refused,
 // requests in flight are answered, and what has not ended by DrainTimeout is
@@ -135,11 +154,11 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	serve(s.client, s.Watcher.Listen(s.cfg.Listener))
+	serve(s.client, s.encrypted(s.Watcher.Listen(s.cfg.Listener), s.cfg.TLS))
 	sweeping, stopSweeping := context.WithCancel(context.Background())
 	g.Go(func() error { s.sweep(sweeping); return nil })
 	if s.operator != nil {
-		serve(s.operator, s.cfg.Operator)
+		serve(s.operator, s.encrypted(s.cfg.Operator, s.cfg.OperatorTLS))
 	}
 	select {
 	case <-ctx.Done():

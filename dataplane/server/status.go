@@ -7,27 +7,30 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
 // Status is the body of GET /status: what the console and `warmpath up` show.
 type Status struct {
-	Version       string         `json:"version"`
-	UptimeSeconds float64        `json:"uptime_seconds"`
-	Policy        string         `json:"policy"`
-	Draining      bool           `json:"draining"`
-	Requests      uint64         `json:"requests"` // ended, errors included
-	InFlight      int64          `json:"in_flight"`
-	Errors        uint64         `json:"errors"`
-	PromptTokens  uint64         `json:"prompt_tokens"` // of answers that reported usage
-	HitTokens     uint64         `json:"hit_tokens"`
-	HitRate       float64        `json:"hit_rate"` // hit_tokens / prompt_tokens
-	Accuracy      float64        `json:"accuracy"` // share of answers with at least 0.8 of the overlap expected by events
-	Compared      uint64         `json:"compared"` // answers that Accuracy is taken over
-	Index         IndexStatus    `json:"index"`
-	Approx        ApproxStatus   `json:"approx"`
-	HugePageBytes int64          `json:"huge_page_bytes"` // memory of the process in huge pages
-	Workers       []WorkerStatus `json:"workers"`
+	Version       string       `json:"version"`
+	UptimeSeconds float64      `json:"uptime_seconds"`
+	Policy        string       `json:"policy"`
+	Draining      bool         `json:"draining"`
+	Requests      uint64       `json:"requests"` // ended, errors included
+	InFlight      int64        `json:"in_flight"`
+	Errors        uint64       `json:"errors"`
+	PromptTokens  uint64       `json:"prompt_tokens"` // of answers that reported usage
+	HitTokens     uint64       `json:"hit_tokens"`
+	HitRate       float64      `json:"hit_rate"` // hit_tokens / prompt_tokens
+	Accuracy      float64      `json:"accuracy"` // share of answers with at least 0.8 of the overlap expected by events
+	Compared      uint64       `json:"compared"` // answers that Accuracy is taken over
+	Index         IndexStatus  `json:"index"`
+	Approx        ApproxStatus `json:"approx"`
+	// Tokens says of each model who makes its token ids.
+	Tokens        []tokens.ModelStatus `json:"tokens,omitempty"`
+	HugePageBytes int64                `json:"huge_page_bytes"` // memory of the process in huge pages
+	Workers       []WorkerStatus       `json:"workers"`
 }
 
 // IndexStatus is the index's size.
@@ -105,6 +108,7 @@ func (s *Server) Status() Status {
 			MaxBytes: int64(index.MaxBytes), Evicted: index.EvictedBlocks,
 		},
 		Approx:  s.approxStatus(),
+		Tokens:  s.Models.Status(),
 		Workers: []WorkerStatus{},
 	}
 	if s.HugeBytes != nil {
@@ -188,4 +192,5 @@ func (s *Server) serveJSON(ctx *fasthttp.RequestCtx, status int, v any) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
 	ctx.SetBody(append(body, '\n'))
+	s.compressOwn(ctx)
 }

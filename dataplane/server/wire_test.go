@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -16,10 +17,19 @@ import (
 // dial opens a client's connection.
 func (h *harness) dial() (net.Conn, *bufio.Reader) {
 	h.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(h.base, "http://"))
+	conn, err := net.Dial("tcp", h.addr())
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { _ = conn.Close() })
+	if encrypted(h.t) {
+		conn = tls.Client(conn, clientTLS(h.t))
+	}
 	return conn, bufio.NewReader(conn)
+}
+
+// addr is where clients connect.
+func (h *harness) addr() string {
+	_, addr, _ := strings.Cut(h.base, "://")
+	return addr
 }
 
 // answer reads one answer.
@@ -35,6 +45,11 @@ func answer(t *testing.T, br *bufio.Reader) (status int, body string) {
 
 // TestChunkedUpload: the worker gets the body whole, with a length, however it came.
 func TestChunkedUpload(t *testing.T) {
+	t.Run("plain", testChunkedUpload)
+	t.Run("tls", testChunkedUpload)
+}
+
+func testChunkedUpload(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -53,6 +68,11 @@ func TestChunkedUpload(t *testing.T) {
 
 // TestExpectContinue: a client that asks first is told to go on.
 func TestExpectContinue(t *testing.T) {
+	t.Run("plain", testExpectContinue)
+	t.Run("tls", testExpectContinue)
+}
+
+func testExpectContinue(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -75,6 +95,11 @@ func TestExpectContinue(t *testing.T) {
 // TestClientIsMissedSoon: the worker's connection ends within 10 ms of the client's. The best of some tries counts: the
 // machine may be busy with something else.
 func TestClientIsMissedSoon(t *testing.T) {
+	t.Run("plain", testClientIsMissedSoon)
+	t.Run("tls", testClientIsMissedSoon)
+}
+
+func testClientIsMissedSoon(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	begun, ended := make(chan struct{}), make(chan time.Time)
 	w.on("/generate", func(_ http.ResponseWriter, r *http.Request) {

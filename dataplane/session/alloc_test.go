@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/session"
 )
 
-// TestDoesNotAllocate: neither where a prompt is known, nor where a new one overwrites an old one in a full cache.
+// TestDoesNotAllocate: neither where a prompt comes for the first time, nor where one that came before overwrites another one
+// in a full cache, nor where it is known.
 func TestDoesNotAllocate(t *testing.T) {
 	c, x := cache(t, 1<<20)
 	r := newReader(t, c, x)
@@ -25,6 +26,10 @@ func TestDoesNotAllocate(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	parse()
+	if n := testing.AllocsPerRun(len(bodies)-2, parse); n != 0 {
+		t.Errorf("a new prompt allocates %v times, want 0", n)
+	}
 	for range 2 * len(bodies) {
 		parse()
 	}
@@ -36,8 +41,9 @@ func TestDoesNotAllocate(t *testing.T) {
 		t.Errorf("stats %+v after %+v, want 301 fresh lists", st, before)
 	}
 	bodies = bodies[:2]
-	parse()
-	parse()
+	for range 4 {
+		parse()
+	}
 	if n := testing.AllocsPerRun(300, parse); n != 0 {
 		t.Errorf("a known prompt allocates %v times, want 0", n)
 	}

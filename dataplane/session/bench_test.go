@@ -63,31 +63,33 @@ func (t *turn) next(round int) []byte {
 }
 
 // BenchmarkPrompt takes bodies of 16,384 ids from their bytes to the overlap of a worker that holds the prompt but for its last turn of
-// 512 ids: parsed, hashed and matched. plain has no cache, cold finds nothing in it, and known finds all but the last turn. Of 256 prompts,
-// neither the bodies nor what is known of them are in the processor's caches.
+// 512 ids: parsed, hashed and matched. plain has no cache, new comes for the first time, cold came before and was forgotten, and known
+// finds all but the last turn. Of 256 prompts, neither the bodies nor what is known of them are in the processor's caches.
 func BenchmarkPrompt(b *testing.B) {
 	cases := []struct {
 		name    string
 		cache   int64 // bytes; 0 is none
 		prompts int
 		turns   bool // the cache knows the prompts' beginnings
+		unseen  bool // it takes each prompt for one that comes for the first time
 	}{
-		{"plain", 0, 16, false},
-		{"cold", 2 << 20, 16, false},
-		{"known", 64 << 20, 16, true},
-		{"plain", 0, 256, false},
-		{"known", 64 << 20, 256, true},
+		{"plain", 0, 16, false, false},
+		{"new", 2 << 20, 16, false, true},
+		{"cold", 2 << 20, 16, false, false},
+		{"known", 64 << 20, 16, true, false},
+		{"plain", 0, 256, false, false},
+		{"known", 64 << 20, 256, true, false},
 	}
 	for _, size := range []int{16, 64} {
 		for _, c := range cases {
 			b.Run(fmt.Sprintf("%s/prompts=%d/block=%d", c.name, c.prompts, size), func(b *testing.B) {
-				benchPrompts(b, size, c.cache, c.prompts, c.turns)
+				benchPrompts(b, size, c.cache, c.prompts, c.turns, c.unseen)
 			})
 		}
 	}
 }
 
-func benchPrompts(b *testing.B, size int, room int64, n int, turns bool) {
+func benchPrompts(b *testing.B, size int, room int64, n int, turns, unseen bool) {
 	b.Helper()
 	x := radix.New(radix.Config{Seed: 1})
 	c, err := session.New(session.Config{MaxBytes: room, Index: x, BlockSize: func() int { return size }})
@@ -103,8 +105,10 @@ func benchPrompts(b *testing.B, size int, room int64, n int, turns bool) {
 		if turns {
 			req.Memory = cursor
 			body, _ := list(begin, ",")
-			if err := req.Parse(openai.APIGenerate, body); err != nil {
-				b.Fatal(err)
+			for range 2 { // noted, remembered
+				if err := req.Parse(openai.APIGenerate, body); err != nil {
+					b.Fatal(err)
+				}
 			}
 		}
 		prompts = append(prompts, begin)
@@ -123,6 +127,9 @@ func benchPrompts(b *testing.B, size int, room int64, n int, turns bool) {
 			b.Fatal(err)
 		}
 		i++
+		if unseen {
+			cursor.Unsee()
+		}
 		chain = chain[:0]
 		if room > 0 {
 			known, _ := cursor.Chain()

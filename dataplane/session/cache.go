@@ -27,6 +27,7 @@ type Cache struct {
 	serial    atomic.Uint64
 	start     piece // before the first piece of all lists; holds nothing
 	shards    [shardCount]shard
+	seen      *seen
 
 	known, fresh, recalled, parsed atomic.Uint64
 }
@@ -39,7 +40,7 @@ func New(cfg Config) (*Cache, error) {
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = 64 << 20
 	}
-	c := &Cache{index: cfg.Index, blockSize: cfg.BlockSize, seed: maphash.MakeSeed()}
+	c := &Cache{index: cfg.Index, blockSize: cfg.BlockSize, seed: maphash.MakeSeed(), seen: &seen{}}
 	for i := range c.shards {
 		c.shards[i].max = cfg.MaxBytes / shardCount
 		c.shards[i].pieces = make(map[key]*piece)

@@ -12,7 +12,11 @@ type Cursor struct {
 	block int          // tokens a block, as of the last Recall
 	chain []radix.Hash // of the leading blocks of the list
 	at    place
+	miss  key // of the piece behind at, which is not known; zero where the list has none
 }
+
+// keptHashes bounds the memory that a cursor keeps for the next list: 1 MiB.
+const keptHashes = 128 << 10
 
 // place is the end of what is in pieces of a list.
 type place struct {
@@ -28,8 +32,10 @@ func (c *Cache) NewCursor() *Cursor { return &Cursor{cache: c} }
 // Recall appends to ids those with which raw begins, as far as they are known, and returns how many bytes of raw they take: none,
 // or up to and with a comma. raw is a list of ids from its first element on, and whatever follows it.
 func (c *Cursor) Recall(ids []uint32, raw []byte) (known []uint32, n int) {
-	c.block, c.chain = c.cache.blockSize(), c.chain[:0]
-	c.at = place{piece: &c.cache.start}
+	if c.block, c.chain = c.cache.blockSize(), c.chain[:0]; cap(c.chain) > keptHashes {
+		c.chain = nil
+	}
+	c.at, c.miss = place{piece: &c.cache.start}, key{}
 	for len(raw)-c.at.bytes >= window {
 		rest := raw[c.at.bytes:]
 		// Fast path: the list goes on as the one did that was here last.
@@ -41,6 +47,7 @@ func (c *Cursor) Recall(ids []uint32, raw []byte) (known []uint32, n int) {
 			}
 			k, s := c.cache.keyOf(c.at.serial, rest[:end])
 			if p = s.find(k); p == nil || !c.take(p, rest, &ids) {
+				c.miss = k
 				break
 			}
 		}
@@ -65,6 +72,12 @@ func (c *Cursor) take(p *piece, rest []byte, ids *[]uint32) bool {
 	if !p.continues(c.at.serial, rest, c.block) {
 		return false
 	}
+	c.accept(p, ids)
+	return true
+}
+
+// accept moves behind p, which is pinned, and appends its ids where they are asked for.
+func (c *Cursor) accept(p *piece, ids *[]uint32) {
 	if ids != nil {
 		*ids = append(*ids, p.ids...)
 	}
@@ -73,7 +86,6 @@ func (c *Cursor) take(p *piece, rest []byte, ids *[]uint32) bool {
 		p.used.Store(true)
 	}
 	c.move(p, p.serial, len(p.raw), len(p.ids))
-	return true
 }
 
 // move goes behind p, which is there for the next list to see.
@@ -83,8 +95,12 @@ func (c *Cursor) move(p *piece, serial uint64, bytes, ids int) {
 }
 
 // Learn remembers the list that the last Recall was asked about: raw, now from its first element to its bracket, and all of its ids.
+// Where the piece in which it parts from all others has not been seen before, only that is noted.
 func (c *Cursor) Learn(raw []byte, ids []uint32) {
 	c.count(len(raw))
+	if c.miss == (key{}) || !c.cache.seen.again(c.miss) {
+		return
+	}
 	for {
 		rest := raw[c.at.bytes:]
 		end := cut(rest)

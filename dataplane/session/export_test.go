@@ -38,3 +38,9 @@ func (c *Cache) Check() string {
 	}
 	return ""
 }
+
+// Unsee makes the cache forget that it was asked about the last list, when that was not known.
+func (c *Cursor) Unsee() {
+	slot, _ := c.cache.seen.at(c.miss)
+	slot.Store(0)
+}

@@ -91,6 +91,7 @@ func (p *piece) follows(parent uint64) bool {
 
 // The capacities of a piece's slices are rounded up, so that most pieces fit where another one was.
 const (
+	rawStep    = 1024
 	idsStep    = 256
 	hashesStep = 64
 	// fixedBytes is a piece without its slices: itself, its place in the ring, and its slot in a map that is half full on average.
@@ -99,9 +100,9 @@ const (
 
 func roundUp(n, step int) int { return (n + step - 1) / step * step }
 
-// costOf is the bytes of slices for that many ids and hashes.
-func costOf(ids, hashes int) int64 {
-	return window + 4*int64(roundUp(ids, idsStep)) + 8*int64(roundUp(hashes, hashesStep))
+// cost is the bytes of slices that c fits into.
+func (c *content) cost() int64 {
+	return int64(roundUp(len(c.raw), rawStep)) + 4*int64(roundUp(len(c.ids), idsStep)) + 8*int64(roundUp(len(c.hashes), hashesStep))
 }
 
 // fits reports whether c fits into p's slices. p is the caller's alone.
@@ -112,7 +113,7 @@ func (p *piece) fits(c *content) bool {
 // fill copies c into p, which is the caller's alone.
 func (p *piece) fill(c *content) {
 	if !p.fits(c) {
-		p.raw = make([]byte, 0, window)
+		p.raw = make([]byte, 0, roundUp(len(c.raw), rawStep))
 		p.ids = make([]uint32, 0, roundUp(len(c.ids), idsStep))
 		p.hashes = make([]radix.Hash, 0, roundUp(len(c.hashes), hashesStep))
 	}

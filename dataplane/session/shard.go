@@ -45,7 +45,7 @@ func (s *shard) add(c *content) *piece {
 func (s *shard) take(c *content) *piece {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	need := costOf(len(c.ids), len(c.hashes))
+	need := c.cost()
 	if s.bytes+fixedBytes+need <= s.max {
 		p := &piece{cost: need}
 		p.pins.Store(alone)

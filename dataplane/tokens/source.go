@@ -180,16 +180,21 @@ func (s *Source) load(target string, req *openai.Request) ([]uint32, error) {
 	if err := s.targets.check(target); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.deadline)
-	defer cancel()
-	status, answer, err := s.fetch.Fetch(ctx, target, "/v1/tokenize", appendRequest(nil, req))
-	ids, err := readAnswer(status, answer, err)
+	ids, err := s.fetchIDs(context.Background(), target, appendRequest(nil, req))
 	s.targets.record(target, err)
 	if err != nil {
 		s.failures.Add(1)
 		return nil, fmt.Errorf("cannot tokenize on %s: %w", target, err)
 	}
 	return ids, nil
+}
+
+// fetchIDs asks the worker once.
+func (s *Source) fetchIDs(ctx context.Context, target string, body []byte) ([]uint32, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.deadline)
+	defer cancel()
+	status, answer, err := s.fetch.Fetch(ctx, target, "/v1/tokenize", body)
+	return readAnswer(status, answer, err)
 }
 
 // errRefused is a worker's no to this prompt: the worker itself is well.

@@ -22,6 +22,34 @@ type Info struct {
 	MaxTokens int      // tokens in the KV pool of one rank; 0 when unknown
 	Mode      string   // disaggregation_mode: "", "null", "prefill", "decode"
 	Events    *Events  // nil when the worker publishes no KV events
+	Tokenizer Tokenizer
+}
+
+// Tokenizer is what a worker says of how it makes token ids: its arguments, "" where they are not set.
+type Tokenizer struct {
+	Path            string // tokenizer_path
+	Mode            string // tokenizer_mode
+	Skip            bool   // skip_tokenizer_init: it takes token ids only
+	ChatTemplate    string // chat_template: a file, or the name of a built-in one
+	TemplateName    string // hf_chat_template_name
+	DefaultKwargs   string // default_chat_template_kwargs, raw JSON
+	ToolCallParser  string
+	ReasoningParser string
+}
+
+// parseTokenizer reads them from server_info.
+func parseTokenizer(v *fastjson.Value) Tokenizer {
+	text := func(name string) string { return string(v.GetStringBytes(name)) }
+	t := Tokenizer{
+		Path: text("tokenizer_path"), Mode: text("tokenizer_mode"), Skip: v.GetBool("skip_tokenizer_init"),
+		ChatTemplate: text("chat_template"), TemplateName: text("hf_chat_template_name"),
+		DefaultKwargs:  text("default_chat_template_kwargs"), // as it was on the command line
+		ToolCallParser: text("tool_call_parser"), ReasoningParser: text("reasoning_parser"),
+	}
+	if kwargs := v.Get("default_chat_template_kwargs"); kwargs != nil && kwargs.Type() == fastjson.TypeObject {
+		t.DefaultKwargs = string(kwargs.MarshalTo(nil))
+	}
+	return t
 }
 
 // Events says where a worker publishes its KV events.
@@ -61,6 +89,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		DPSize:    max(v.GetInt("dp_size"), 1),
 		MaxTokens: max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
 		Mode:      string(v.GetStringBytes("disaggregation_mode")),
+		Tokenizer: parseTokenizer(v),
 	}
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)

@@ -27,6 +27,7 @@ func TestParseInfoOfSGLang(t *testing.T) {
 			Endpoints: []string{"tcp://127.0.0.1:31557"}, Replays: []string{"tcp://127.0.0.1:31558"},
 			Topic: "kv-events", BlockSize: 4,
 		},
+		Tokenizer: worker.Tokenizer{Path: "/models/tiny"},
 	}, info)
 
 	// The same server without the object, as older releases answer: only the
@@ -49,6 +50,18 @@ func TestParseInfo(t *testing.T) {
 		{"empty", `{}`, worker.Info{DPSize: 1}},
 		{"wrong types", `{"version":1,"dp_size":"8","page_size":[],"kv_events":[]}`, worker.Info{DPSize: 1}},
 		{"a pool, as older releases tell it", `{"max_total_num_tokens":1000}`, worker.Info{DPSize: 1, MaxTokens: 1000}},
+		{
+			"how tokens are made", `{"tokenizer_path":"/t","tokenizer_mode":"auto","skip_tokenizer_init":true,"chat_template":"/c.jinja",
+				"hf_chat_template_name":"tool_use","default_chat_template_kwargs":{"enable_thinking": false},"tool_call_parser":"qwen","reasoning_parser":"qwen3"}`,
+			worker.Info{DPSize: 1, Tokenizer: worker.Tokenizer{
+				Path: "/t", Mode: "auto", Skip: true, ChatTemplate: "/c.jinja", TemplateName: "tool_use",
+				DefaultKwargs: `{"enable_thinking":false}`, ToolCallParser: "qwen", ReasoningParser: "qwen3",
+			}},
+		},
+		{
+			"template arguments as they were given", `{"default_chat_template_kwargs":"{\"a\":1}"}`,
+			worker.Info{DPSize: 1, Tokenizer: worker.Tokenizer{DefaultKwargs: `{"a":1}`}},
+		},
 		{"sizes out of range", `{"dp_size":-3,"page_size":-16,"max_total_num_tokens":-1}`, worker.Info{DPSize: 1}},
 		{
 			"two ranks, any host", `{"dp_size":2,"page_size":16,"kv_events":{"publisher":"zmq","endpoint_host":"*",

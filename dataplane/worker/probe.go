@@ -1,19 +1,27 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/secure"
 )
 
 // errNotReady is a worker that answers and says that it is not ready.
 var errNotReady = errors.New("worker: answers, but is not ready")
+
+// errMute is what some servers with TLS, Python's for one, do when they are
+// spoken to without.
+var errMute = errors.New("worker closes the connection without an answer: if it speaks TLS, use https://")
 
 // prober asks one worker how it is. It belongs to the worker's monitor
 // goroutine.
@@ -22,6 +30,7 @@ type prober struct {
 	base    string
 	path    string // readiness path that this worker has
 	timeout time.Duration
+	failure *failure // of its connections
 }
 
 // readyPaths are tried in order; a 404 moves on to the next. /health comes
@@ -32,20 +41,12 @@ var readyPaths = []string{"/ready", "/v1/models"}
 // newProber returns a prober whose connections end with ctx, so that a worker
 // can be removed while it hangs.
 func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
-	timeout, connect := cfg.Timeout, cfg.Dial
-	dial := func(addr string) (net.Conn, error) {
-		dialing, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		conn, err := connect(dialing, "tcp", addr)
-		if err != nil {
-			return nil, err
-		}
-		return bound{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
-	}
+	dial := dialer{end: ctx, worker: w, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(failure)}
 	return &prober{
-		base: w.URL, path: readyPaths[0], timeout: timeout,
+		failure: dial.failure,
+		base:    w.URL, path: readyPaths[0], timeout: cfg.Timeout,
 		client: &fasthttp.HostClient{
-			Addr: w.Addr, IsTLS: w.TLS != nil, TLSConfig: w.TLS, Dial: dial,
+			Addr: w.Addr, IsTLS: w.TLS != nil, TLSConfig: w.TLS, Dial: dial.dial,
 			MaxConns:                 1, // there is one probe at a time, and one that timed out is closed
 			MaxIdleConnDuration:      10 * time.Second,
 			NoDefaultUserAgentHeader: true,
@@ -54,21 +55,9 @@ func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
 	}
 }
 
-// bound is a connection that a context closes.
-type bound struct {
-	net.Conn
-	free func() bool // of the context, which else would keep every connection that ever was
-}
-
-// Close implements net.Conn.
-func (b bound) Close() error {
-	b.free()
-	return b.Conn.Close()
-}
-
 // ready returns nil when the worker says that it is ready.
 func (p *prober) ready() error {
-	status, _, err := p.get(p.path, p.timeout)
+	status, body, err := p.get(p.path, p.timeout)
 	if err != nil {
 		return err
 	}
@@ -77,6 +66,10 @@ func (p *prober) ready() error {
 		return p.ready()
 	}
 	if status != fasthttp.StatusOK {
+		// What servers say to plain HTTP at a port for TLS has no form, but Go's and nginx's name HTTPS.
+		if status == fasthttp.StatusBadRequest && bytes.Contains(body, []byte("HTTPS")) {
+			return fmt.Errorf("cannot use worker, GET %s answered 400: %w: %w", p.path, secure.ErrTLS, errNotReady)
+		}
 		return fmt.Errorf("cannot use worker, GET %s answered %d: %w", p.path, status, errNotReady)
 	}
 	return nil
@@ -132,7 +125,18 @@ func (p *prober) get(path string, timeout time.Duration) (status int, body []byt
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(p.base + path)
+	p.failure.last.Store(nil)
 	if err := p.client.DoTimeout(req, resp, timeout); err != nil {
+		said := p.failure.take()
+		switch {
+		case !errors.Is(err, fasthttp.ErrConnectionClosed): // whose words are advice for the worker's author
+		case said != nil:
+			err = said
+		case p.client.IsTLS:
+			err = io.ErrUnexpectedEOF
+		default:
+			err = errMute
+		}
 		return 0, nil, fmt.Errorf("cannot get %s%s: %w", p.base, path, err)
 	}
 	return resp.StatusCode(), append([]byte(nil), resp.Body()...), nil

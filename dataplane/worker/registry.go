@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/secure"
 )
 
 // Errors of Add and Remove.
@@ -40,6 +43,9 @@ type Config struct {
 	Log       *slog.Logger
 	// Dial connects to a worker for a probe; default a net.Dialer's DialContext.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// TLS makes the settings of connections, for probes and for requests, to the worker at host; default the system's
+	// authorities and no certificate of our own.
+	TLS func(host string) *tls.Config
 }
 
 func (c *Config) setDefaults() {
@@ -51,6 +57,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Dial == nil {
 		c.Dial = new(net.Dialer).DialContext
+	}
+	if c.TLS == nil {
+		c.TLS = new(secure.Client).Config
 	}
 }
 
@@ -86,7 +95,7 @@ func (r *Registry) Snapshot() *Snapshot { return r.snap.Load() }
 // Add begins to watch the worker at url. It returns before the worker is
 // known to be there.
 func (r *Registry) Add(url string) (*Worker, error) {
-	w, err := newWorker(url)
+	w, err := newWorker(url, r.cfg.TLS)
 	if err != nil {
 		return nil, err
 	}

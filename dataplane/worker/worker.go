@@ -31,8 +31,8 @@ type Worker struct {
 	unbegun map[uint64]func() // guarded by mu; cancels requests without a first byte
 }
 
-// newWorker checks and splits a worker's URL.
-func newWorker(raw string) (*Worker, error) {
+// newWorker checks and splits a worker's URL; settings makes the TLS settings of one with https.
+func newWorker(raw string, settings func(host string) *tls.Config) (*Worker, error) {
 	u, err := url.Parse(strings.TrimRight(raw, "/"))
 	if err != nil {
 		return nil, fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
@@ -49,7 +49,7 @@ func newWorker(raw string) (*Worker, error) {
 	}
 	w := &Worker{kick: make(chan struct{}, 1), unbegun: make(map[uint64]func())}
 	if u.Scheme == "https" {
-		w.TLS = &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
+		w.TLS = settings(u.Hostname())
 		if port == "" {
 			port = "443"
 		}

@@ -27,3 +27,39 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 		t.Errorf("Match allocates %v times for %d workers, want 0 for 64", n, len(found))
 	}
 }
+
+// TestNewPromptsDoNotAllocate: prompts of several lengths that nobody has seen, where others are forgotten for them, by the memory
+// bound and by the workers' capacity.
+func TestNewPromptsDoNotAllocate(t *testing.T) {
+	for _, capacity := range []int{0, 4096} {
+		tree := approx.New(approx.Config{MaxBytes: 4 << 20})
+		var workers []approx.Worker
+		for range 4 {
+			workers = append(workers, tree.AddWorker())
+			tree.SetCapacity(workers[len(workers)-1], capacity)
+		}
+		var chain []approx.Key
+		id := approx.Key(0)
+		request := func() {
+			id++
+			chain = chain[:0]
+			for i := range 100 + id%4*60 {
+				chain = append(chain, id<<20|i)
+			}
+			w := workers[id%4]
+			tree.Correct(w, chain, tree.Insert(w, chain), 0)
+		}
+		for range 20_000 {
+			request()
+		}
+		if n := testing.AllocsPerRun(1000, request); n != 0 {
+			t.Errorf("capacity %d: a new prompt allocates %v times, want 0", capacity, n)
+		}
+		if err := tree.Check(); err != nil {
+			t.Error(err)
+		}
+		if s := tree.Stats(); s.EvictedMemory+s.EvictedCapacity == 0 {
+			t.Errorf("stats %+v, want evictions", s)
+		}
+	}
+}

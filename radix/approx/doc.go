@@ -15,6 +15,7 @@
 //	insert.go   a request was sent; both bounds
 //	correct.go  an answer came; what it teaches of evictions
 //	withdraw.go a request failed
+//	spare.go    nodes and holds that wait to be used again
 //
 // # How to use an overlap
 //
@@ -41,7 +42,9 @@
 // [Config.MaxBytes] bounds nodes, runs, holds, workers and the child table, counted in the allocator's own size classes. It holds
 // when Insert, Correct or AddWorker return; within a call one prompt more may be there: 8 bytes a unit. The heap beside it
 // is what the collector has not yet freed. When the bound is reached, the leaf whose last use is the longest ago goes first, whoever
-// holds it. A prompt of 64 KiB that shares nothing takes 4.3 KB. What was evicted or cleared goes back to the collector at once.
+// holds it. A prompt of 64 KiB that shares nothing takes 4.3 KB. A 64th of the bound, at most, is what was
+// evicted or cleared and waits to be used again, so that new prompts cost the allocator nothing; what is more goes back to the collector
+// at once.
 //
 // A capacity holds likewise, except that a call drops at most 64 holds more than it adds units: after a capacity fell, it takes
 // as many calls as there is to drop.

@@ -26,8 +26,11 @@ func (t *Tree) Check() error {
 	if bytes != t.stats.Bytes || nodes != t.stats.Nodes || holds != t.stats.Holds {
 		return fmt.Errorf("recount is %d bytes, %d nodes, %d holds; stats are %+v", bytes, nodes, holds, t.stats)
 	}
-	if bytes > t.maxBytes {
-		return fmt.Errorf("%d bytes exceed the bound of %d", bytes, t.maxBytes)
+	if err := t.spares.check(); err != nil {
+		return err
+	}
+	if bytes > t.liveBytes || bytes+t.spares.bytes > t.maxBytes {
+		return fmt.Errorf("%d bytes and %d of spares exceed the bound of %d", bytes, t.spares.bytes, t.maxBytes)
 	}
 	for o, n := range units {
 		if o.units != n {
@@ -87,5 +90,32 @@ func checkList(l *list) (n int64, err error) {
 	return n, nil
 }
 
-// SetMaxBytes sets a bound below what New allows, beyond the fixed part.
-func (t *Tree) SetMaxBytes(n int64) { t.maxBytes = t.stats.Bytes + n }
+// SetMaxBytes sets a bound below what New allows, beyond the fixed part and spares.
+func (t *Tree) SetMaxBytes(n int64) {
+	t.spares = spares{max: n}
+	t.liveBytes = t.stats.Bytes + n
+	t.maxBytes = t.liveBytes + n
+}
+
+// check recounts the spares.
+func (s *spares) check() error {
+	var bytes int64
+	for class, n := range s.nodes {
+		for ; n != nil; n = n.chained {
+			bytes += n.bytes()
+			if runClass(cap(n.run)) != class || len(n.run)+len(n.holders) != 0 || n.parent != nil {
+				return errors.New("a spare node in the wrong class, or in use")
+			}
+		}
+	}
+	for h := s.holds; h != nil; h = h.links[ofAll].next {
+		bytes += holdBytes
+		if h.node != nil || h.owner != nil {
+			return errors.New("a spare hold in use")
+		}
+	}
+	if bytes != s.bytes || bytes > s.max {
+		return fmt.Errorf("spares of %d bytes, counted %d, at most %d", bytes, s.bytes, s.max)
+	}
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"slices"
+	"unsafe"
 
 	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
@@ -22,8 +23,12 @@ const (
 	stepTokens = 2 * stepWords
 )
 
-// keys are secret words drawn from the seed; one for each input word of a step, and some more.
-type keys [12]uint64
+// unitWords is the words of the longest unit that the CPU's carry-less products are used for: each of them meets a secret word of its
+// own.
+const unitWords = 8 * stepWords
+
+// keys are secret words drawn from the seed; one for each input word of a step, some more, and one for each word of a unit.
+type keys [keyUnit + unitWords]uint64
 
 // Places in keys beyond those that a step uses.
 const (
@@ -31,6 +36,7 @@ const (
 	keyTokens                    // starts a unit of tokens, so that the two never meet
 	keyMix
 	keyChild
+	keyUnit
 )
 
 func newKeys(seed uint64) (k keys) {
@@ -99,6 +105,9 @@ func (t *Tree) Domain(parts ...string) Domain {
 func (t *Tree) AppendText(dst []Key, d Domain, text []byte) []Key {
 	n, start := min(len(text)/t.unitBytes, t.maxChain), len(dst)
 	dst = slices.Grow(dst, n)
+	if t.keys.units(dst[start:start+n], unsafe.Pointer(unsafe.SliceData(text)), t.unitBytes, t.keys[keyText]) {
+		return t.enter(dst[:start+n], d, start)
+	}
 	for i := range n {
 		dst = append(dst, Key(t.keys.text(text[i*t.unitBytes:(i+1)*t.unitBytes])))
 	}
@@ -109,6 +118,9 @@ func (t *Tree) AppendText(dst []Key, d Domain, text []byte) []Key {
 func (t *Tree) AppendTokens(dst []Key, d Domain, tokens []uint32) []Key {
 	n, start := min(len(tokens)/t.unitTokens, t.maxChain), len(dst)
 	dst = slices.Grow(dst, n)
+	if t.keys.units(dst[start:start+n], unsafe.Pointer(unsafe.SliceData(tokens)), 4*t.unitTokens, t.keys[keyTokens]) {
+		return t.enter(dst[:start+n], d, start)
+	}
 	for i := range n {
 		dst = append(dst, Key(t.keys.tokens(tokens[i*t.unitTokens:(i+1)*t.unitTokens])))
 	}

@@ -79,7 +79,8 @@ func (t *Tree) frontLocked(h, above *hold) {
 func (t *Tree) useLocked(o *owner, n *node, above *hold) *hold {
 	h, at := n.find(o)
 	if h == nil {
-		h = &hold{node: n, owner: o, born: t.clock}
+		h = t.spares.hold()
+		h.node, h.owner, h.born = n, o, t.clock
 		o.units += int64(len(n.run))
 		t.stats.Holds++
 		t.stats.Bytes += holdBytes
@@ -97,7 +98,8 @@ func (t *Tree) useLocked(o *owner, n *node, above *hold) *hold {
 
 // splitHoldLocked returns a hold on upper, the part that was cut off the top of h's node, just before h in both lists.
 func (t *Tree) splitHoldLocked(h *hold, upper *node) *hold {
-	u := &hold{node: upper, owner: h.owner, born: h.born, sure: h.sure, used: h.used, prior: h.prior}
+	u := t.spares.hold()
+	*u = hold{node: upper, owner: h.owner, born: h.born, sure: h.sure, used: h.used, prior: h.prior}
 	h.owner.list.insert(u, h.links[ofOwner].prev)
 	t.all.insert(u, h.links[ofAll].prev)
 	t.stats.Holds++
@@ -114,4 +116,5 @@ func (t *Tree) dropLocked(h *hold) {
 	t.stats.Bytes -= holdBytes
 	_, at := h.node.find(h.owner)
 	t.leaveLocked(h.node, at)
+	t.spares.keepHold(h)
 }

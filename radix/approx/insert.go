@@ -71,7 +71,7 @@ func (t *Tree) trimLocked(o *owner, added int64) {
 		}
 	}
 	// Whatever was added can be dropped again, so this always ends within the bound.
-	for t.stats.Bytes > t.maxBytes {
+	for t.stats.Bytes > t.liveBytes {
 		h := t.all.last()
 		if h == nil {
 			return

@@ -72,9 +72,29 @@ func (t *Tree) unlinkLocked(n *node) {
 func (t *Tree) newNodeLocked(parent *node, run []Key) *node {
 	t.stats.Nodes++
 	t.lastID++
-	n := &node{id: t.lastID, parent: parent, run: append([]Key(nil), run...)}
+	n := t.spares.node(len(run))
+	if n == nil {
+		n = &node{run: newRun(len(run))}
+	}
+	n.id, n.parent, n.run = t.lastID, parent, append(n.run, run...)
 	t.stats.Bytes += n.bytes()
 	return n
+}
+
+// newRun returns an empty run for n keys. append knows what the allocator gives.
+func newRun(n int) []Key { return append([]Key(nil), make([]Key, runRoom(n))...)[:0] }
+
+// shortenLocked cuts the first keys off n's run, into memory that is as short as what is left.
+func (t *Tree) shortenLocked(n *node, offset int) {
+	rest := n.run[offset:]
+	spare := t.spares.node(len(rest))
+	if spare == nil {
+		n.run = append(newRun(len(rest)), rest...)
+		return
+	}
+	n.run, spare.run = spare.run, n.run
+	n.run = append(n.run, rest...) // of what is the spare's run now
+	t.spares.keepNode(spare)
 }
 
 // common returns how many leading keys a and b share.
@@ -101,9 +121,9 @@ func (t *Tree) splitLocked(n *node, offset int) *node {
 	t.unlinkLocked(n)
 	upper := t.newNodeLocked(n.parent, n.run[:offset])
 	t.stats.Bytes -= upper.bytes() + n.bytes()
-	n.run = append([]Key(nil), n.run[offset:]...)
+	t.shortenLocked(n, offset)
 	n.parent = upper
-	upper.holders = append([]holder(nil), n.holders...)
+	upper.holders = append(upper.holders, n.holders...)
 	for i := range upper.holders {
 		upper.holders[i].hold = t.splitHoldLocked(n.holders[i].hold, upper)
 	}
@@ -143,6 +163,7 @@ func (t *Tree) leaveLocked(n *node, at int) {
 	if len(n.holders) == 0 {
 		t.unlinkLocked(n)
 		t.stats.Nodes--
+		t.spares.keepNode(n)
 		return
 	}
 	if len(n.holders)*4 <= cap(n.holders) {

@@ -38,6 +38,7 @@ type Tree struct {
 	unitTokens int
 	maxChain   int
 	maxBytes   int64
+	liveBytes  int64 // of maxBytes, what is not for spares
 
 	mu       sync.RWMutex
 	buckets  []*node // guarded by mu, as is all below; a power of two, never grown
@@ -49,6 +50,7 @@ type Tree struct {
 	serial   uint32 // of the last owner
 	draining int    // owners that are dead but still in holders
 	clock    Tick
+	spares   spares
 	stats    Stats
 }
 
@@ -71,6 +73,8 @@ func New(cfg Config) *Tree {
 	if cfg.MaxBytes > 0 {
 		t.maxBytes = max(cfg.MaxBytes, minMaxBytes)
 	}
+	t.spares.max = t.maxBytes / spareShare
+	t.liveBytes = t.maxBytes - t.spares.max
 	t.all.init(ofAll)
 	// Made for the whole budget at once: growing it would stop look-ups for milliseconds, and untouched pages cost nothing.
 	t.buckets = make([]*node, 1<<bits.Len64(uint64(t.maxBytes/bucketBytes/2)))
@@ -109,6 +113,7 @@ func (t *Tree) Stats() Stats {
 	defer t.mu.RUnlock()
 	s := t.stats
 	s.MaxBytes = t.maxBytes
+	s.Bytes += t.spares.bytes
 	for _, o := range t.owners {
 		if o != nil {
 			s.Workers++

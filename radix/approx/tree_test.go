@@ -56,7 +56,7 @@ func TestUniquePromptsStayWithinTheBound(t *testing.T) {
 	require.NoError(t, tree.Check())
 	s, grown := tree.Stats(), heap()-before
 	t.Logf("%d bytes counted, heap grew by %d; %+v", s.Bytes, grown, s)
-	assert.Greater(t, s.Bytes, int64(bound-8<<10), "the budget is used")
+	assert.Greater(t, s.Bytes, int64(bound-bound/64-8<<10), "the budget is used, but for the part for spares")
 	assert.InEpsilon(t, s.Bytes, grown, 0.1, "the heap is what was counted")
 	for _, w := range workers {
 		tree.Clear(w)

@@ -1,6 +1,7 @@
 package kvevent_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/warmpath/warmpath/zmq/kvevent"
@@ -33,6 +34,24 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		})
 	}
+	b.Run("hashes=32/tokens=512/random", func(b *testing.B) { // No two alike, as in life: branches cannot be learnt.
+		rng := rand.New(rand.NewPCG(1, 2))
+		var payloads [][]byte
+		for range 256 {
+			batch := benchBatch()
+			for i := range batch.Events[0].Tokens {
+				batch.Events[0].Tokens[i] = rng.Uint32N(128_000)
+			}
+			payloads = append(payloads, kvevent.Append(nil, batch, kvevent.SGLang0523))
+		}
+		var batch kvevent.Batch
+		b.ReportAllocs()
+		for i := range b.N {
+			if err := batch.Decode(payloads[i%len(payloads)]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("hashes=1/tokens=4", func(b *testing.B) {
 		payload := shapeTests[0].payload()
 		var batch kvevent.Batch

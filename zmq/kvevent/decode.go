@@ -70,11 +70,13 @@ func (b *Batch) hashList(r *reader, e *Event) {
 	start := len(b.hashes)
 	b.hashes = slices.Grow(b.hashes, n)
 	e.RawHashes = nil
+	above := uint64(0)
 	for i := 0; i < n && !r.bad; i++ {
-		// Fast path: SGLang's hashes fill 64 bits, so nearly all come as int64 or uint64.
-		if s := r.b[r.p:]; len(s) >= 9 && (s[0] == int64c || s[0] == uint64c) {
+		// Fast path: SGLang's hashes fill 64 bits, so nearly all come as int64 or uint64, half of them so and half so: which
+		// of the two it is must not be a branch.
+		if s := r.b[r.p:]; len(s) >= 9 && (s[0]^int64c)&^(int64c^uint64c) == 0 && wideCodes>>(s[0]&31)&1 == 1 {
 			v := binary.BigEndian.Uint64(s[1:])
-			e.Unsigned = e.Unsigned || s[0] == uint64c && v>>63 == 1
+			above |= v & (uint64(s[0]&4) << 61) // uint64c has this bit, int64c has not
 			b.hashes = append(b.hashes, v)
 			r.p += 9
 			continue
@@ -85,8 +87,12 @@ func (b *Batch) hashList(r *reader, e *Event) {
 			b.rawHash(e, n, i, raw)
 		}
 	}
+	e.Unsigned = e.Unsigned || above != 0
 	e.Hashes = b.hashes[start:len(b.hashes):len(b.hashes)]
 }
+
+// wideCodes has the bits of int64c and uint64c by their low five bits.
+const wideCodes = 1<<(int64c&31) | 1<<(uint64c&31)
 
 // rawHash keeps the whole of the i-th of n hashes; the first one makes room for all.
 func (b *Batch) rawHash(e *Event, n, i int, raw []byte) {

@@ -20,24 +20,40 @@ func (b *Batch) tokenList(r *reader, e *Event) {
 	e.Tokens = b.tokens[start:len(b.tokens):len(b.tokens)]
 }
 
-// singles reads n token ids. Its first two cases cover vocabularies up to 65,536 and the third the rest; anything else
-// is rare enough for the general reader.
+// singlesAtOnce is how many ids are read one by one before the rest is tried in groups again.
+const singlesAtOnce = 16
+
+// singles reads n token ids, for which b.tokens has room.
 func (b *Batch) singles(r *reader, n int) {
+	for n > 0 && !r.bad {
+		have := len(b.tokens)
+		count, used := tokenGroups(b.tokens[have:have+n], r.b[r.p:])
+		b.tokens = b.tokens[:have+count]
+		r.p += used
+		n -= count
+		few := min(n, singlesAtOnce)
+		b.oneByOne(r, few)
+		n -= few
+	}
+}
+
+// oneByOne reads n token ids. Those of two and four bytes, mixed at random in a large vocabulary, are read without a branch
+// that depends on which it is: half of such branches would be mispredicted.
+func (b *Batch) oneByOne(r *reader, n int) {
 	buf, p := r.b, r.p
 	out := b.tokens
 	for ; n > 0; n-- {
 		s := buf[p:]
 		switch {
-		case len(s) >= 3 && s[0] == uint16c:
-			out = append(out, uint32(binary.BigEndian.Uint16(s[1:])))
-			p += 3
+		case len(s) >= 8 && s[0]-uint16c <= uint32c-uint16c:
+			wide := uint(s[0] - uint16c)
+			word := binary.BigEndian.Uint64(s) << 8
+			out = append(out, uint32(word>>(48-16*wide&63)))
+			p += int(3 + 2*wide)
 		case len(s) >= 1 && s[0] < fixMap:
 			out = append(out, uint32(s[0]))
 			p++
-		case len(s) >= 5 && s[0] == uint32c:
-			out = append(out, binary.BigEndian.Uint32(s[1:]))
-			p += 5
-		default:
+		default: // Any other way, and the end of the payload.
 			r.p = p
 			out = append(out, b.token(r))
 			if r.bad {

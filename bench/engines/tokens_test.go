@@ -1,0 +1,167 @@
+//go:build engines
+
+package engines_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	talks    = 8
+	talkLong = 10 // turns
+	// A user reads before going on, and an engine that is idle tells what it has cached within milliseconds.
+	pause = 50 * time.Millisecond
+)
+
+// chatBody is a chat with tools, of which the openai client's own tests have none.
+type chatBody struct {
+	Model       string    `json:"model"`
+	Messages    []message `json:"messages"`
+	Tools       []any     `json:"tools,omitempty"`
+	MaxTokens   int       `json:"max_tokens"`
+	Temperature float64   `json:"temperature"`
+}
+
+// weather is a tool.
+var weather = map[string]any{"type": "function", "function": map[string]any{
+	"name": "get_weather", "description": "The weather in a city", "parameters": map[string]any{
+		"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"},
+	},
+}}
+
+// postChat sends one chat and reads the whole answer.
+func postChat(ctx context.Context, base string, b *chatBody) (o outcome) {
+	o.api = "chat"
+	if len(b.Tools) > 0 {
+		o.api = "chat, tools"
+	}
+	raw, err := json.Marshal(b)
+	if err != nil {
+		o.err = err
+		return o
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/chat/completions", bytes.NewReader(raw))
+	if err != nil {
+		o.err = err
+		return o
+	}
+	req.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		o.err = err
+		return o
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	o.worker, o.header = answer.Header.Get("X-Warmpath-Worker"), answer.Header.Get("X-Warmpath-Overlap")
+	var doc struct {
+		Choices []struct{ Message struct{ Content string } }
+		Usage   struct {
+			PromptTokens int `json:"prompt_tokens"`
+			Details      struct {
+				Cached int `json:"cached_tokens"`
+			} `json:"prompt_tokens_details"`
+		}
+	}
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d: %s", answer.StatusCode, text)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &doc)
+	}
+	if err == nil && len(doc.Choices) != 1 {
+		err = fmt.Errorf("%d choices: %s", len(doc.Choices), text)
+	}
+	if o.err = err; err == nil {
+		o.text, o.prompt, o.cached = doc.Choices[0].Message.Content, doc.Usage.PromptTokens, doc.Usage.Details.Cached
+	}
+	return o
+}
+
+// converse holds conversations of ten turns through the router, half of them with tools, and returns all outcomes.
+func converse(ctx context.Context, base string, seed uint64) []outcome {
+	var all []outcome
+	for talk := range talks {
+		rnd := rand.New(rand.NewPCG(seed, uint64(talk)))
+		b := chatBody{Model: "tiny", MaxTokens: 8, Messages: []message{{"system", sentence(rnd, 60)}}}
+		if talk%2 == 1 {
+			b.Tools = []any{weather}
+		}
+		for range talkLong {
+			b.Messages = append(b.Messages, message{"user", sentence(rnd, 30)})
+			o := postChat(ctx, base, &b)
+			all = append(all, o)
+			if o.err != nil {
+				return all
+			}
+			b.Messages = append(b.Messages, message{"assistant", o.text})
+			<-time.After(pause)
+		}
+	}
+	return all
+}
+
+// tokens holds the ids that the router makes against the engines'.
+func (p *proof) tokens(t *testing.T) {
+	answers := map[string][]outcome{}
+	for _, how := range []string{"--tokenize=auto", "--tokenize=workers", "--forward-input-ids"} {
+		for _, e := range p.engines {
+			e.flush(t)
+		}
+		r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines, how)
+		began := p.engineCPU(t)
+		outcomes := converse(t.Context(), r.url, 11)
+		answers[how] = outcomes
+		m := measured{"one at a time, chats of ten turns, " + how, "kv", outcomes, 0}
+		p.note(t, "%s: engines' CPU %.1f ms a request", how, 1000*(p.engineCPU(t)-began)/float64(len(outcomes)))
+		p.add(t, m)
+		state := r.tokenState(t)
+		if want := "router"; how != "--tokenize=workers" && (!strings.Contains(state, `"chat":"`+want) || !strings.Contains(state, `"mismatches":0`)) {
+			t.Errorf("%s: %s", how, state)
+		}
+		p.note(t, "%s: %s", how, state)
+		r.proc.stop(5 * time.Second)
+	}
+	for how, outcomes := range answers {
+		for i, o := range outcomes {
+			if first := answers["--tokenize=workers"]; i < len(first) && o.text != first[i].text {
+				t.Errorf("%s: answer %d is %q, want that of the worker's own ids, %q", how, i, o.text, first[i].text)
+				break
+			}
+		}
+	}
+}
+
+// tokenState returns what the router says of the model's tokens.
+func (r *router) tokenState(t *testing.T) string {
+	t.Helper()
+	answer, err := http.Get(r.url + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var doc struct{ Tokens []json.RawMessage }
+	if err := json.NewDecoder(answer.Body).Decode(&doc); err != nil || len(doc.Tokens) == 0 {
+		return fmt.Sprint("none ", err)
+	}
+	return string(doc.Tokens[0])
+}
+
+// engineCPU returns the CPU seconds that all engines have used.
+func (p *proof) engineCPU(t *testing.T) float64 {
+	t.Helper()
+	sum := 0.0
+	for _, e := range p.engines {
+		sum += e.proc.cpu(t)
+	}
+	return sum
+}

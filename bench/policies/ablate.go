@@ -1,0 +1,37 @@
+package policies
+
+import "github.com/warmpath/warmpath/dataplane/policy"
+
+// ablation is what a run's routers are denied.
+type ablation struct {
+	predictions, load, progress, rate bool
+	terms                             policy.Terms
+}
+
+// Ablations lists what [Config].Ablate can take away: what a router knows, and the terms of the kv policy's cost.
+func Ablations() []string {
+	return append([]string{
+		"predictions", // what is in flight is not expected to be cached
+		"load",        // load comes from reports only, not from dispatch
+		"progress",    // a prompt counts wholly until its first token
+		"rate",        // workers' speeds are not learnt
+	}, policy.TermNames()...)
+}
+
+func ablate(names []string) (a ablation) {
+	for _, name := range names {
+		switch name {
+		case "predictions":
+			a.predictions = true
+		case "load":
+			a.load = true
+		case "progress":
+			a.progress = true
+		case "rate":
+			a.rate = true
+		default:
+			a.terms |= policy.TermNamed(name)
+		}
+	}
+	return a
+}

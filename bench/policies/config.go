@@ -1,0 +1,125 @@
+package policies
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
+
+// Config says what is simulated. The zero value of a field stands for its default.
+type Config struct {
+	Workers     int       // default 8
+	Speeds      []float64 // of each worker, relative to Service; the last one goes on. Default 1.
+	Service     Service
+	PageSize    int // tokens a page; default 16
+	CacheTokens int // KV pool of a worker; default 1,000,000
+	HostTokens  int // host tier of a worker; 0 is none
+
+	// Prefill of the workers, the first ones, only compute prompts and the others only decode; 0 is all do both.
+	Prefill int
+	// TransferTokensPerSecond is how fast pages go from the former to the latter; default 75,000, 320 KB a token over 200 Gbit/s.
+	TransferTokensPerSecond float64
+
+	Rate    float64 // arrivals a second, as a multiple of the trace's; default 1
+	Routers int     // replicas, each with its own share of the requests; default 1
+	Seed    uint64
+
+	EventDelay time.Duration // from a change in a cache until routers know; default 5 ms
+	EventLoss  float64       // share of events that a router does not get
+	Resync     time.Duration // until a router has learnt what it missed; default 1 s
+	Poll       time.Duration // between reports of a worker's load; default 1 s, as SGLang publishes them
+	// Share is how replicas know of each other's requests before the next report tells them.
+	Share Sharing
+	// Hop is how long one message between replicas takes; default 500 µs.
+	Hop time.Duration
+	// Spread undoes the steps of a trace's clock: requests of one instant are spread evenly until the next one. Mooncake's
+	// conversation trace has steps of 3 s.
+	Spread bool
+
+	Options policy.Options // of the policies; its zero is [policy.Defaults]
+	Ablate  []string       // names of [Ablations] that all policies are denied
+	Study   []string       // names of [Ablations]: kv is also simulated without each of them
+	// Approx makes every policy see the approximate tree instead of events.
+	Approx bool
+	// TreeTokens bounds a worker's approximate tree; default 16 million: sglang-router's 2^26 characters.
+	TreeTokens int
+}
+
+// Sharing is what router replicas tell each other.
+type Sharing string
+
+// The ways of sharing.
+const (
+	SharePolls  Sharing = "polls"  // nothing: what others sent is seen in workers' reports
+	ShareGossip Sharing = "gossip" // each dispatch, first token and end is told to all, and known a hop later
+	// ShareOne lets one replica, which holds a lease, make the choices of all: the others ask it with what they know of the
+	// caches, and send the request two hops later. Requests of one instant are then still chosen one after the other.
+	ShareOne Sharing = "one"
+)
+
+// ErrConfig is a configuration that cannot be simulated.
+var ErrConfig = errors.New("policies: bad configuration")
+
+func (c Config) withDefaults() Config {
+	or(&c.Workers, 8)
+	or(&c.PageSize, 16)
+	or(&c.CacheTokens, 1_000_000)
+	or(&c.Rate, 1)
+	or(&c.TransferTokensPerSecond, 75_000)
+	or(&c.Routers, 1)
+	or(&c.EventDelay, 5*time.Millisecond)
+	or(&c.Resync, time.Second)
+	or(&c.Poll, time.Second)
+	or(&c.Share, SharePolls)
+	or(&c.Hop, 500*time.Microsecond)
+	or(&c.TreeTokens, 1<<24)
+	or(&c.Options, policy.Defaults)
+	if len(c.Speeds) == 0 {
+		c.Speeds = []float64{1}
+	}
+	c.Service = c.Service.withDefaults()
+	return c
+}
+
+// most bounds sizes so that pages and workers fit their integers.
+const (
+	mostWorkers = 4096
+	mostPool    = 1 << 30
+)
+
+func (c *Config) check() error {
+	switch {
+	case c.Workers < 1 || c.Workers > mostWorkers || c.Routers < 1 || c.Routers > mostWorkers:
+		return fmt.Errorf("cannot simulate %d workers and %d routers: %w: want 1 to %d", c.Workers, c.Routers, ErrConfig, mostWorkers)
+	case c.PageSize < 1 || c.CacheTokens < 2*c.PageSize || c.CacheTokens > mostPool || c.HostTokens < 0 || c.HostTokens > mostPool:
+		return fmt.Errorf("cannot simulate a cache of %d tokens, %d in host memory, in pages of %d: %w",
+			c.CacheTokens, c.HostTokens, c.PageSize, ErrConfig)
+	case c.Prefill < 0 || (c.Prefill > 0 && c.Prefill >= c.Workers) || !(c.TransferTokensPerSecond > 0):
+		return fmt.Errorf("cannot let %d of %d workers prefill for the others at %v tokens/s: %w",
+			c.Prefill, c.Workers, c.TransferTokensPerSecond, ErrConfig)
+	case !(c.Rate > 0) || c.Rate > 1e6 || c.Rate < 1e-3:
+		return fmt.Errorf("cannot simulate arrivals at %v times their rate: %w: want 0.001 to 1,000,000", c.Rate, ErrConfig)
+	case !(c.EventLoss >= 0 && c.EventLoss <= 1) || c.EventDelay < 0 || c.Resync < 0 || c.Poll <= 0:
+		return fmt.Errorf("cannot simulate event loss %v, delay %v, resync %v, poll %v: %w", c.EventLoss, c.EventDelay, c.Resync, c.Poll, ErrConfig)
+	case slices.ContainsFunc(c.Speeds, func(s float64) bool { return !(s >= 0.01 && s <= 100) }):
+		return fmt.Errorf("cannot simulate workers of speeds %v: %w: want 0.01 to 100", c.Speeds, ErrConfig)
+	case !(c.Service.PrefillTokensPerSecond > 0) || math.IsInf(c.Service.PrefillTokensPerSecond, 0) || c.Service.ChunkedPrefill < c.PageSize ||
+		c.Service.MaxRunning < 1 || c.Service.DecodeBase <= 0 || c.Service.PrefillBase < 0:
+		return fmt.Errorf("cannot simulate the service times %+v: %w", c.Service, ErrConfig)
+	}
+	if !slices.Contains([]Sharing{SharePolls, ShareGossip, ShareOne}, c.Share) || c.Hop < 0 {
+		return fmt.Errorf("cannot share by %q with hops of %v: %w: want polls, gossip or one", c.Share, c.Hop, ErrConfig)
+	}
+	for _, name := range slices.Concat(c.Ablate, c.Study) {
+		if !slices.Contains(Ablations(), name) {
+			return fmt.Errorf("cannot take away %q: %w: want one of %v", name, ErrConfig, Ablations())
+		}
+	}
+	return nil
+}
+
+func (c *Config) speed(worker int) float64 { return c.Speeds[min(worker, len(c.Speeds)-1)] }

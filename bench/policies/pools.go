@@ -1,0 +1,135 @@
+package policies
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// With Config.Prefill the first so many workers only compute prompts and the others only decode: a request is routed
+// among the former, and its pages then go over the network to the decoding worker with the most room. The first token
+// reaches the client when they have arrived.
+
+// handoff ends t's prompt at a worker that only computes prompts.
+func (w *worker) handoff(t *task) {
+	w.cache.unlock(t.path, t.locks)
+	w.taken -= t.owned
+	t.owned, t.locks = 0, 0
+	w.counts.requests++
+}
+
+// join lets requests whose pages have arrived into the running batch, as room allows.
+func (w *worker) join(now clock, done func(t *task, now clock)) {
+	for len(w.waiting) > 0 && len(w.running) < w.costs.running {
+		t := w.waiting[0]
+		need := w.pagesOf(t.input + t.output)
+		if need > w.free() {
+			return
+		}
+		w.waiting = slices.Delete(w.waiting, 0, 1)
+		w.taken += need
+		t.owned, t.first = need, now
+		if t.made < t.output {
+			w.running = append(w.running, t)
+			continue
+		}
+		w.leave(t, now, done)
+	}
+}
+
+// leave ends t at a worker that only decodes: its pages are of no use to the next prompt there.
+func (w *worker) leave(t *task, now clock, done func(t *task, now clock)) {
+	w.taken -= t.owned
+	t.owned, t.ended = 0, now
+	w.counts.requests++
+	done(t, now)
+}
+
+// transit are requests whose pages are under way, by their time of arrival.
+type transit []*task
+
+func (h transit) Len() int { return len(h) }
+
+func (h transit) Less(i, j int) bool {
+	return h[i].landed < h[j].landed || (h[i].landed == h[j].landed && h[i].id < h[j].id)
+}
+
+func (h transit) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h *transit) Push(x any) {
+	t, _ := x.(*task)
+	*h = append(*h, t)
+}
+
+func (h *transit) Pop() any {
+	old := *h
+	t := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return t
+}
+
+// send puts t's pages on their way to a decoding worker.
+func (s *run) send(t *task, now clock) {
+	t.landed = now + clock(t.input)*s.transfer
+	heap.Push(&s.transit, t)
+}
+
+// land gives the request that arrives next to the decoding worker that will have the most room.
+func (s *run) land(now clock) {
+	t, _ := heap.Pop(&s.transit).(*task)
+	best, most := -1, int32(0)
+	for i := s.cfg.Prefill; i < len(s.workers); i++ {
+		w := s.workers[i]
+		room := w.free()
+		for _, other := range w.waiting {
+			room -= w.pagesOf(other.input + other.output)
+		}
+		if best < 0 || room > most {
+			best, most = i, room
+		}
+	}
+	s.workers[best].submit(t, now)
+}
+
+// pools compares mixed workers with the best split into prefill and decode pools, and judges by both: the objective for
+// the first token, and the time between tokens.
+func (a *adviser) pools() error {
+	n := a.cfg.Workers
+	if n < 2 || a.cfg.Prefill > 0 {
+		return nil
+	}
+	var best *Result
+	split := 0
+	for p := 1; p < n; p += max(1, n/8) {
+		x, err := a.try("kv", func(c *Config) { c.Prefill = p })
+		if err != nil {
+			return err
+		}
+		if x.Refused <= a.kv.Refused && (best == nil || x.TTFT.Mean+x.Latency.Mean < best.TTFT.Mean+best.Latency.Mean) {
+			best, split = x, p
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	ms := func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+	verdict := "Keep prefill and decode together"
+	switch {
+	case best.TTFT.P99 <= a.kv.TTFT.P99*11/10 && best.ITL.P99 < a.kv.ITL.P99*9/10:
+		verdict = "Separate pools pay"
+	case best.TTFT.Mean <= a.objective && best.ITL.P99 < a.kv.ITL.P99/2:
+		verdict = "Separate pools pay if steady tokens matter more than the first one"
+	}
+	a.say("%s: the best split, %d of %d workers for prefill, has TTFT %v mean, %v p99 and %v between tokens at p99; mixed workers have %v, %v and %v.%s",
+		verdict, split, n, best.TTFT.Mean.Round(time.Millisecond), best.TTFT.P99.Round(time.Millisecond), ms(best.ITL.P99),
+		a.kv.TTFT.Mean.Round(time.Millisecond), a.kv.TTFT.P99.Round(time.Millisecond), ms(a.kv.ITL.P99), fewNodes(n))
+	return nil
+}
+
+// fewNodes is the articles' rule on how many nodes pools need.
+func fewNodes(n int) string {
+	if n <= disaggregated {
+		return " (The articles' rule: not with 4 nodes or fewer.)"
+	}
+	return ""
+}

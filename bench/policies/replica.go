@@ -1,0 +1,128 @@
+package policies
+
+import "github.com/warmpath/warmpath/dataplane/policy"
+
+// replica is one router: its view of the caches, its own dispatches, which it knows at once, and what the workers last
+// reported, which also tells of other replicas' requests.
+type replica struct {
+	view   *view    // by events; shared by replicas that hear the same
+	trees  []*cache // approximate, of each worker; nil unless the policy has no events
+	loads  []load
+	spaces []policy.Candidate
+	laps   []overlap
+	turn   uint64
+	inbox  []note // of other replicas, by time of arrival
+	read   int
+}
+
+// note is what one replica tells the others: that a request was sent, has begun or has ended.
+type note struct {
+	at   clock
+	t    *task
+	kind uint8
+}
+
+const (
+	noteSent = iota
+	noteBegun
+	noteEnded
+)
+
+// take applies the notes that have arrived by now.
+func (p *replica) take(now clock) {
+	for p.read < len(p.inbox) && p.inbox[p.read].at <= now {
+		n := &p.inbox[p.read]
+		p.loads[n.t.worker].note(n.t, n.kind, n.at)
+		p.read++
+	}
+	if p.read > 1024 && p.read*2 > len(p.inbox) {
+		p.inbox = p.inbox[:copy(p.inbox, p.inbox[p.read:])]
+		p.read = 0
+	}
+}
+
+// load is what a replica knows of one worker's load.
+type load struct {
+	backlog policy.Backlog
+	pending float64 // uncached tokens sent without a first token, the plain sum
+	flight  int64   // own requests that have not ended
+	begun   int64   // of flight, those with a first token
+	own     int64   // uncached prompt tokens of own requests in flight
+	heard   report
+	speed   policy.Speed
+	before  struct{ flight, begun, own int64 } // own share of heard
+}
+
+// report is what a worker says of itself.
+type report struct {
+	at              clock
+	waiting         int64 // uncached prompt tokens of its queue and of the batch under way
+	requests, begun int64
+	used            int64 // tokens of running requests
+	prefilled       int64
+	prefillBusy     clock
+}
+
+// report looks at a worker. The uncached tokens of its queue are what routers expected; an engine counts them by its own
+// tree, which differs only by what was evicted meanwhile.
+func (w *worker) report(now clock) report {
+	r := report{at: now, prefilled: w.counts.prefilled, prefillBusy: w.counts.prefillBusy}
+	for _, t := range w.waiting {
+		r.waiting += int64(t.uncached)
+	}
+	if w.chunked != nil {
+		r.waiting += int64(w.chunked.input - w.chunked.computed)
+	}
+	unfinished := 0
+	for _, p := range w.batch {
+		r.waiting += int64(p.tokens)
+		unfinished++
+	}
+	if left := w.until - now; unfinished > 0 && left < w.until-w.began {
+		done := float64(now-w.began) / float64(w.until-w.began)
+		for _, p := range w.batch {
+			r.waiting -= int64(done * float64(p.tokens))
+		}
+	}
+	r.begun = int64(len(w.running))
+	r.requests = int64(len(w.waiting)+len(w.running)) + int64(unfinished)
+	r.used = int64(w.taken+w.cache.locked) * int64(w.plan.page)
+	return r
+}
+
+// hear takes a report of worker i.
+func (p *replica) hear(i int, r report) {
+	l := &p.loads[i]
+	l.heard = r
+	l.before.flight, l.before.begun, l.before.own = l.flight, l.begun, l.own
+	l.speed.Observe(float64(r.prefilled), r.prefillBusy.seconds())
+	l.backlog.Reported(r.at.seconds(), float64(r.waiting), 0)
+}
+
+// requests is the number of requests at the worker: own, and others' as of the last report.
+func (l *load) requests() int64 {
+	return max(l.flight, l.heard.requests+l.flight-l.before.flight)
+}
+
+func (l *load) decoding() int64 { return max(l.begun, l.heard.begun+l.begun-l.before.begun) }
+
+func (l *load) used() int64 { return max(l.heard.used+l.own-l.before.own, 0) }
+
+// note counts a step of t's life.
+func (l *load) note(t *task, kind uint8, now clock) {
+	switch kind {
+	case noteSent:
+		l.flight++
+		l.own += int64(t.uncached)
+		l.pending += float64(t.uncached)
+		l.backlog.Sent(now.seconds(), float64(t.uncached))
+	case noteBegun:
+		l.pending -= float64(t.uncached)
+		l.backlog.Begun(now.seconds(), float64(t.uncached))
+		l.begun++
+	case noteEnded:
+		l.flight--
+		l.begun--
+		l.own -= int64(t.uncached)
+	}
+}

@@ -1,0 +1,152 @@
+package policies_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/bench/policies"
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
+
+func simulate(t *testing.T, family string, n int, cfg policies.Config, names ...string) *policies.Report {
+	t.Helper()
+	trace, err := policies.Synthetic(family, 1, n)
+	require.NoError(t, err)
+	r, err := policies.Simulate(t.Context(), family, trace, cfg, names, nil)
+	require.NoError(t, err)
+	return r
+}
+
+// kv against the router that knows everything, on every family, at two loads and cache sizes. The simulation is
+// deterministic; the margin is for what is not: floating point on other machines, and changes elsewhere.
+func TestKVIsNearTheBest(t *testing.T) {
+	names, _ := policies.Families()
+	for _, cfg := range []policies.Config{{}, {Rate: 1.6, CacheTokens: 300_000}} {
+		for _, family := range names {
+			r := simulate(t, family, 2000, cfg, "kv", policies.Greedy)
+			kv, best := r.Results[0], r.Results[1]
+			what := fmt.Sprintf("%s: kv %v, greedy %v, rate %v", family, kv.TTFT, best.TTFT, cfg.Rate)
+			assert.Less(t, kv.TTFT.Mean, best.TTFT.Mean*115/100, what)
+			assert.Less(t, kv.TTFT.P99, best.TTFT.P99*130/100+50*time.Millisecond, what)
+			assert.LessOrEqual(t, kv.Hits, r.Trace.Bound+1e-9, what)
+		}
+	}
+}
+
+// Under load kv must beat sglang-router's rule and round robin, and replicas whose choices one of them makes must lose nothing.
+func TestKVBeatsItsPeersUnderLoad(t *testing.T) {
+	cfg := policies.Config{Workers: 6, CacheTokens: 300_000}
+	one := simulate(t, "bursts", 4000, cfg, "kv", "approx", "round-robin")
+	kv, approx, turns := one.Results[0], one.Results[1], one.Results[2]
+	assert.Less(t, kv.TTFT.Mean, approx.TTFT.Mean*99/100)
+	assert.Less(t, kv.TTFT.Mean, turns.TTFT.Mean*60/100)
+	small := simulate(t, "documents", 4000, policies.Config{CacheTokens: 200_000}, "kv", "approx")
+	assert.Less(t, small.Results[0].TTFT.Mean, small.Results[1].TTFT.Mean*90/100, "a tree that does not know of evictions")
+	cfg.Routers, cfg.Share = 4, policies.ShareOne
+	four := simulate(t, "bursts", 4000, cfg, "kv").Results[0]
+	assert.InDelta(t, kv.TTFT.Mean.Seconds(), four.TTFT.Mean.Seconds(), 0.05*kv.TTFT.Mean.Seconds())
+	cfg.Share = policies.SharePolls
+	apart := simulate(t, "bursts", 4000, cfg, "kv").Results[0]
+	assert.Greater(t, apart.TTFT.Mean, four.TTFT.Mean, "what replicas do not know of each other costs")
+}
+
+func TestReport(t *testing.T) {
+	cfg := policies.Config{Workers: 3, Study: []string{"queue", "load"}, Routers: 2, EventLoss: 0.1, HostTokens: 1000, Speeds: []float64{1, 2}}
+	names := append(policy.Names(), policies.Greedy)
+	assert.Equal(t, names, policies.Names())
+	trace, err := policies.Synthetic("conversations", 1, 300)
+	require.NoError(t, err)
+	trace = append(trace, policies.Request{Prompt: []policies.Segment{{ID: 1 << 50, Tokens: 2_000_000}}, Output: 1})
+	last := map[string]int{}
+	r, err := policies.Simulate(t.Context(), "a <b>", trace, cfg, names, func(name string, done, total int) {
+		assert.Equal(t, 301, total)
+		assert.GreaterOrEqual(t, done, last[name]%301)
+		last[name] = done
+	})
+	require.NoError(t, err)
+	for _, name := range names {
+		assert.Equal(t, 301, last[name], name)
+	}
+	require.NoError(t, r.Advise(t.Context(), trace, time.Second, nil))
+	var table, page, again bytes.Buffer
+	require.NoError(t, r.Table(&table))
+	require.NoError(t, r.HTML(&page))
+	require.NoError(t, r.HTML(&again))
+	assert.Equal(t, page.String(), again.String())
+	for _, name := range append(names, "kv without queue", "kv without load") {
+		assert.Contains(t, table.String(), " "+name+" ")
+		assert.Contains(t, page.String(), ">"+name+"</text>")
+	}
+	for _, want := range []string{
+		"300 requests", "1 requests are longer than a worker's KV pool", "Recommendation", "2 routers that share by polls", "10 % lost",
+		"articles", "replica", "[1 2]",
+	} {
+		assert.Contains(t, strings.ReplaceAll(table.String(), "301 requests", "300 requests"), want)
+	}
+	assert.Equal(t, 3, strings.Count(page.String(), "<svg"))
+	assert.Contains(t, page.String(), "a &lt;b&gt;")
+	for _, outside := range []string{"http:", "https:", "src=", "href=", "NaN", "Inf"} {
+		assert.NotContains(t, page.String(), outside, "the page needs nothing else")
+	}
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	var back policies.Report
+	require.NoError(t, json.Unmarshal(text, &back))
+	assert.Equal(t, r.Results[0].TTFT, back.Results[0].TTFT)
+	assert.NotEqual(t, policies.Greedy, r.Best().Policy)
+}
+
+func TestAdviceOnOneNode(t *testing.T) {
+	trace, err := policies.Synthetic("zipf", 1, 200)
+	require.NoError(t, err)
+	r, err := policies.Simulate(t.Context(), "zipf", trace, policies.Config{Workers: 1, Rate: 0.1}, nil, nil)
+	require.NoError(t, err)
+	require.NoError(t, r.Advise(t.Context(), trace, 10*time.Second, nil))
+	advice := strings.Join(r.Advice, "\n")
+	assert.Contains(t, advice, "One node is enough")
+	assert.Contains(t, advice, "nothing to choose")
+	assert.Contains(t, advice, "engine only")
+	require.NoError(t, r.Advise(t.Context(), trace, time.Millisecond, nil))
+	assert.Contains(t, strings.Join(r.Advice, "\n"), "No number of workers")
+}
+
+func TestSimulateRefuses(t *testing.T) {
+	trace, err := policies.Synthetic("zipf", 1, 5)
+	require.NoError(t, err)
+	for _, cfg := range []policies.Config{
+		{Workers: -1},
+		{Workers: 1 << 20},
+		{Routers: -1},
+		{CacheTokens: 1},
+		{CacheTokens: 1 << 40},
+		{HostTokens: -1},
+		{Rate: -1},
+		{Rate: 1e9},
+		{EventLoss: 2},
+		{EventDelay: -1},
+		{Poll: -1},
+		{Speeds: []float64{0}},
+		{Share: "telepathy"},
+		{Ablate: []string{"luck"}},
+		{Study: []string{"luck"}},
+		{Prefill: 8},
+		{Prefill: -1},
+		{Service: policies.Service{ChunkedPrefill: 3}},
+		{Service: policies.Service{PrefillTokensPerSecond: -1}},
+		{TransferTokensPerSecond: -1},
+	} {
+		_, err := policies.Simulate(t.Context(), "x", trace, cfg, []string{"kv"}, nil)
+		require.ErrorIs(t, err, policies.ErrConfig, "%+v", cfg)
+	}
+	_, err = policies.Simulate(t.Context(), "x", trace, policies.Config{}, []string{"best"}, nil)
+	require.ErrorIs(t, err, policy.ErrUnknown)
+	_, err = policies.Simulate(t.Context(), "x", nil, policies.Config{}, []string{"kv"}, nil)
+	require.Error(t, err)
+}

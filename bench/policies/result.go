@@ -1,0 +1,131 @@
+package policies
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Result is what one policy did with a trace.
+type Result struct {
+	Policy   string        `json:"policy"`
+	Requests int           `json:"requests"` // answered
+	Refused  int           `json:"refused"`  // too long for any worker's pool
+	TTFT     Times         `json:"ttft"`
+	ITL      Times         `json:"itl"` // of requests: mean time between their tokens
+	Latency  Times         `json:"latency"`
+	Span     time.Duration `json:"span"` // from the first arrival to the last token
+
+	PromptTokens int64 `json:"prompt_tokens"`
+	HitTokens    int64 `json:"hit_tokens"`  // found in a cache, host memory included
+	HostTokens   int64 `json:"host_tokens"` // of them, copied from host memory
+	OutputTokens int64 `json:"output_tokens"`
+
+	Hits       float64 `json:"hits"`       // HitTokens / PromptTokens
+	Throughput float64 `json:"throughput"` // answered requests a second
+	Tokens     float64 `json:"tokens"`     // prompt and output tokens a second
+	// Imbalance is the busiest worker's time at work over the mean of all; Busy is that mean over Span.
+	Imbalance float64  `json:"imbalance"`
+	Busy      float64  `json:"busy"`
+	Workers   []Worker `json:"workers"`
+	// Expected compares what the router thought a prompt would find with what it found.
+	Expected Expected `json:"expected"`
+
+	TTFTs []time.Duration `json:"-"` // of all answered requests, sorted
+}
+
+// Times sums up a distribution.
+type Times struct {
+	Mean time.Duration `json:"mean"`
+	P50  time.Duration `json:"p50"`
+	P90  time.Duration `json:"p90"`
+	P99  time.Duration `json:"p99"`
+	Max  time.Duration `json:"max"`
+}
+
+// Worker is one worker's share.
+type Worker struct {
+	Requests  int     `json:"requests"`
+	Prefilled int64   `json:"prefilled"` // prompt tokens computed
+	Evicted   int64   `json:"evicted"`   // pages
+	Busy      float64 `json:"busy"`      // share of Span
+}
+
+// Expected counts requests by whether the router knew.
+type Expected struct {
+	Exact  int `json:"exact"`  // found what was expected
+	Enough int `json:"enough"` // at least 0.8 of it, which the router itself counts as a hit
+}
+
+const enough = 0.8
+
+// result sums a run up.
+func (s *run) result() *Result {
+	r := &Result{Policy: s.name, Refused: s.refused}
+	var ttft, itl, latency []time.Duration
+	last := clock(0)
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		if t.worker < 0 {
+			continue
+		}
+		r.Requests++
+		ttft = append(ttft, (t.first - t.arrived).duration())
+		latency = append(latency, (t.ended - t.arrived).duration())
+		if t.output > 1 {
+			itl = append(itl, ((t.ended - t.first) / clock(t.output-1)).duration())
+		}
+		r.PromptTokens += int64(t.input)
+		r.OutputTokens += int64(t.output)
+		r.HitTokens += int64(t.cached + t.hosted)
+		r.HostTokens += int64(t.hosted)
+		last = max(last, t.ended)
+		found, expected := t.cached+t.hosted, t.input-t.uncached
+		if found == expected {
+			r.Expected.Exact++
+		}
+		if float64(found) >= enough*float64(expected) {
+			r.Expected.Enough++
+		}
+	}
+	r.TTFT, r.ITL, r.Latency, r.TTFTs = times(ttft), times(itl), times(latency), ttft
+	span := last - s.jobs[0].at
+	r.Span = span.duration()
+	r.Hits = ratio(float64(r.HitTokens), float64(r.PromptTokens))
+	r.Throughput = ratio(float64(r.Requests), span.seconds())
+	r.Tokens = ratio(float64(r.PromptTokens+r.OutputTokens), span.seconds())
+	r.addWorkers(s, span)
+	return r
+}
+
+func (r *Result) addWorkers(s *run, span clock) {
+	sum, most := 0.0, 0.0
+	for _, w := range s.workers {
+		busy := ratio(w.counts.busy.seconds(), span.seconds())
+		r.Workers = append(r.Workers, Worker{Requests: w.counts.requests, Prefilled: w.counts.prefilled, Evicted: w.counts.evicted, Busy: busy})
+		sum, most = sum+busy, max(most, busy)
+	}
+	r.Busy = sum / float64(len(s.workers))
+	r.Imbalance = ratio(most, r.Busy)
+}
+
+// times sorts all and takes nearest ranks.
+func times(all []time.Duration) Times {
+	if len(all) == 0 {
+		return Times{}
+	}
+	slices.SortFunc(all, cmp.Compare[time.Duration])
+	var sum float64
+	for _, d := range all {
+		sum += float64(d)
+	}
+	at := func(p int) time.Duration { return all[max(1, (len(all)*p+99)/100)-1] }
+	return Times{Mean: time.Duration(sum / float64(len(all))), P50: at(50), P90: at(90), P99: at(99), Max: all[len(all)-1]}
+}
+
+func ratio(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
+}

@@ -1,0 +1,67 @@
+package policies
+
+import "github.com/warmpath/warmpath/dataplane/policy"
+
+// route lets replica r choose t's worker and counts it there.
+func (s *run) route(r *replica, t *task) {
+	usable := int32((t.input - 1) / s.page)
+	r.take(s.notes.now)
+	if r.trees == nil {
+		r.view.catchUp(s.notes.now)
+	}
+	r.view.match(r.laps, t.path, usable)
+	for i := range r.spaces {
+		r.spaces[i] = s.candidate(r, i)
+	}
+	prefix := t.prefix
+	if s.name == "dualmap" {
+		prefix = s.family(t.job, len(r.spaces))
+	}
+	choice := s.pick.Pick(policy.Request{
+		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Prefix: prefix,
+	}, r.spaces)
+	r.turn++
+	t.worker = int32(choice.Index)
+	c := &r.spaces[choice.Index]
+	t.uncached = t.input - max(c.Cached, c.Predicted)
+	s.spread(t, noteSent)
+	pages := int32(t.input / s.page)
+	if r.trees == nil {
+		r.view.predict(t.worker, t.path, pages, 1)
+		return
+	}
+	tree := r.trees[choice.Index]
+	tree.insert(t.path, pages)
+	if over := tree.pages - int32(s.cfg.TreeTokens/s.page); over > 0 {
+		tree.evict(over)
+	}
+}
+
+// candidate is worker i as replica r sees it.
+func (s *run) candidate(r *replica, i int) policy.Candidate {
+	l, o := &r.loads[i], &r.laps[i]
+	c := policy.Candidate{
+		ID: mix(uint64(i) + 1), Cached: int(o.any) * s.page, Host: int(o.any-o.held) * s.page, Predicted: int(o.soon) * s.page,
+		Rate: l.speed.Rate(), Pool: int64(s.cfg.CacheTokens), Used: l.used(), Tree: r.view.tokens[i],
+		Most:     int64(s.cfg.Service.MaxRunning),
+		Age:      (s.notes.now - l.heard.at).seconds(),
+		InFlight: l.requests(), Waiting: l.requests() - l.decoding(),
+	}
+	if s.ablated.rate {
+		c.Rate = 0
+	}
+	c.Pending = int64(l.backlog.Tokens(s.notes.now.seconds(), c.Rate))
+	switch {
+	case s.ablated.load:
+		c.Pending, c.InFlight, c.Waiting, c.Used = l.heard.waiting, l.heard.requests, l.heard.requests-l.heard.begun, l.heard.used
+	case s.ablated.progress:
+		if s.ablated.rate {
+			c.Rate = 0
+		}
+		c.Pending = int64(l.pending)
+	}
+	if s.ablated.predictions {
+		c.Predicted = c.Cached
+	}
+	return c
+}

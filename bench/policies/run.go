@@ -1,0 +1,272 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
+
+// Greedy is the name of the all-knowing router: it sees every cache, every queue and every running batch as they are now,
+// and no router that must be told can. It is the baseline that the others are measured by.
+const Greedy = "greedy"
+
+// Names lists what can be simulated: the policies of package policy, and [Greedy].
+func Names() []string { return append(policy.Names(), Greedy) }
+
+// run is one simulation of one policy.
+type run struct {
+	*plan
+	cfg      Config
+	name     string
+	pick     policy.Policy // nil: greedy
+	workers  []*worker
+	replicas []*replica
+	tasks    []task
+	ablated  ablation
+	refused  int
+	asked    []*task // chosen by another replica, and on their way back
+	answered int
+	notes    notes
+	progress func(int)
+	observe  func(*worker) // of tests: after every step of a worker; may be nil
+	transit  transit
+	transfer clock // of a token
+}
+
+// targets are the workers that take prompts.
+func (s *run) targets() []*worker {
+	if s.cfg.Prefill > 0 {
+		return s.workers[:s.cfg.Prefill]
+	}
+	return s.workers
+}
+
+// newRun prepares a simulation. cfg has its defaults.
+func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) {
+	s := &run{plan: p, cfg: cfg, name: name, tasks: make([]task, len(p.jobs)), ablated: ablate(cfg.Ablate), progress: progress}
+	if name != Greedy {
+		options := cfg.Options
+		options.Without |= s.ablated.terms
+		pick, err := policy.New(name, options)
+		if err != nil {
+			return nil, err
+		}
+		s.pick = pick
+	}
+	s.build()
+	return s, nil
+}
+
+// simulate plays the plan under one policy. cfg has its defaults.
+func simulate(ctx context.Context, p *plan, cfg Config, name string, progress func(int)) (*run, error) {
+	s, err := newRun(p, cfg, name, progress)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.loop(ctx)
+}
+
+// approximate reports whether the policy sees the approximate tree: sglang-router's rule has nothing else.
+func (s *run) approximate() bool { return s.cfg.Approx || s.name == "approx" }
+
+// build makes workers and replicas, each with a view of its own: what it has in flight only it knows.
+func (s *run) build() {
+	for i := range s.cfg.Workers {
+		told := func(n, held int32) { s.event(i, n, held, false) }
+		hosted := func(n, held int32) { s.event(i, n, held, true) }
+		if s.approximate() || s.pick == nil {
+			told, hosted = nil, nil
+		}
+		w := newWorker(i, s.plan, s.cfg.Service.at(s.cfg.speed(i)), int32(s.cfg.CacheTokens/s.page), int32(s.cfg.HostTokens/s.page), told, hosted)
+		switch {
+		case s.cfg.Prefill == 0:
+		case i < s.cfg.Prefill:
+			w.role = prefills
+		default:
+			w.role, w.cache.told, w.host = decodes, nil, nil
+		}
+		s.workers = append(s.workers, w)
+	}
+	s.transfer = clock(math.Round(float64(second) / s.cfg.TransferTokensPerSecond))
+	n := len(s.targets())
+	for range s.cfg.Routers {
+		r := &replica{loads: make([]load, n), spaces: make([]policy.Candidate, n), laps: make([]overlap, n), view: newView(s.plan, n)}
+		if s.approximate() {
+			for i := range n {
+				r.trees = append(r.trees, newCache(s.plan, func(n, held int32) { r.view.set(int32(i), n, held) }))
+			}
+		}
+		s.replicas = append(s.replicas, r)
+	}
+}
+
+// event tells every replica what worker i holds of node n, on the GPU or in host memory, unless it is lost on the way.
+func (s *run) event(i int, n, held int32, host bool) {
+	for k, r := range s.replicas {
+		at := s.notes.now + ticks(s.cfg.EventDelay)
+		if s.cfg.EventLoss > 0 && s.chance(uint64(k)<<56|s.notes.events) < s.cfg.EventLoss {
+			r.view.lost[i] = append(r.view.lost[i], n)
+			continue
+		}
+		r.view.expect(change{at: at, worker: int32(i), node: n, held: held, host: host})
+	}
+	s.notes.events++
+}
+
+// chance is a number in [0, 1) for the n-th of something.
+func (s *run) chance(n uint64) float64 { return float64(mix(s.cfg.Seed^mix(n))>>11) / (1 << 53) }
+
+// notes are the run's own clock and counters.
+type notes struct {
+	now      clock
+	events   uint64
+	nextPoll clock
+	nextSync clock
+}
+
+// loop plays the trace. At one instant reports come first, then arrivals, then what workers have finished.
+func (s *run) loop(ctx context.Context) error {
+	arrived := 0
+	s.notes.nextSync = never
+	if s.cfg.EventLoss > 0 {
+		s.notes.nextSync = ticks(s.cfg.Resync)
+	}
+	for s.answered+s.refused < len(s.jobs) {
+		at, w := never, (*worker)(nil)
+		for _, other := range s.workers {
+			if other.until < at {
+				at, w = other.until, other
+			}
+		}
+		if arrived < len(s.jobs) && s.jobs[arrived].at <= at {
+			at, w = s.jobs[arrived].at, nil
+		}
+		if len(s.transit) > 0 && s.transit[0].landed < at {
+			s.upkeep(s.transit[0].landed)
+			s.notes.now = s.transit[0].landed
+			s.land(s.notes.now)
+			continue
+		}
+		if len(s.asked) > 0 && s.asked[0].arrived+2*ticks(s.cfg.Hop) < at {
+			t := s.asked[0]
+			s.asked = s.asked[1:]
+			s.upkeep(t.arrived + 2*ticks(s.cfg.Hop))
+			s.notes.now = t.arrived + 2*ticks(s.cfg.Hop)
+			s.workers[t.worker].submit(t, s.notes.now)
+			continue
+		}
+		if at == never {
+			return fmt.Errorf("cannot go on with %d of %d requests answered: %w", s.answered, len(s.jobs), ErrConfig)
+		}
+		s.upkeep(at)
+		s.notes.now = at
+		if w != nil {
+			w.advance(at, s.done)
+			if s.observe != nil {
+				s.observe(w)
+			}
+			continue
+		}
+		s.arrive(int32(arrived))
+		if arrived++; arrived%512 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			s.progress(arrived)
+		}
+	}
+	s.progress(len(s.jobs))
+	return nil
+}
+
+// upkeep makes the reports and resyncs that are due by at.
+func (s *run) upkeep(at clock) {
+	if s.pick == nil {
+		return
+	}
+	for s.notes.nextPoll <= at {
+		for i, w := range s.targets() {
+			report := w.report(s.notes.nextPoll)
+			for _, r := range s.replicas {
+				r.hear(i, report)
+			}
+		}
+		s.notes.nextPoll += ticks(s.cfg.Poll)
+	}
+	for s.notes.nextSync <= at {
+		for _, r := range s.replicas {
+			// A resync tells the state as it is now: what is still under way tells nothing newer.
+			r.view.catchUp(s.notes.nextSync + ticks(s.cfg.EventDelay))
+			for i, lost := range r.view.lost {
+				for _, n := range lost {
+					w := s.workers[i]
+					r.view.set(int32(i), n, w.cache.held(n))
+					if w.host != nil {
+						r.view.row(n)[i].host = w.host.cache.held(n)
+					}
+				}
+				r.view.lost[i] = lost[:0]
+			}
+		}
+		s.notes.nextSync += ticks(s.cfg.Resync)
+	}
+}
+
+// arrive routes job i and sends it.
+func (s *run) arrive(i int32) {
+	t := &s.tasks[i]
+	t.job, t.id, t.arrived = &s.jobs[i], i, s.notes.now
+	if !s.workers[0].fits(t.job) || !s.workers[len(s.workers)-1].fits(t.job) {
+		s.refused++
+		t.worker = -1
+		return
+	}
+	if s.pick == nil {
+		t.worker = int32(s.greedy(t))
+	} else {
+		t.replica = int32(mix(s.cfg.Seed^uint64(i)) % uint64(len(s.replicas)))
+		s.route(s.replicas[t.replica], t)
+	}
+	if s.cfg.Share == ShareOne && s.pick != nil {
+		s.asked = append(s.asked, t)
+		return
+	}
+	s.workers[t.worker].submit(t, s.notes.now)
+}
+
+// done hears of first tokens, of ends, and of prompts that are ready for a decoding worker.
+func (s *run) done(t *task, now clock) {
+	handed := s.cfg.Prefill > 0 && t.landed == 0
+	if s.pick != nil && (s.cfg.Prefill == 0 || handed) {
+		if handed || t.first == now {
+			s.spread(t, noteBegun)
+		}
+		if handed || t.ended == now {
+			s.spread(t, noteEnded)
+			if r := s.replicas[t.replica]; r.trees == nil {
+				r.view.predict(t.worker, t.path, int32(t.input/s.page), -1)
+			}
+		}
+	}
+	if handed {
+		s.send(t, now)
+		return
+	}
+	if t.ended == now {
+		s.answered++
+	}
+}
+
+// spread lets replicas know of a step of t's life: its own at once, the others as they share.
+func (s *run) spread(t *task, kind uint8) {
+	for i, r := range s.replicas {
+		switch {
+		case i == int(t.replica) || s.cfg.Share == ShareOne:
+			r.loads[t.worker].note(t, kind, s.notes.now)
+		case s.cfg.Share == ShareGossip:
+			r.inbox = append(r.inbox, note{at: s.notes.now + ticks(s.cfg.Hop), t: t, kind: kind})
+		}
+	}
+}

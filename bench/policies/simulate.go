@@ -1,0 +1,141 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Report is what a comparison of policies on one trace shows.
+type Report struct {
+	Trace    Summary   `json:"trace"`
+	Config   Config    `json:"config"`
+	Results  []*Result `json:"results"`
+	Advice   []string  `json:"advice,omitempty"`
+	Warnings []string  `json:"warnings,omitempty"`
+}
+
+// Summary describes a trace.
+type Summary struct {
+	Name     string        `json:"name"`
+	Requests int           `json:"requests"`
+	Span     time.Duration `json:"span"` // between the first and the last arrival, at the simulated rate
+	Input    float64       `json:"input"`
+	Output   float64       `json:"output"` // both mean tokens
+	// Bound is the hit rate of one cache without an end, entered at once: no router can do better.
+	Bound float64 `json:"bound"`
+	// Repeated is how many different beginnings come more than once, each counted where no longer one does.
+	Repeated int `json:"repeated"`
+	// Demand is the prefill that the trace asks for with an empty cache, in workers of Service's speed.
+	Demand float64 `json:"demand"`
+}
+
+// Progress hears how many requests of how many a policy has been given.
+type Progress func(policy string, done, total int)
+
+// Simulate plays a trace under each of the named policies, one after the other, each with empty caches. The same
+// arguments give the same results.
+func Simulate(ctx context.Context, name string, trace []Request, cfg Config, names []string, progress Progress) (*Report, error) {
+	s, err := newStudy(trace, cfg, progress)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Config: s.cfg, Trace: s.summary(name)}
+	for _, policy := range names {
+		result, err := s.run(ctx, policy, s.cfg)
+		if err != nil {
+			return r, fmt.Errorf("cannot simulate %s: %w", policy, err)
+		}
+		r.Results = append(r.Results, result)
+	}
+	for _, what := range s.cfg.Study {
+		cfg := s.cfg
+		cfg.Ablate = append(slices.Clone(cfg.Ablate), what)
+		result, err := s.run(ctx, "kv", cfg)
+		if err != nil {
+			return r, fmt.Errorf("cannot simulate kv without %s: %w", what, err)
+		}
+		result.Policy = "kv without " + what
+		r.Results = append(r.Results, result)
+	}
+	r.warn()
+	return r, nil
+}
+
+// study is a trace that is simulated several times.
+type study struct {
+	cfg      Config
+	plan     *plan
+	progress Progress
+}
+
+func newStudy(trace []Request, cfg Config, progress Progress) (*study, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if len(trace) == 0 {
+		return nil, errors.New("policies: cannot simulate an empty trace")
+	}
+	if progress == nil {
+		progress = func(string, int, int) {}
+	}
+	return &study{cfg: cfg, plan: newPlan(trace, cfg.PageSize, cfg.Rate, cfg.Spread), progress: progress}, nil
+}
+
+// run simulates one policy under cfg, which may differ from the study's in all but the trace and the pages.
+func (s *study) run(ctx context.Context, name string, cfg Config) (*Result, error) {
+	r, err := simulate(ctx, s.plan, cfg, name, func(n int) { s.progress(name, n, len(s.plan.jobs)) })
+	if err != nil {
+		return nil, err
+	}
+	return r.result(), nil
+}
+
+func (s *study) summary(name string) Summary {
+	p := s.plan
+	sum := Summary{Name: name, Requests: len(p.jobs), Bound: bound(p), Span: (p.jobs[len(p.jobs)-1].at - p.jobs[0].at).duration()}
+	for i := range p.jobs {
+		sum.Input += float64(p.jobs[i].input) / float64(len(p.jobs))
+		sum.Output += float64(p.jobs[i].output) / float64(len(p.jobs))
+	}
+	sum.Repeated = p.repeated()
+	sum.Demand = ratio(sum.Input*float64(sum.Requests)/s.cfg.Service.PrefillTokensPerSecond, sum.Span.Seconds())
+	return sum
+}
+
+// warn notes what makes results mean less than they seem to.
+func (r *Report) warn() {
+	for _, x := range r.Results {
+		if x.Refused > 0 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %d requests are longer than a worker's KV pool and were refused", x.Policy, x.Refused))
+		}
+		if last := r.Trace.Span + time.Minute; x.Span > 2*last {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: the workers fell behind: the last answer came %v after a trace of %v. "+
+				"Its times say only that it cannot carry this load", x.Policy, x.Span.Round(time.Second), r.Trace.Span.Round(time.Second)))
+		}
+	}
+}
+
+// Best returns the result with the lowest mean time to first token among policies, the all-knowing router left out; nil if
+// there is none.
+func (r *Report) Best() (best *Result) {
+	for _, x := range r.Results {
+		if x.Policy != Greedy && (best == nil || x.TTFT.Mean < best.TTFT.Mean) {
+			best = x
+		}
+	}
+	return best
+}
+
+// result returns the result of one policy, or nil.
+func (r *Report) result(name string) *Result {
+	for _, x := range r.Results {
+		if x.Policy == name {
+			return x
+		}
+	}
+	return nil
+}

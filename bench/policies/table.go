@@ -1,0 +1,85 @@
+package policies
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Table writes the report for people: the trace, a row for each policy, warnings and advice.
+func (r *Report) Table(w io.Writer) error {
+	t := &r.Trace
+	fmt.Fprintf(w, "%s: %s requests in %v, mean input %.0f and output %.0f tokens; no router can find more than %.1f %% of them in a cache\n",
+		t.Name, count(t.Requests), t.Span.Round(time.Second), t.Input, t.Output, 100*t.Bound)
+	fmt.Fprintln(w, r.Config.describe())
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, "policy\tTTFT mean\tp50\tp90\tp99\thits\trequests/s\tITL mean\tp99\timbalance\tbusy\tforeseen\t")
+	for _, x := range r.Results {
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%.1f %%\t%.2f\t%s\t%s\t%.2f\t%.0f %%\t%.1f %%\t\n", x.Policy, seconds(x.TTFT.Mean), seconds(x.TTFT.P50),
+			seconds(x.TTFT.P90), seconds(x.TTFT.P99), 100*x.Hits, x.Throughput, milliseconds(x.ITL.Mean), milliseconds(x.ITL.P99),
+			x.Imbalance, 100*x.Busy, 100*ratio(float64(x.Expected.Enough), float64(x.Requests)))
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("cannot write the table: %w", err)
+	}
+	var b strings.Builder
+	for _, line := range r.Warnings {
+		b.WriteString("Warning: " + line + ".\n")
+	}
+	if len(r.Advice) > 0 {
+		b.WriteString("\nRecommendation\n")
+	}
+	for _, line := range r.Advice {
+		b.WriteString("- " + line + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// describe says what was simulated, in one line.
+func (c *Config) describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d workers of %s cached tokens", c.Workers, count(c.CacheTokens))
+	if c.HostTokens > 0 {
+		fmt.Fprintf(&b, " and %s in host memory", count(c.HostTokens))
+	}
+	fmt.Fprintf(&b, ", %s prefill tokens/s", count(int(c.Service.PrefillTokensPerSecond)))
+	if len(c.Speeds) > 1 || c.Speeds[0] != 1 {
+		fmt.Fprintf(&b, " times %v", c.Speeds)
+	}
+	fmt.Fprintf(&b, "; %d router", c.Routers)
+	if c.Routers > 1 {
+		fmt.Fprintf(&b, "s that share by %s", c.Share)
+	}
+	fmt.Fprintf(&b, ", events %v late", c.EventDelay)
+	if c.EventLoss > 0 {
+		fmt.Fprintf(&b, " and %g %% lost", 100*c.EventLoss)
+	}
+	if c.Rate != 1 {
+		fmt.Fprintf(&b, "; arrivals at %g times their rate", c.Rate)
+	}
+	if len(c.Ablate) > 0 {
+		fmt.Fprintf(&b, "; without %s", strings.Join(c.Ablate, ", "))
+	}
+	return b.String()
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }
+
+// count groups digits by thousands.
+func count(n int) string {
+	digits := strconv.Itoa(n)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}

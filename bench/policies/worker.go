@@ -1,0 +1,178 @@
+package policies
+
+// worker is one simulated engine: a scheduler with its own queue, KV pool and prefix cache. Prefill goes before decode; a
+// prefill batch has at most costs.chunk new tokens, and a longer prompt is cut at a page and goes on in the next batch. A
+// request enters when the pool can give it the pages of its whole prompt and answer.
+type worker struct {
+	id    int
+	plan  *plan
+	costs costs
+	pool  int32 // pages
+	cache *cache
+	host  *tier // nil: none
+
+	waiting []*task
+	running []*task
+	chunked *task // has computed some chunks of its prompt and not all
+	batch   []piece
+	taken   int32 // pages given to requests and not in the cache
+
+	// What is under way: a prefill batch, or steps decode steps that began at began with context tokens.
+	began, until clock
+	steps        int
+	context      int64
+
+	counts workerCounts
+	idle   bool
+	role   role
+	ending []*task // scratch of roomAt
+}
+
+// role is what a worker does.
+type role uint8
+
+const (
+	mixed role = iota
+	prefills
+	decodes
+)
+
+// workerCounts add up over the run.
+type workerCounts struct {
+	requests          int
+	prefilled         int64 // prompt tokens computed
+	generated         int64 // tokens of answers
+	busy, prefillBusy clock
+	evicted           int64 // pages
+}
+
+// task is a request at a worker.
+type task struct {
+	*job
+	id       int32 // index of the job
+	replica  int32 // who sent it
+	worker   int32
+	arrived  clock // at the router
+	uncached int   // what the router expected to be computed
+	computed int   // prompt tokens that need no more work
+	cached   int   // of them, found on the GPU
+	hosted   int   // found in the host tier
+	load     int   // of hosted, tokens still to be copied
+	inTree   int32 // pages of the path in the cache
+	owned    int32 // pages given that are not in the cache
+	locks    int   // nodes of the path locked
+	made     int   // tokens generated
+	first    clock // of the first token
+	ended    clock
+	landed   clock // of its pages at a decoding worker
+}
+
+// piece is a task's share of one prefill batch.
+type piece struct {
+	*task
+	tokens int
+}
+
+func newWorker(id int, p *plan, c costs, pool int32, host int32, told, hosted func(n, held int32)) *worker {
+	w := &worker{id: id, plan: p, costs: c, pool: pool, cache: newCache(p, told), idle: true, until: never}
+	if host > 0 {
+		w.host = &tier{cache: newCache(p, hosted), pool: host}
+	}
+	return w
+}
+
+func (w *worker) pagesOf(tokens int) int32 { return int32((tokens + w.plan.page - 1) / w.plan.page) }
+
+// usable is how many pages of a prompt a cache may serve: one token is always computed.
+func (w *worker) usable(j *job) int32 { return int32((j.input - 1) / w.plan.page) }
+
+// fits reports whether the worker could ever serve j.
+func (w *worker) fits(j *job) bool { return w.pagesOf(w.length(j)) <= w.pool }
+
+// length is how many tokens of j the pool must hold.
+func (w *worker) length(j *job) int {
+	if w.role == prefills {
+		return j.input
+	}
+	return j.input + j.output
+}
+
+// free is how many pages nobody holds.
+func (w *worker) free() int32 { return w.pool - w.cache.pages - w.taken }
+
+// submit queues t. A worker that decodes looks up at the end of the step under way.
+func (w *worker) submit(t *task, now clock) {
+	w.waiting = append(w.waiting, t)
+	switch {
+	case w.idle:
+		w.idle = false
+		w.until = now
+	case w.steps > 0:
+		w.steps = w.costs.stepsBy(len(w.running), w.context, now-w.began, w.steps)
+		w.until = w.began + w.costs.decode(len(w.running), w.context, w.steps)
+	}
+}
+
+// advance ends what is under way at now and begins the next batch. done hears of first tokens and of ends.
+func (w *worker) advance(now clock, done func(t *task, now clock)) {
+	switch {
+	case w.steps > 0:
+		w.decoded(now, done)
+	case len(w.batch) > 0:
+		w.prefilled(now, done)
+	}
+	w.began, w.steps, w.batch = now, 0, w.batch[:0]
+	if w.role == decodes {
+		w.join(now, done)
+	} else {
+		w.batch = w.prefillBatch(w.batch)
+	}
+	switch {
+	case len(w.batch) > 0:
+		tokens, host := 0, 0
+		for _, p := range w.batch {
+			tokens += p.tokens
+			host += p.load
+			p.load = 0
+		}
+		took := w.costs.prefill(tokens, host)
+		w.until = now + took
+		w.counts.prefilled += int64(tokens)
+		w.counts.prefillBusy += took
+		w.counts.busy += took
+	case len(w.running) > 0:
+		w.startDecode(now)
+	default:
+		w.idle, w.until = true, never
+	}
+}
+
+// startDecode plans decode steps until the first request of the batch ends.
+func (w *worker) startDecode(now clock) {
+	w.steps, w.context = 1<<30, 0
+	for _, t := range w.running {
+		w.steps = min(w.steps, t.output-t.made)
+		w.context += int64(t.input + t.made)
+	}
+	w.until = now + w.costs.decode(len(w.running), w.context, w.steps)
+}
+
+// decoded ends the steps under way.
+func (w *worker) decoded(now clock, done func(t *task, now clock)) {
+	w.counts.busy += now - w.began
+	w.counts.generated += int64(w.steps) * int64(len(w.running))
+	keep := w.running[:0]
+	for _, t := range w.running {
+		if t.made += w.steps; t.made < t.output {
+			keep = append(keep, t)
+			continue
+		}
+		if w.role == decodes {
+			w.leave(t, now, done)
+		} else {
+			w.finish(t, now, done)
+		}
+	}
+	clear(w.running[len(keep):])
+	w.running = keep
+}

@@ -1,0 +1,294 @@
+package load
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/bench/proxy/loop"
+	"github.com/warmpath/warmpath/bench/proxy/mock"
+)
+
+// thread is a loop with its share of the connections.
+type thread struct {
+	cfg    *Config
+	loop   *loop.Loop
+	writer *writer
+	talks  *talks // nil: prompts are unique
+	want   []byte // what an answer's text contains
+
+	clients  []*client
+	at       []*net.TCPAddr
+	max      int // connections
+	toStand  int // connections that are awaited before the start
+	standing chan error
+
+	begin, end int64 // of the measured time
+	arrivals   arrivals
+	tick       loop.Timer
+	alarm      loop.Timer
+	idle       []*client // open loop; the last one used first
+	waiting    []int64   // due times for which there was no connection
+	busy       int       // requests under way
+	over       bool      // nothing more is sent, except what waits
+	result     Result
+	answered   atomic.Uint64 // for who looks on
+}
+
+// early is how many connections an open loop has from the start; more are made as they are needed.
+const early = 64
+
+func newThread(cfg *Config, number int, start time.Time, at []*net.TCPAddr) (*thread, error) {
+	l, err := loop.New(start)
+	if err != nil {
+		return nil, err
+	}
+	t := &thread{cfg: cfg, loop: l, writer: newWriter(cfg, number), at: at, standing: make(chan error, 1)}
+	if !cfg.Foreign {
+		t.want = mock.AppendWords(nil, cfg.Tokens)
+	}
+	if cfg.Turns > 0 {
+		t.talks = newTalks(t.writer)
+	}
+	t.max = (cfg.Connections + number) / cfg.Threads
+	t.toStand = t.max
+	if cfg.Rate > 0 {
+		t.toStand = min(t.max, early)
+	}
+	t.result.Errors = map[string]uint64{}
+	for i := range t.toStand {
+		if err := t.client(i + number).dial(); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// client adds a client, without a connection.
+func (t *thread) client(n int) *client {
+	at := t.at[n%len(t.at)]
+	k := &client{t: t, at: at, host: at.String()}
+	t.clients = append(t.clients, k)
+	return k
+}
+
+// connected counts connections that stand, until all do.
+func (t *thread) connected(err error) {
+	if t.toStand == 0 {
+		return
+	}
+	if t.toStand--; err == nil && t.toStand > 0 {
+		return
+	}
+	t.toStand = 0
+	t.standing <- err
+}
+
+// start begins to send; it is posted when all threads stand.
+func (t *thread) start(first bool) {
+	now := t.loop.Now()
+	t.begin = now + int64(t.cfg.Warm)
+	t.end = t.begin + int64(t.cfg.Time)
+	if first {
+		t.loop.Arm(&loop.Timer{F: t.cfg.Begin}, t.begin)
+		t.loop.Arm(&loop.Timer{F: t.cfg.End}, t.end)
+	}
+	t.alarm.F = t.watch
+	t.loop.Arm(&t.alarm, now+int64(watchEvery))
+	if t.cfg.Rate == 0 {
+		t.startClosed(now)
+		return
+	}
+	t.idle = append(t.idle, t.clients...)
+	var random *rand.Rand
+	if !t.cfg.Even {
+		random = t.writer.random
+	}
+	t.arrivals = newArrivals(now, t.cfg.Rate/float64(t.cfg.Threads), random)
+	t.tick.F = t.arrive
+	t.loop.Arm(&t.tick, t.arrivals.due())
+}
+
+// startClosed has all clients send, one after the other over the ramp.
+func (t *thread) startClosed(now int64) {
+	for i, k := range t.clients {
+		if t.cfg.Ramp == 0 {
+			t.next(k)
+			continue
+		}
+		t.later(k, now+int64(t.cfg.Ramp)*int64(i)/int64(len(t.clients)))
+	}
+}
+
+func (t *thread) later(k *client, at int64) { t.loop.Arm(&loop.Timer{F: func() { t.next(k) }}, at) }
+
+// arrive sends what is due in an open loop.
+func (t *thread) arrive() {
+	now := t.loop.Now()
+	for ; t.arrivals.due() <= now; t.arrivals.step() {
+		if t.arrivals.due() >= t.end {
+			t.finish()
+			return
+		}
+		t.send(t.arrivals.due())
+	}
+	t.loop.Arm(&t.tick, t.arrivals.due())
+}
+
+// send takes an idle connection, or a new one, or has the request wait for one.
+func (t *thread) send(due int64) {
+	if n := len(t.idle); n > 0 {
+		k := t.idle[n-1]
+		t.idle = t.idle[:n-1]
+		t.write(k, due)
+		return
+	}
+	if len(t.clients) < t.max {
+		t.write(t.client(len(t.clients)), due)
+		return
+	}
+	t.waiting = append(t.waiting, due)
+}
+
+func (t *thread) write(k *client, due int64) {
+	t.busy++
+	k.write(due)
+}
+
+// next gives k, which is idle, something to do.
+func (t *thread) next(k *client) {
+	switch {
+	case len(t.waiting) > 0:
+		due := t.waiting[0]
+		t.waiting = t.waiting[1:]
+		t.write(k, due)
+	case t.over:
+		t.settle()
+	case t.cfg.Rate > 0:
+		t.idle = append(t.idle, k)
+	default:
+		if now := t.loop.Now(); now < t.end {
+			t.write(k, now)
+			return
+		}
+		t.finish()
+	}
+}
+
+// finish sends nothing more, except what is due already.
+func (t *thread) finish() {
+	t.over = true
+	t.settle()
+}
+
+// settle ends the loop when all is answered.
+func (t *thread) settle() {
+	if t.busy == 0 && len(t.waiting) == 0 {
+		t.loop.Stop()
+	}
+}
+
+// counts says whether a request that was due and has ended belongs to the result: of a closed loop those that ended in the measured
+// time, of an open loop those that were due in it.
+func (t *thread) counts(due, ended int64) bool {
+	at := ended
+	if t.cfg.Rate > 0 {
+		at = due
+	}
+	return t.begin <= at && at < t.end
+}
+
+// done counts a good answer, and goes on.
+func (t *thread) done(k *client) {
+	t.busy--
+	now := t.loop.Now()
+	if t.begin <= now && now < t.end {
+		t.result.Answered++
+	}
+	t.answered.Add(1)
+	if t.counts(k.due, now) {
+		t.result.OK++
+		t.result.latency.Add(now - k.due)
+		t.result.service.Add(now - k.sent)
+		t.result.first.Add(k.first - k.due)
+		t.result.late.Add(k.sent - k.due)
+		t.result.Bytes += uint64(k.r.bytes)
+	}
+	t.next(k)
+}
+
+// retryAfter keeps a target that refuses from being asked in a circle.
+const retryAfter = 10 * time.Millisecond
+
+// fail counts a request that failed, and goes on.
+func (t *thread) fail(k *client, err error) {
+	t.busy--
+	now := t.loop.Now()
+	if t.begin <= now && now < t.end {
+		t.result.Failed++
+	}
+	if t.counts(k.due, now) {
+		t.result.Errors[err.Error()]++
+	}
+	if t.cfg.Rate == 0 && !t.over {
+		t.later(k, now+int64(retryAfter))
+		return
+	}
+	t.next(k)
+}
+
+// gap counts the time between two events of a stream.
+func (t *thread) gap(d int64) {
+	if now := t.loop.Now(); t.begin <= now && now < t.end {
+		t.result.gaps.Add(d)
+	}
+}
+
+// watchEvery is how exact time-outs are.
+const watchEvery = 250 * time.Millisecond
+
+// watch ends requests that take too long.
+func (t *thread) watch() {
+	now := t.loop.Now()
+	for _, k := range t.clients {
+		if k.busy && now-k.sent > int64(t.cfg.Timeout) {
+			k.drop()
+			k.failed(errTimeout)
+		}
+	}
+	if now >= t.end && t.cfg.Rate == 0 {
+		t.over = true
+	}
+	if now > t.end+int64(min(t.cfg.Timeout, grace)) {
+		t.giveUp(now)
+		return
+	}
+	t.loop.Arm(&t.alarm, now+int64(watchEvery))
+	if t.over {
+		t.settle()
+	}
+}
+
+// grace is how long answers may come after the end.
+const grace = 10 * time.Second
+
+// giveUp counts what was due and is not answered.
+func (t *thread) giveUp(now int64) {
+	due := t.waiting
+	for _, k := range t.clients {
+		if k.busy {
+			due = append(due, k.due)
+		}
+	}
+	for _, at := range due {
+		if t.cfg.Rate == 0 || t.counts(at, now) {
+			t.result.Errors[errLate.Error()]++
+		}
+	}
+	t.loop.Stop()
+}
+
+// run serves until all is answered or ctx ends.
+func (t *thread) run(ctx context.Context) error { return t.loop.Run(ctx) }

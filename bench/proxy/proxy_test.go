@@ -1,0 +1,213 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/bench/proxy"
+	"github.com/warmpath/warmpath/bench/proxy/load"
+	"github.com/warmpath/warmpath/bench/proxy/mock"
+	"github.com/warmpath/warmpath/dataplane"
+)
+
+const patience = 60 * time.Second
+
+// start runs mock workers and a router in this process until the test ends.
+func start(t *testing.T, cfg mock.Config) (workers *mock.Workers, router *dataplane.Dataplane) {
+	t.Helper()
+	cfg.Listen, cfg.Workers, cfg.Model, cfg.PageSize, cfg.CachePages = "127.0.0.1:0", 2, mock.DefaultModel, 16, 4096
+	workers, err := mock.New(cfg)
+	require.NoError(t, err)
+	router, err = dataplane.New(dataplane.Config{
+		Listen: "127.0.0.1:0", Policy: "kv", Log: slog.New(slog.DiscardHandler), Workers: urls(workers.Addrs()),
+	})
+	require.NoError(t, err)
+	run(t, workers.Run)
+	run(t, router.Run)
+	deadline := time.Now().Add(patience)
+	for ready := 0; ready < 2; {
+		require.True(t, time.Now().Before(deadline), "the router does not find its workers")
+		ready = 0
+		for _, w := range router.Status().Workers {
+			if w.State == "ready" && (!cfg.Events || w.Overlap == "exact") {
+				ready++
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return workers, router
+}
+
+func urls(addrs []string) (all []string) {
+	for _, a := range addrs {
+		all = append(all, "http://"+a)
+	}
+	return all
+}
+
+// run runs f until the test ends, the last one first.
+func run(t *testing.T, f func(context.Context) error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+	})
+}
+
+// TestThroughRouter sends every API through the router, with events and without: all is answered well, and the router's picture of the
+// caches is true.
+func TestThroughRouter(t *testing.T) {
+	for _, events := range []bool{true, false} {
+		workers, router := start(t, mock.Config{Events: events, Tokenize: events})
+		for _, a := range load.APIs() {
+			for _, stream := range []bool{false, true} {
+				m, err := proxy.Measure(t.Context(), load.Config{
+					Targets: []string{router.Addr()}, API: a, Size: 4000, Turns: 4, Conversations: 8, Tokens: 6, Stream: stream,
+					Connections: 4, Time: 150 * time.Millisecond, Timeout: patience, Seed: 1,
+				}, os.Getpid())
+				require.NoError(t, err)
+				require.NoError(t, m.Err(), "%s stream=%t events=%t", a, stream, events)
+				require.NotZero(t, m.Answered)
+				require.Positive(t, m.CPU)
+				require.Positive(t, m.Router.Peak)
+				require.Contains(t, m.String(), string(a))
+			}
+		}
+		s, ok := workers.Stats(t.Context())
+		require.True(t, ok)
+		require.Zero(t, s.Bad)
+		require.NotZero(t, s.Cached, "conversations come back to where they were")
+		if st := router.Status(); events {
+			require.NotZero(t, st.Index.Blocks, "events were applied")
+		} else {
+			require.Zero(t, st.Index.Blocks)
+		}
+	}
+}
+
+func TestCrowd(t *testing.T) {
+	_, router := start(t, mock.Config{Gap: 2 * time.Millisecond})
+	var progress bytes.Buffer
+	c, err := proxy.MeasureCrowd(t.Context(), proxy.CrowdConfig{
+		Target: router.Addr(), PID: os.Getpid(), API: load.Chat, Idle: 200, Streams: 20, Tokens: 10, Gap: 2 * time.Millisecond,
+		Time: 200 * time.Millisecond, Progress: &progress,
+	})
+	require.NoError(t, err)
+	require.Zero(t, c.Lost)
+	require.NotZero(t, c.Run.Answered)
+	require.NotZero(t, c.Run.Gap.N)
+	require.Contains(t, c.String(), "200 idle connections")
+	require.Contains(t, c.String(), "20 streams")
+	require.Contains(t, progress.String(), "200 connections are open")
+}
+
+func TestStandard(t *testing.T) {
+	workers, router := start(t, mock.Config{})
+	all, err := proxy.Standard(t.Context(), proxy.StandardConfig{
+		Load: load.Config{Size: 300, Tokens: 2, Connections: 4, Rate: 100, Time: 100 * time.Millisecond, Timeout: patience, Seed: 1},
+		APIs: []load.API{load.Chat, load.IDs}, Rounds: 2, Workers: workers.Addrs(), Router: router.Addr(), PID: os.Getpid(), Progress: io.Discard,
+	})
+	require.NoError(t, err)
+	require.Len(t, all, 2*2*2*2)
+	var b bytes.Buffer
+	require.NoError(t, proxy.Table(&b, all))
+	for _, want := range []string{"chat direct", "chat router", "ids direct", "ids router"} {
+		require.Contains(t, b.String(), want)
+	}
+}
+
+func TestFailuresAreErrors(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) }))
+	defer s.Close()
+	cfg := load.Config{
+		Targets: []string{s.Listener.Addr().String()}, API: load.Chat, Size: 300, Tokens: 1, Connections: 1, Time: 50 * time.Millisecond, Timeout: patience,
+	}
+	_, err := proxy.Standard(t.Context(), proxy.StandardConfig{
+		Load: cfg, APIs: load.APIs()[:1], Rounds: 1, Router: cfg.Targets[0], Progress: io.Discard,
+	})
+	require.ErrorIs(t, err, proxy.ErrFailed)
+	_, err = proxy.MeasureSoak(t.Context(), proxy.SoakConfig{Load: cfg, PID: os.Getpid(), Time: 50 * time.Millisecond, Progress: io.Discard})
+	require.ErrorIs(t, err, proxy.ErrFailed)
+	_, err = proxy.Measure(t.Context(), cfg, 1<<30)
+	require.Error(t, err, "no such process")
+}
+
+func TestUse(t *testing.T) {
+	before, err := proxy.Use(os.Getpid())
+	require.NoError(t, err)
+	sum := uint64(0)
+	for range 20_000_000 {
+		sum += rand.Uint64()
+	}
+	require.NotZero(t, sum)
+	child := exec.Command("sleep", "60")
+	require.NoError(t, child.Start())
+	after, err := proxy.Use(os.Getpid())
+	require.NoError(t, child.Process.Kill())
+	require.Error(t, child.Wait())
+	require.NoError(t, err)
+	require.Greater(t, after.CPU, before.CPU)
+	require.Equal(t, before.Processes+1, after.Processes, "children count")
+	require.Greater(t, after.RSS, int64(1<<20))
+	require.GreaterOrEqual(t, after.Peak, after.RSS/2)
+	require.Positive(t, after.Descriptors)
+	_, err = proxy.Use(1 << 30)
+	require.Error(t, err)
+}
+
+func TestGrowth(t *testing.T) {
+	noise := rand.New(rand.NewPCG(1, 2))
+	tests := []struct {
+		name  string
+		at    func(i int) float64
+		grows bool
+	}{
+		{"steady", func(int) float64 { return 1000 }, false},
+		{"noise", func(int) float64 { return 1000 + 300*noise.Float64() }, false},
+		{"filling up before the half", func(i int) float64 { return min(float64(40*i), 1500) }, false},
+		{"one outlier at the end", func(i int) float64 { return 1000 + 9000*float64(i/99) }, false},
+		{"a leak", func(i int) float64 { return 1000 + 5*float64(i) }, true},
+		{"a leak in noise", func(i int) float64 { return 1000 + 20*float64(i) + 300*noise.Float64() }, true},
+		{"from nothing", func(i int) float64 { return 4 * float64(i) }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var all []proxy.Sample
+			for i := range 100 {
+				all = append(all, proxy.Sample{At: float64(i), Descriptors: int(tt.at(i))})
+			}
+			g := proxy.GrowthOf(all, 16)
+			require.Equal(t, tt.grows, g.Grows, "%+v", g)
+		})
+	}
+	require.False(t, proxy.GrowthOf(nil, 16).Grows)
+}
+
+func TestSize(t *testing.T) {
+	for text, want := range map[string]int{"300": 300, "8k": 8 << 10, "64K": 64 << 10, "8m": 8 << 20} {
+		var s proxy.Size
+		require.NoError(t, s.Set(text))
+		require.EqualValues(t, want, s)
+		var again proxy.Size
+		require.NoError(t, again.Set(s.String()))
+		require.Equal(t, s, again)
+	}
+	for _, bad := range []string{"", "k", "-1", "1g", "9999999m"} {
+		require.Error(t, new(proxy.Size).Set(bad), fmt.Sprintf("%q", bad))
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/bench/policies"
+	"github.com/warmpath/warmpath/bench/replay"
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
+
+// policiesOptions are the flags of warmpath bench policies.
+type policiesOptions struct {
+	trace     string
+	workload  string
+	requests  int
+	names     []string
+	share     string
+	objective time.Duration
+	advise    bool
+	jsonFile  string
+	htmlFile  string
+	cfg       policies.Config
+}
+
+// usualPolicies are compared where the user names none: what people run, and the bound.
+var usualPolicies = []string{"round-robin", "least-load", "power-of-two", "approx", "dynamo", "lmetric", "kv", policies.Greedy}
+
+func newBenchPoliciesCommand() *cobra.Command {
+	o := &policiesOptions{}
+	c := &cobra.Command{
+		Use:   "policies",
+		Short: "Simulate routing policies on a trace, side by side: what would each give on this traffic",
+		Long: `Policies plays a trace on simulated workers and routers, once for each policy, in
+simulated time: an hour of a cluster takes a fraction of a second. The same flags give the
+same numbers. It prints a table and a recommendation.
+
+A trace is a file in Mooncake's format (JSON lines of timestamp, input_length,
+output_length and hash_ids; optional block_size and answer_id), or a made one:
+` + workloadHelp() + `
+"greedy" is a router that knows every cache and every queue as they are; the others know
+what events and their own dispatches tell them ("approx": its own tree).`,
+		Example: `  warmpath bench policies --workload zipf
+  warmpath bench policies --trace conversation_trace.jsonl --workers 8 --html out.html
+  warmpath bench policies --trace mine.jsonl --routers 4 --share gossip --rate 1.5 --policy kv,approx
+  warmpath bench policies --trace mine.jsonl --ablate all --policy kv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	o.flags(c)
+	return c
+}
+
+func (o *policiesOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.trace, "trace", "", "trace file in Mooncake's format")
+	f.StringVar(&o.workload, "workload", "conversations", "made trace, where no file is given; see above")
+	f.IntVar(&o.requests, "requests", 0, "at most so many requests (default: all of a file, 10000 of a made trace)")
+	f.Uint64Var(&o.cfg.Seed, "seed", 1, "of made traces, ties and losses")
+	f.StringSliceVar(&o.names, "policy", usualPolicies, `policies to compare, or "all": `+strings.Join(policies.Names(), ", "))
+	f.IntVar(&o.cfg.Workers, "workers", 8, "simulated workers")
+	f.Float64SliceVar(&o.cfg.Speeds, "speeds", []float64{1}, "speed of each worker relative to the others; the last one goes on")
+	f.IntVar(&o.cfg.CacheTokens, "cache-tokens", 1_000_000, "KV pool of each worker, in tokens")
+	f.IntVar(&o.cfg.HostTokens, "host-tokens", 0, "host-memory tier of each worker, in tokens")
+	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens a cache page")
+	f.Float64Var(&o.cfg.Service.PrefillTokensPerSecond, "prefill-rate", 16_000, "prompt tokens that a worker computes a second")
+	f.IntVar(&o.cfg.Service.ChunkedPrefill, "chunked-prefill", 8192, "most new tokens of one prefill batch")
+	f.IntVar(&o.cfg.Service.MaxRunning, "max-running", 64, "most requests that a worker runs at once")
+	f.IntVar(&o.cfg.Prefill, "prefill-workers", 0, "of the workers, those that only compute prompts; the others then only decode")
+	f.Float64Var(&o.cfg.Rate, "rate", 1, "arrivals as a multiple of the trace's own")
+	f.BoolVar(&o.cfg.Spread, "spread", false, "spread requests of one instant until the next one: undoes a trace's coarse clock")
+	f.IntVar(&o.cfg.Routers, "routers", 1, "router replicas; each gets its share of the requests by chance")
+	f.StringVar(&o.share, "share", "polls", "what replicas tell each other: polls (nothing), gossip (each dispatch) or one (one chooses for all)")
+	f.DurationVar(&o.cfg.Hop, "hop", 500*time.Microsecond, "a message between replicas")
+	f.DurationVar(&o.cfg.EventDelay, "event-delay", 5*time.Millisecond, "from a change in a worker's cache until routers know of it")
+	f.Float64Var(&o.cfg.EventLoss, "event-loss", 0, "share of events that a router does not get")
+	f.DurationVar(&o.cfg.Resync, "resync", time.Second, "until a router has learnt what it missed")
+	f.DurationVar(&o.cfg.Poll, "poll", time.Second, "between reports of a worker's load")
+	f.BoolVar(&o.cfg.Approx, "approximate", false, "all policies see an approximate tree instead of events")
+	f.StringSliceVar(&o.cfg.Study, "ablate", nil, `also simulate kv without each of these, or "all": `+strings.Join(policies.Ablations(), ", "))
+	o.cfg.Options = policy.Defaults
+	f.Float64Var(&o.cfg.Options.OverlapWeight, "kv-overlap-score-weight", 1, "kv, dynamo: worth of a cached token, in tokens to prefill")
+	f.Float64Var(&o.cfg.Options.Temperature, "router-temperature", 0, "kv, dynamo: 0 takes the cheapest worker, above it a softmax over costs")
+	f.BoolVar(&o.advise, "advise", true, "end with a recommendation; it simulates the trace some 15 times more")
+	f.DurationVar(&o.objective, "objective", 2*time.Second, "the time to first token that 99 of 100 requests should keep, for the recommendation")
+	f.StringVar(&o.jsonFile, "json", "", "also write the results to this file as JSON")
+	f.StringVar(&o.htmlFile, "html", "", "also write the results to this file as a page with plots")
+	c.MarkFlagsMutuallyExclusive("trace", "workload")
+}
+
+// workloadHelp lists the made traces.
+func workloadHelp() string {
+	var b strings.Builder
+	names, what := policies.Families()
+	for i, name := range names {
+		fmt.Fprintf(&b, "  %-14s %s\n", name, what[i])
+	}
+	return b.String()
+}
+
+func (o *policiesOptions) run(cmd *cobra.Command) error {
+	trace, name, err := o.open()
+	if err != nil {
+		return err
+	}
+	o.cfg.Share = policies.Sharing(o.share)
+	if slices.Equal(o.names, []string{"all"}) {
+		o.names = policies.Names()
+	}
+	if slices.Equal(o.cfg.Study, []string{"all"}) {
+		o.cfg.Study = policies.Ablations()
+	}
+	errOut := cmd.ErrOrStderr()
+	var bar func(int)
+	progress := func(policy string, done, total int) {
+		if bar == nil {
+			bar = replay.NewProgress(errOut, total, policy)
+		}
+		if bar(done); done == total {
+			bar = nil
+		}
+	}
+	report, err := policies.Simulate(cmd.Context(), name, trace, o.cfg, o.names, progress)
+	if report == nil || err != nil {
+		return err
+	}
+	if o.advise {
+		fmt.Fprintln(errOut, "recommendation: other numbers of workers and routers")
+		if err := report.Advise(cmd.Context(), trace, o.objective, nil); err != nil {
+			return fmt.Errorf("cannot make the recommendation: %w", err)
+		}
+	}
+	return errors.Join(report.Table(cmd.OutOrStdout()), o.keep(report))
+}
+
+// open reads or makes the trace.
+func (o *policiesOptions) open() (trace []policies.Request, name string, err error) {
+	if o.requests < 0 {
+		return nil, "", fmt.Errorf("cannot simulate %d requests", o.requests)
+	}
+	if o.trace == "" {
+		n := o.requests
+		if n == 0 {
+			n = 10_000
+		}
+		trace, err = policies.Synthetic(o.workload, o.cfg.Seed, n)
+		return trace, o.workload, err
+	}
+	f, err := os.Open(o.trace)
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot open the trace: %w", err)
+	}
+	defer f.Close()
+	trace, err = policies.ReadTrace(f, o.requests)
+	return trace, filepath.Base(o.trace), err
+}
+
+// keep writes the files that were asked for.
+func (o *policiesOptions) keep(report *policies.Report) error {
+	if o.jsonFile != "" {
+		text, err := json.MarshalIndent(report, "", "  ")
+		if err != nil {
+			return fmt.Errorf("cannot encode the results: %w", err)
+		}
+		if err := os.WriteFile(o.jsonFile, append(text, '\n'), 0o644); err != nil {
+			return fmt.Errorf("cannot keep the results: %w", err)
+		}
+	}
+	if o.htmlFile == "" {
+		return nil
+	}
+	f, err := os.Create(o.htmlFile)
+	if err != nil {
+		return fmt.Errorf("cannot keep the page: %w", err)
+	}
+	return errors.Join(report.HTML(f), f.Close())
+}

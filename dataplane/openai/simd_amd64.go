@@ -1,0 +1,68 @@
+//go:build !purego
+
+package openai
+
+import (
+	"slices"
+
+	"golang.org/x/sys/cpu"
+)
+
+// Which of the functions in assembly this CPU can run: Intel's from Ice Lake and AMD's from Zen 4 on run all.
+var (
+	hasText512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasBMI1
+	hasIDs512  = hasText512 && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2 &&
+		cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
+)
+
+// scanBlocks is scanGroups for what can be read in blocks of 64 bytes; it leaves the rest.
+func scanBlocks(dst []uint32, b []byte, i int) ([]uint32, int) {
+	if !hasIDs512 {
+		return dst, i
+	}
+	for len(b)-i >= group {
+		if cap(dst)-len(dst) < groupIDs {
+			// What most tokenizers' ids take: of a long list, memory is asked for once.
+			dst = slices.Grow(dst, max(groupIDs, (len(b)-i)/bytesPerID))
+		}
+		n, used := ids512(&dst[:cap(dst)][len(dst)], cap(dst)-len(dst), &b[i], len(b)-i)
+		dst, i = dst[:len(dst)+n], i+used
+		if cap(dst)-len(dst) >= groupIDs {
+			break
+		}
+	}
+	return dst, skipSpace(b, i)
+}
+
+// bytesPerID is an id of four digits and a comma: as short as they are on average.
+const bytesPerID = 5
+
+// ids512 reads ids from n bytes at b, an element's first, to dst, while they have at most eight digits, with a comma and at most one
+// space behind each. It stops behind a comma, at the latest where fewer than 64 bytes or room for fewer than 32 ids are left.
+//
+//go:noescape
+func ids512(dst *uint32, room int, b *byte, n int) (count, used int)
+
+// skipBlocks passes a string's plain bytes, and where the CPU helps also its escapes, from i on, in blocks, and returns the place
+// of the first thing that is neither, or where too little is left. The bits of all bytes passed, and perhaps of some behind, are in high.
+func skipBlocks(b []byte, i int) (next int, high uint64, escaped bool) {
+	if !hasText512 {
+		i, high = skipWindows(b, i)
+		return i, high, false
+	}
+	if len(b)-i < group {
+		return i, 0, false
+	}
+	used, bytes, escapes := text512(&b[i], len(b)-i)
+	if bytes != 0 {
+		high = highBits
+	}
+	return i + used, high, escapes != 0
+}
+
+// text512 passes plain bytes and whole, valid escapes of a string in n bytes at b. It stops in front of a quote, a control
+// character or an escape that is neither, and at the latest where fewer than 64 bytes are left. A bit of high is set if a byte that it saw
+// is not ASCII, one of escapes if it passed any.
+//
+//go:noescape
+func text512(b *byte, n int) (used int, high, escapes uint64)

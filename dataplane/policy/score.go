@@ -1,0 +1,115 @@
+package policy
+
+import "math"
+
+// scorer is a policy that gives each candidate a number and takes the lowest.
+type scorer interface {
+	// scores appends a number for each candidate to dst.
+	scores(dst []float64, req *Request, candidates []Candidate) []float64
+}
+
+var (
+	_ scorer = KV{}
+	_ scorer = Dynamo{}
+	_ scorer = Staleness{}
+	_ scorer = LMetric{}
+)
+
+// mostScores is how many scores have room on the stack: of 64 nodes of 8 ranks. Larger fleets cost an allocation.
+const mostScores = 512
+
+// fleet is what a score needs of all candidates together.
+type fleet struct {
+	rate  float64 // mean of the known prefill rates
+	token float64 // 1 / rate: seconds a token
+	busy  float64 // share of the candidates at which somebody waits for a first token
+	full  float64 // share of the candidates that run as many requests as they can
+}
+
+// unknownRate stands for a prefill rate where none is known: of a mid-sized model on one GPU. It scales all costs alike.
+const unknownRate = 10_000
+
+func survey(candidates []Candidate) fleet {
+	sum, known, busy, full := 0.0, 0, 0, 0
+	for i := range candidates {
+		c := &candidates[i]
+		if c.Waiting > 0 {
+			busy++
+		}
+		if c.Most > 0 && c.InFlight >= c.Most {
+			full++
+		}
+		if c.Rate > 0 {
+			sum += c.Rate
+			known++
+		}
+	}
+	n := float64(len(candidates))
+	f := fleet{rate: unknownRate, busy: float64(busy) / n, full: float64(full) / n}
+	if known > 0 {
+		f.rate = sum / float64(known)
+	}
+	f.token = 1 / f.rate
+	return f
+}
+
+// lowest takes one of the scores within tie of the lowest at random, the same one for the same seed.
+func lowest(scores []float64, seed uint64, tie float64, why string) Choice {
+	best := math.Inf(1)
+	for _, s := range scores {
+		best = min(best, s)
+	}
+	choice, ties := Choice{Cost: best, Why: why}, uint64(0)
+	for i, s := range scores {
+		if s > best+tie {
+			continue
+		}
+		ties++
+		// Reservoir sampling: each of n ties is picked with probability 1/n.
+		if ties == 1 || mix(seed+ties)%ties == 0 {
+			choice.Index, choice.Cost = i, s
+		}
+	}
+	return choice
+}
+
+// sample draws from the softmax of -score / (range × temperature), Dynamo's form: the range makes the temperature
+// independent of the prompt's length.
+func sample(scores []float64, seed uint64, temperature float64) Choice {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, s := range scores {
+		low, high = min(low, s), max(high, s)
+	}
+	scale := (high - low) * temperature
+	if scale == 0 {
+		scale = 1 // All are equal: any scale gives each the same share.
+	}
+	sum := 0.0
+	for _, s := range scores {
+		sum += math.Exp((low - s) / scale)
+	}
+	at, last := unit(seed)*sum, Choice{Why: "sampled by temperature"}
+	for i, s := range scores {
+		last.Index, last.Cost = i, s
+		if at -= math.Exp((low - s) / scale); at < 0 {
+			break
+		}
+	}
+	return last
+}
+
+// Scores appends each candidate's score to dst, lower is better, for the policies that choose by one: seconds for kv, KV
+// blocks for dynamo, the negated score for staleness, tokens times requests for lmetric. Of others it appends nothing.
+func Scores(dst []float64, p Policy, req Request, candidates []Candidate) []float64 {
+	switch p := Unwrap(p).(type) { // Not by the interface, through which req would escape.
+	case KV:
+		return p.scores(dst, &req, candidates)
+	case Dynamo:
+		return p.scores(dst, &req, candidates)
+	case Staleness:
+		return p.scores(dst, &req, candidates)
+	case LMetric:
+		return p.scores(dst, &req, candidates)
+	}
+	return dst
+}

@@ -1,0 +1,44 @@
+package policy
+
+// Staleness is the score of the articles on cluster-level prefix routing that this project's design began from: the overlap
+// as a share of the prompt, trusted less the longer the rank has been silent, against the depth of its queue:
+//
+//	overlap × f + (1 − f) × 0.5 − 0.01 × queue depth,  f = max(0, 1 − age / (3 × interval))
+//
+// The highest wins. A rank that has been silent for three intervals is as good as half a hit, whoever it is.
+type Staleness struct {
+	Options
+}
+
+var _ Policy = Staleness{}
+
+const (
+	staleAfter    = 3    // intervals until nothing is believed
+	staleOverlap  = 0.5  // what is believed then
+	depthWeight   = 0.01 // of one request in the queue
+	slowestReport = 5    // seconds: the articles' workers report every 1 to 5 s
+)
+
+// Name implements Policy.
+func (Staleness) Name() string { return "staleness" }
+
+// Pick implements Policy.
+func (p Staleness) Pick(req Request, candidates []Candidate) Choice {
+	var room [mostScores]float64
+	return lowest(p.scores(room[:0], &req, candidates), req.Seed, 0, "highest overlap, by its freshness, less queue")
+}
+
+// scores are negated: the lowest is the best.
+func (p Staleness) scores(dst []float64, req *Request, candidates []Candidate) []float64 {
+	interval := p.Interval
+	if interval <= 0 {
+		interval = slowestReport
+	}
+	for i := range candidates {
+		c := &candidates[i]
+		fresh := max(0, 1-c.Age/(staleAfter*interval))
+		overlap := float64(c.Cached) / float64(max(req.Tokens, 1))
+		dst = append(dst, depthWeight*float64(c.InFlight)-overlap*fresh-(1-fresh)*staleOverlap)
+	}
+	return dst
+}

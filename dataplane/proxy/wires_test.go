@@ -1,0 +1,66 @@
+package proxy_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/secure/securetest"
+)
+
+// encrypted tells which of a test's two runs this is, "plain" with plain connections or "tls" with TLS on both sides of the router; workers, requests, routers and clients of the test follow it.
+func encrypted(t testing.TB) bool {
+	t.Helper()
+	return strings.Contains(t.Name()+"/", "/tls/")
+}
+
+// targets are the settings for workers with TLS, by address.
+var targets sync.Map
+
+func target(addr string) proxy.Target {
+	cfg, _ := targets.Load(addr)
+	settings, _ := cfg.(*tls.Config)
+	return proxy.Target{Addr: addr, TLS: settings}
+}
+
+// identity is what both sides of all tests show and trust.
+var identity struct {
+	once sync.Once
+	pair tls.Certificate
+	pool *x509.CertPool
+}
+
+func identify(t testing.TB) {
+	t.Helper()
+	identity.once.Do(func() {
+		ca := securetest.NewAuthority(t)
+		identity.pair, identity.pool = ca.Issue("127.0.0.1").TLS, ca.Pool()
+	})
+}
+
+func serverTLS(t testing.TB) *tls.Config {
+	t.Helper()
+	identify(t)
+	return &tls.Config{Certificates: []tls.Certificate{identity.pair}}
+}
+
+func clientTLS(t testing.TB) *tls.Config {
+	t.Helper()
+	identify(t)
+	return &tls.Config{RootCAs: identity.pool, ServerName: "127.0.0.1"}
+}
+
+// facing is a router's listener.
+func facing(t testing.TB, ln net.Listener) net.Listener {
+	t.Helper()
+	if !encrypted(t) {
+		return ln
+	}
+	cfg := serverTLS(t)
+	cfg.DynamicRecordSizingDisabled = true
+	return proxy.ListenTLS(ln, cfg, func(_ net.Addr, err error) { t.Errorf("handshake: %v", err) })
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"bytes"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+)
+
+// Marks are fields that the server adds to a request's header for itself. No
+// client can send a name that begins with a colon, and none leaves the router.
+const (
+	markUnmet   = ":unmet"   // the request expects what nobody knows
+	markTrailer = ":trailer" // fields behind it came behind the body
+)
+
+var (
+	expectContinue = []byte("100-continue")
+	optionClose    = []byte("close")
+)
+
+// headerReceived looks at a request's header before its body is read. fasthttp
+// (1.74) knows the expectation in lower case only, whatever the version, and
+// adds the fields of a trailer to the header's.
+func headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	if expect := h.Peek(fasthttp.HeaderExpect); len(expect) > 0 {
+		switch {
+		case !h.IsHTTP11(): // must be ignored (RFC 9110 10.1.1)
+			h.Del(fasthttp.HeaderExpect)
+		case !bytes.EqualFold(expect, expectContinue):
+			h.Add(markUnmet, "1")
+			h.SetBytesV(fasthttp.HeaderExpect, expectContinue)
+		case !bytes.Equal(expect, expectContinue):
+			h.SetBytesV(fasthttp.HeaderExpect, expectContinue)
+		}
+	}
+	// fasthttp takes "close" alone for what it says, and not "close, TE".
+	if c := h.Peek(fasthttp.HeaderConnection); len(c) > len("close") && listsClose(c) {
+		h.SetConnectionClose()
+	}
+	if h.ContentLength() == -1 { // chunked
+		h.Add(markTrailer, "1")
+	}
+	return fasthttp.RequestConfig{}
+}
+
+// listsClose reports whether a list of connection options has close.
+func listsClose(list []byte) bool {
+	for len(list) > 0 {
+		var option []byte
+		option, list, _ = bytes.Cut(list, []byte{','})
+		if bytes.EqualFold(bytes.TrimSpace(option), optionClose) {
+			return true
+		}
+	}
+	return false
+}
+
+// expect answers a client that asks before it sends its body: 100, or why not.
+func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
+	h := &ctx.Request.Header
+	switch {
+	case len(h.Peek(markUnmet)) > 0:
+		s.fail(ctx, &openai.Error{
+			Status: fasthttp.StatusExpectationFailed, Type: "invalid_request_error", Code: "expectation_failed",
+			Message: "The only expectation that is known here is 100-continue.",
+		})
+	case h.ContentLength() > s.cfg.MaxBodyBytes:
+		s.fail(ctx, openai.TooLarge(s.cfg.MaxBodyBytes))
+	default:
+		return fasthttp.StatusContinue
+	}
+	linger(ctx) // some clients send without waiting
+	return ctx.Response.StatusCode()
+}
+
+// dropTrailer takes the fields of a chunked upload's trailer out of the header:
+// nobody here knows what they mean, so they must not be taken for what stands
+// before the body (RFC 9110 6.5.1), and a worker gets a body of known length,
+// which nothing can follow.
+func dropTrailer(h *fasthttp.RequestHeader) {
+	if h.ContentLength() > 0 || len(h.Peek(markTrailer)) == 0 {
+		return
+	}
+	type field struct{ k, v string }
+	var before []field
+	late, behind := map[string]bool{}, false
+	for k, v := range h.All() {
+		switch {
+		case string(k) == markTrailer:
+			behind = true
+		case !behind:
+			before = append(before, field{string(k), string(v)})
+		case string(k) != fasthttp.HeaderConnection: // which comes last here, and in no trailer
+			late[string(k)] = true
+		}
+	}
+	h.Del(markTrailer)
+	for k := range late {
+		h.Del(k)
+	}
+	for _, f := range before {
+		if late[f.k] {
+			h.Add(f.k, f.v)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package server_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/secure/securetest"
+)
+
+// encrypted tells which of a test's two runs this is, "plain" with plain connections or "tls" with TLS on both sides of the router; workers, routers and clients of the test follow it.
+func encrypted(t *testing.T) bool {
+	t.Helper()
+	return strings.Contains(t.Name()+"/", "/tls/")
+}
+
+// identity is what both sides of all tests show and trust.
+var identity struct {
+	once sync.Once
+	pair tls.Certificate
+	pool *x509.CertPool
+}
+
+func identify(t *testing.T) {
+	t.Helper()
+	identity.once.Do(func() {
+		ca := securetest.NewAuthority(t)
+		identity.pair, identity.pool = ca.Issue("127.0.0.1").TLS, ca.Pool()
+	})
+}
+
+func serverTLS(t *testing.T) *tls.Config {
+	t.Helper()
+	identify(t)
+	return &tls.Config{Certificates: []tls.Certificate{identity.pair}, NextProtos: []string{"http/1.1"}, DynamicRecordSizingDisabled: true}
+}
+
+// clientTLS has its own sessions, as a worker of the registry has.
+func clientTLS(t *testing.T) *tls.Config {
+	t.Helper()
+	identify(t)
+	return &tls.Config{RootCAs: identity.pool, ServerName: "127.0.0.1", ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+}

@@ -1,0 +1,100 @@
+package dataplane_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/secure"
+	"github.com/warmpath/warmpath/dataplane/secure/securetest"
+)
+
+// secureWorker answers over TLS whoever shows a certificate of the authority.
+func secureWorker(t *testing.T, ca *securetest.Authority) *httptest.Server {
+	t.Helper()
+	w := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/server_info":
+			_, _ = io.WriteString(rw, `{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":1}`)
+		case "/v1/models":
+			_, _ = io.WriteString(rw, `{"data":[{"id":"tiny"}]}`)
+		case "/generate":
+			_, _ = io.WriteString(rw, `{"text":"x"}`)
+		}
+	}))
+	w.TLS = &tls.Config{
+		Certificates: []tls.Certificate{ca.Issue("127.0.0.1").TLS}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool(),
+	}
+	w.StartTLS()
+	t.Cleanup(w.Close)
+	return w
+}
+
+// TestTLSOnBothSides runs a router with certificates for its clients, who show theirs, and for its worker, which asks for one.
+func TestTLSOnBothSides(t *testing.T) {
+	ca := securetest.NewAuthority(t)
+	router, client := ca.Issue("127.0.0.1"), ca.Issue("client.test")
+	worker := secureWorker(t, ca)
+	d, err := dataplane.New(dataplane.Config{
+		Listen: "127.0.0.1:0", OperatorListen: "127.0.0.1:0", Workers: []string{worker.URL},
+		TLS:       secure.ServerFiles{Cert: router.Cert, Key: router.Key, ClientCA: ca.File},
+		WorkerTLS: secure.ClientFiles{CA: ca.File, Cert: client.Cert, Key: client.Key},
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	defer func() {
+		stop()
+		require.NoError(t, <-done)
+	}()
+	pem, err := os.ReadFile(ca.File)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(pem))
+	shows := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{client.TLS}}}}
+	silent := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer shows.CloseIdleConnections()
+	defer silent.CloseIdleConnections()
+
+	require.Eventually(t, func() bool {
+		resp, err := shows.Get("https://" + d.Addr() + "/ready")
+		return err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+	}, time.Minute, 10*time.Millisecond, "the worker is probed over TLS")
+	resp, err := shows.Post("https://"+d.Addr()+"/generate", "application/json", strings.NewReader(`{"input_ids":[1,2,3]}`))
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	assert.Equal(t, `{"text":"x"}`, string(body))
+
+	_, err = silent.Get("https://" + d.Addr() + "/health")
+	require.ErrorContains(t, err, "certificate required")
+	resp, err = silent.Get("https://" + d.OperatorAddr() + "/status")
+	require.NoError(t, err, "operators have their key")
+	require.NoError(t, resp.Body.Close())
+}
+
+func TestContradictingTLSSettings(t *testing.T) {
+	ca := securetest.NewAuthority(t)
+	for _, cfg := range []dataplane.Config{
+		{TLS: secure.ServerFiles{ClientCA: ca.File}},
+		{WorkerTLS: secure.ClientFiles{CA: ca.File, Insecure: true}},
+	} {
+		_, err := dataplane.New(cfg)
+		require.ErrorIs(t, err, dataplane.ErrTLS)
+	}
+	_, err := dataplane.New(dataplane.Config{TLS: secure.ServerFiles{Cert: ca.File}})
+	require.ErrorIs(t, err, secure.ErrFiles)
+}

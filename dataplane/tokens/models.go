@@ -1,0 +1,287 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/session"
+)
+
+// ModelsConfig of Models. Source and Sessions are required.
+type ModelsConfig struct {
+	// Source asks workers, which the ids made here are compared with.
+	Source *Source
+	// Sessions is where the beginnings of prompts are remembered.
+	Sessions *session.Cache
+	// Folders are where the operator says that models' files are, by served name; "" is for all that are not named.
+	Folders map[string]string
+	// SampleEvery is one in how many prompts of a proved model is compared whole. Default 256.
+	SampleEvery int
+	// Need is how many prompts of a kind must be equal in a row before it is proved. Default 3.
+	Need uint64
+	Log  *slog.Logger
+}
+
+// Models are the models whose token ids are made in this process.
+type Models struct {
+	cfg   ModelsConfig
+	turn  atomic.Uint64
+	jobs  chan sample
+	loads sync.WaitGroup
+
+	// sampled prompts were compared whole, dropped ones came while too many were.
+	sampled, dropped atomic.Uint64
+
+	mu    sync.Mutex
+	slots map[string]*slot                  // by served name; guarded by mu
+	ready atomic.Pointer[map[string]*Model] // those that are loaded; never changed in place
+}
+
+// slot is what is known of a served name.
+type slot struct {
+	settings Settings
+	model    *Model // nil while it is being loaded, where it cannot be, and where workers differ
+	err      error
+	differ   bool
+}
+
+// sample is a prompt whose ids a worker is asked for.
+type sample struct {
+	model  *Model
+	kind   kind
+	target string
+	body   []byte
+	ids    []uint32
+}
+
+const (
+	// waitingSamples bounds the memory of samples: more than a few wait only while a worker hangs.
+	waitingSamples = 16
+	// maxSampleIDs leaves out prompts that are long enough to be felt by the worker that tokenizes them again.
+	maxSampleIDs = 1 << 15
+)
+
+// errDiffer is a name under which workers serve what need not be the same model.
+var errDiffer = errors.New("tokens: workers of this model make tokens in different ways")
+
+// NewModels returns none yet: they are loaded when workers are offered.
+func NewModels(cfg ModelsConfig) *Models {
+	if cfg.SampleEvery <= 0 {
+		cfg.SampleEvery = 256
+	}
+	if cfg.Need == 0 {
+		cfg.Need = firstNeed
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	ms := &Models{cfg: cfg, jobs: make(chan sample, waitingSamples), slots: map[string]*slot{}}
+	ms.ready.Store(&map[string]*Model{})
+	return ms
+}
+
+// Offer says that a worker serves name and makes its tokens so. A model is loaded once, in the background; what cannot be loaded is
+// logged and left to the workers.
+func (ms *Models) Offer(name string, s Settings) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if old := ms.slots[name]; old != nil {
+		// Another release of the engine renders alike as a rule, and the proof goes on.
+		if s.Version = old.settings.Version; s != old.settings && !old.differ {
+			old.differ, old.model, old.err = true, nil, errDiffer
+			ms.publishLocked()
+			ms.cfg.Log.Warn("token ids are left to the workers: two of them make them in different ways", "model", name)
+		}
+		return
+	}
+	sl := &slot{settings: s}
+	ms.slots[name] = sl
+	folder, named := ms.cfg.Folders[name]
+	if !named {
+		folder = ms.cfg.Folders[""]
+	}
+	ms.loads.Go(func() { ms.load(name, sl, folder) })
+}
+
+// load reads a model's files, which takes up to some seconds.
+func (ms *Models) load(name string, sl *slot, folder string) {
+	began := time.Now()
+	m, err := loadModel(sl.settings, folder, ms.cfg.Sessions.NewRoot())
+	if err == nil {
+		for k := range m.proofs {
+			m.proofs[k].need.Store(ms.cfg.Need)
+		}
+	}
+	switch {
+	case err != nil && folder == "" && errors.Is(err, errNoFiles):
+		ms.cfg.Log.Info("token ids are left to the workers", "model", name, "reason", err)
+	case err != nil:
+		ms.cfg.Log.Warn("token ids are left to the workers", "model", name, "reason", err)
+	default:
+		ms.cfg.Log.Info("tokenizer loaded; its ids are compared with a worker's before they are used", "model", name, "folder", m.folder,
+			"seconds", time.Since(began).Seconds())
+		for _, notice := range m.text.Notices() {
+			ms.cfg.Log.Info("tokenizer", "model", name, "notice", notice)
+		}
+		if m.chatErr != nil {
+			ms.cfg.Log.Warn("chats are left to the workers", "model", name, "reason", m.chatErr)
+		}
+	}
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if sl.err == nil {
+		sl.model, sl.err = m, err
+	}
+	ms.publishLocked()
+}
+
+// publishLocked lets requests see what is loaded.
+func (ms *Models) publishLocked() {
+	ready := map[string]*Model{}
+	for name, sl := range ms.slots {
+		if sl.model != nil {
+			ready[name] = sl.model
+		}
+	}
+	ms.ready.Store(&ready)
+}
+
+// Find returns the model that is served by this name, nil while its ids are the workers' to make.
+func (ms *Models) Find(name string) *Model {
+	if ms == nil {
+		return nil
+	}
+	return (*ms.ready.Load())[name]
+}
+
+// Compare notes what a worker made of a prompt, and what was made of it here.
+func (ms *Models) Compare(m *Model, req *openai.Request, own, theirs []uint32) {
+	ms.compare(m, kindOf(req), own, theirs)
+}
+
+func (ms *Models) compare(m *Model, k kind, own, theirs []uint32) {
+	same := slices.Equal(own, theirs)
+	ms.tell(m, k, m.proofs[k].note(same), len(own), len(theirs), firstDifference(own, theirs))
+}
+
+// CompareLength notes how many prompt tokens an answer reports of a prompt of which own ids were sent or used.
+func (ms *Models) CompareLength(m *Model, req *openai.Request, own, theirs int) {
+	k := kindOf(req)
+	if p := &m.proofs[k]; p.proved.Load() {
+		ms.tell(m, k, p.note(own == theirs), own, theirs, -1)
+	}
+}
+
+func (ms *Models) tell(m *Model, k kind, o outcome, own, theirs, at int) {
+	switch o {
+	case nowProved:
+		ms.cfg.Log.Info("token ids are made by the router from now on", "folder", m.folder, "prompts", k)
+	case nowRefuted:
+		ms.cfg.Log.Warn("token ids differ from the worker's; the workers tokenize until they are equal again", "folder", m.folder, "prompts", k,
+			"tokens", own, "worker_tokens", theirs, "first_difference", at)
+	case unchanged:
+	}
+}
+
+func firstDifference(a, b []uint32) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+// Sample compares one in so many prompts with what target makes of them, in the background.
+func (ms *Models) Sample(m *Model, target string, req *openai.Request, own []uint32) {
+	if ms.turn.Add(1)%uint64(ms.cfg.SampleEvery) != 0 || len(own) > maxSampleIDs {
+		return
+	}
+	select {
+	case ms.jobs <- sample{m, kindOf(req), target, appendRequest(nil, req), slices.Clone(own)}:
+	default:
+		ms.dropped.Add(1)
+	}
+}
+
+// Run compares samples until ctx ends, and then waits for what is being loaded.
+func (ms *Models) Run(ctx context.Context) error {
+	defer ms.loads.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case j := <-ms.jobs:
+			theirs, err := ms.cfg.Source.fetchIDs(ctx, j.target, j.body)
+			if err != nil {
+				continue // the next one will tell
+			}
+			ms.sampled.Add(1)
+			ms.compare(j.model, j.kind, j.ids, theirs)
+		}
+	}
+}
+
+// ModelStatus is what is known of a served name's tokens.
+type ModelStatus struct {
+	Model  string `json:"model"`
+	Folder string `json:"folder,omitempty"`
+	// Text, Chat and Tools say who makes the ids of such prompts: "router"; "workers, unproved" while their ids are compared; "workers".
+	Text   string `json:"text"`
+	Chat   string `json:"chat"`
+	Tools  string `json:"tools"`
+	Reason string `json:"reason,omitempty"` // why something is left to the workers
+	// Matches and Mismatches count comparisons with a worker: of all ids, or of their number.
+	Matches    uint64 `json:"matches"`
+	Mismatches uint64 `json:"mismatches"`
+}
+
+const byWorkers = "workers"
+
+func (m *Model) who(k kind) string {
+	switch {
+	case k != kindText && m.chat == nil:
+		return byWorkers
+	case m.proofs[k].proved.Load():
+		return "router"
+	}
+	return byWorkers + ", unproved"
+}
+
+// Status returns all names that were offered, in order.
+func (ms *Models) Status() []ModelStatus {
+	if ms == nil {
+		return nil
+	}
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	all := []ModelStatus{}
+	for _, name := range slices.Sorted(maps.Keys(ms.slots)) {
+		sl := ms.slots[name]
+		st := ModelStatus{Model: name, Text: byWorkers, Chat: byWorkers, Tools: byWorkers}
+		switch m := sl.model; {
+		case m != nil:
+			st.Folder, st.Text, st.Chat, st.Tools = m.folder, m.who(kindText), m.who(kindChat), m.who(kindTools)
+			for k := range m.proofs {
+				st.Matches += m.proofs[k].matches.Load()
+				st.Mismatches += m.proofs[k].mismatches.Load()
+			}
+			if m.chatErr != nil {
+				st.Reason = m.chatErr.Error()
+			}
+		case sl.err != nil:
+			st.Reason = sl.err.Error()
+		default:
+			st.Reason = "its files are being read"
+		}
+		all = append(all, st)
+	}
+	return all
+}

@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
+
+// Seen is a rank's load as a choice sees it.
+type Seen struct {
+	InFlight int64   // requests there: own, and others' as of the last report
+	Waiting  int64   // of those, the ones without a first token
+	Pending  int64   // prompt tokens that are left to compute now
+	Used     int64   // tokens of the KV pool that running requests hold
+	Pool     int64   // tokens of the KV pool; 0 when unknown
+	Most     int64   // requests that it runs at once; 0 when unknown
+	Rate     float64 // prompt tokens that it computes a second; 0 when unknown
+	Age      float64 // seconds since the last report; below 0: there was none
+	Polled   bool    // the last report was asked for over HTTP
+}
+
+// reportFor is how long a report is believed, in seconds. Published ones come
+// once a second at the latest, polled ones too; what a rank that fell silent
+// said of others' requests would stand forever.
+const reportFor = 5
+
+// shown is what Load shows to choices: a few cache lines that are written under
+// Load.mu and read without a lock. A reader that saw two states at once tries
+// again (a sequence lock).
+type shown struct {
+	version atomic.Uint64 // odd while it is being written
+
+	own, since, told, at atomic.Uint64 // policy.Backlog, as float64 bits; at is 0 before the first report
+	rate                 atomic.Uint64 // float64 bits
+
+	running, queue, used, pool, most atomic.Int64 // of the last report
+	ownFlight, ownBegun, ownUncached atomic.Int64 // ours when it came
+	polled                           atomic.Bool
+}
+
+func (s *shown) begin() { s.version.Add(1) }
+func (s *shown) end()   { s.version.Add(1) }
+
+// store shows a backlog, between begin and end.
+func (s *shown) store(b *policy.Backlog) {
+	s.own.Store(math.Float64bits(b.Own))
+	s.since.Store(math.Float64bits(b.Since))
+	s.told.Store(math.Float64bits(b.Told))
+	s.at.Store(math.Float64bits(b.At))
+}
+
+// seenTries bounds how often a reader tries again: writers take 20 ns, and what
+// was read in the last try is off by one request at worst.
+const seenTries = 8
+
+// See returns the load as it is now.
+func (l *Load) See(now time.Time) (v Seen) {
+	s := &l.shown
+	for range seenTries {
+		before := s.version.Load()
+		v = l.read(now)
+		if before&1 == 0 && before == s.version.Load() {
+			break
+		}
+	}
+	return v
+}
+
+func (l *Load) read(now time.Time) (v Seen) {
+	s, at := &l.shown, seconds(now)
+	float := func(f *atomic.Uint64) float64 { return math.Float64frombits(f.Load()) }
+	flight, waiting := l.inFlight.Load(), l.waiting.Load()
+	v = Seen{InFlight: flight, Waiting: waiting, Used: l.uncached.Load(), Rate: float(&s.rate), Age: -1}
+	b := policy.Backlog{Own: float(&s.own), Since: float(&s.since)}
+	if reported := float(&s.at); reported != 0 {
+		v.Age, v.Polled = max(at-reported, 0), s.polled.Load()
+		v.Pool, v.Most = s.pool.Load(), s.most.Load()
+		if v.Age < reportFor {
+			b.Told, b.At, b.Heard = float(&s.told), reported, true
+			running := s.running.Load()
+			begun := max(flight-waiting, running+flight-waiting-s.ownBegun.Load())
+			v.InFlight = max(flight, running+s.queue.Load()+flight-s.ownFlight.Load())
+			v.Waiting = max(waiting, v.InFlight-begun)
+			v.Used = max(v.Used-s.ownUncached.Load()+s.used.Load(), 0)
+		}
+	}
+	v.Pending = int64(math.Ceil(b.Tokens(at, v.Rate)))
+	return v
+}

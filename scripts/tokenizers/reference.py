@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Writes what the Python library makes of the corpus with each tokenizer, for the Go test to compare with.
+
+    reference.py ROOT
+
+For each tokenizer, ROOT/reference/NAME.bin holds of each document in turn: the number of ids in four bytes,
+little-endian, the ids, and the first eight bytes of the SHA-256 of what they decode to with and without special tokens.
+ROOT/reference/NAME.json says where the tokenizer's file is, the ids that add_special_tokens puts around a text, the
+library's version, and seconds of CPU for bench.bin, cold and warm.
+"""
+
+import glob
+import hashlib
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import mistral_common
+import tokenizers
+from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
+from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+WARM = 5  # runs, of which the median counts
+
+
+def documents(path):
+    data, i, out = open(path, "rb").read(), 0, []
+    while i < len(data):
+        (n,) = struct.unpack_from("<I", data, i)
+        out.append(data[i + 4 : i + 4 + n].decode("utf-8", "replace"))
+        i += 4 + n
+    return out
+
+
+def timed(encode, texts):
+    seconds = []
+    for _ in range(1 + WARM):
+        start = time.process_time()
+        for text in texts:
+            encode(text)
+        seconds.append(time.process_time() - start)
+    return {"cold_s": seconds[0], "warm_s": sorted(seconds[1:])[WARM // 2]}
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).digest()[:8]
+
+
+def write(root, name, encode, decode, corpus, facts):
+    with open(f"{root}/reference/{name}.bin", "wb") as out:
+        for text in corpus:
+            ids = encode(text)
+            out.write(struct.pack(f"<I{len(ids)}I", len(ids), *ids))
+            out.write(digest(decode(ids, False)) + digest(decode(ids, True)))
+    json.dump(facts, open(f"{root}/reference/{name}.json", "w"), indent=1)
+    print(f"{name}: {len(corpus)} documents", flush=True)
+
+
+def peer(root, what):
+    """Seconds of a Rust crate, where it was built."""
+    program = f"{root}/peer/release/peer"
+    if not os.path.exists(program):
+        return None
+    cold, warm, _, _ = subprocess.run([program, what, f"{root}/bench.bin"], capture_output=True, text=True, check=True).stdout.split()
+    return {"cold_s": float(cold), "warm_s": float(warm)}
+
+
+def hugging_face(root, name, path, corpus, bench):
+    tokenizer = tokenizers.Tokenizer.from_file(path)
+
+    def encode(text):
+        return tokenizer.encode(text, add_special_tokens=False).ids
+
+    around = tokenizer.encode("a").ids
+    plain = encode("a")
+    at = next(i for i in range(len(around)) if around[i : i + len(plain)] == plain)
+    facts = {
+        "file": path,
+        "kind": "hf",
+        "library": f"tokenizers {tokenizers.__version__}",
+        "before": around[:at],
+        "after": around[at + len(plain) :],
+        "times": {"python tokenizers": timed(lambda text: tokenizer.encode(text, add_special_tokens=False), bench)},
+    }
+    if seconds := peer(root, path):
+        facts["times"]["rust tokenizers"] = seconds
+    if name == "gptoss":
+        facts["times"] |= o200k(root, path, encode, corpus, bench)
+    write(root, name, encode, lambda ids, skip: tokenizer.decode(ids, skip_special_tokens=skip), corpus, facts)
+
+
+def o200k(root, path, encode, corpus, bench):
+    """tiktoken and bpe-openai have the vocabulary of GPT-OSS, so they are peers for it."""
+    import tiktoken
+
+    letters = {c: b for b, c in ((b, chr(b)) for b in [*range(33, 127), *range(161, 173), *range(174, 256)])}
+    letters |= {chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in letters.values())}
+    file = json.load(open(path, encoding="utf-8"))
+    ranks = {bytes(letters[c] for c in token): rank for token, rank in file["model"]["vocab"].items()}
+    pattern = file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
+    encoding = tiktoken.Encoding("o200k", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    sample = [text for text in corpus[::40] if "<|" not in text and len(text) < 100_000]
+    equal = sum(encoding.encode_ordinary(text) == encode(text) for text in sample)
+    print(f"tiktoken agrees with tokenizers on {equal} of {len(sample)} documents", flush=True)
+    times = {"python tiktoken": timed(encoding.encode_ordinary, bench)}
+    if seconds := peer(root, "o200k_base"):
+        times["rust bpe-openai"] = seconds
+    return times
+
+
+def tekken(root, path, corpus, bench):
+    tokenizer = Tekkenizer.from_file(path)
+    name = os.path.basename(path).removesuffix(".json")
+    facts = {
+        "file": path,
+        "kind": "tekken",
+        "library": f"mistral_common {mistral_common.__version__}",
+        "before": tokenizer.encode("a", bos=True, eos=False)[:-1],
+        "after": [],
+        "times": {"python mistral_common": timed(lambda text: tokenizer.encode(text, bos=False, eos=False), bench)},
+    }
+
+    def decode(ids, skip):
+        return tokenizer.decode(ids, special_token_policy=SpecialTokenPolicy.IGNORE if skip else SpecialTokenPolicy.KEEP)
+
+    write(root, name, lambda text: tokenizer.encode(text, bos=False, eos=False), decode, corpus, facts)
+
+
+def main(root):
+    os.makedirs(f"{root}/reference", exist_ok=True)
+    corpus, bench = documents(f"{root}/corpus.bin"), documents(f"{root}/bench.bin")
+    for path in sorted(glob.glob(f"{root}/npm/tokenizer-*/package/models/tokenizer.json")):
+        hugging_face(root, path.split("/")[-4].removeprefix("tokenizer-"), path, corpus, bench)
+    data = os.path.join(os.path.dirname(mistral_common.__file__), "data")
+    # tiktoken's regular expressions give up on a run of a million spaces, and take minutes for others.
+    short = [text if len(text) < 200_000 else text[:20_000] for text in corpus]
+    for path in sorted(glob.glob(f"{data}/tekken_*.json")):
+        tekken(root, path, short, bench)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,89 @@
+package zmq
+
+import (
+	"net"
+	"time"
+)
+
+// Found is one thing that a decoder found: a message, the frames of a malformed one, or a command.
+type Found struct {
+	Message   Message
+	Malformed int
+	Command   string
+}
+
+// Decode cuts pieces of a stream and returns copies of all it finds. buffer is what the decoder held at the end.
+func Decode(topic string, pieces [][]byte) (found []Found, buffer int, err error) {
+	d := decoder{topic: []byte(topic)}
+	defer func() {
+		buffer = len(d.buf)
+		d.free()
+	}()
+	for _, piece := range pieces {
+		for len(piece) > 0 {
+			n := copy(d.room(), piece)
+			d.w, piece = d.w+n, piece[n:]
+			for {
+				it, err := d.next()
+				if err != nil {
+					return found, 0, err
+				}
+				switch it {
+				case itemMessage:
+					found = append(found, Found{Message: d.msg.Clone()})
+				case itemMalformed:
+					found = append(found, Found{Malformed: d.malformed})
+				case itemCommand:
+					found = append(found, Found{Command: string(d.command)})
+				}
+				if it == itemNone {
+					break
+				}
+			}
+			d.release()
+		}
+	}
+	return found, 0, nil
+}
+
+// DecodeLoop feeds one decoder the same stream again and again, and returns how many messages each turn found.
+func DecodeLoop(stream []byte) (turn func() (messages int)) {
+	d := new(decoder)
+	return func() (messages int) {
+		for rest := stream; len(rest) > 0; {
+			n := copy(d.room(), rest)
+			d.w, rest = d.w+n, rest[n:]
+			for it, _ := d.next(); it != itemNone; it, _ = d.next() {
+				messages++
+			}
+			d.release()
+		}
+		return messages
+	}
+}
+
+// Handshake is handshake.
+func Handshake(conn net.Conn, topic string) (minor byte, err error) {
+	var d decoder
+	defer d.free()
+	return handshake(conn, &d, topic, time.Now())
+}
+
+// Beat returns a peer's heartbeat over conn.
+func Beat(conn net.Conn) (heard func(), beat func(time.Time) error) {
+	p := &peer{conn: conn, minor: minorCommand}
+	return func() { p.heard = true }, p.beat
+}
+
+// The rest are names of the package.
+const (
+	MaxMessage       = maxMessage
+	MaxCommand       = maxCommand
+	HandshakeTimeout = handshakeTimeout
+	HeartbeatEvery   = heartbeatEvery
+	ReconnectMax     = reconnectMax
+	StrangerMax      = strangerMax
+)
+
+// Delay is delay.
+var Delay = delay

@@ -1,0 +1,220 @@
+package zmq
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// greetingSize is that of a ZMTP 3 greeting: signature FF, 8 bytes of padding, 7F; version 3.1; mechanism of 20 bytes;
+// as-server 0; 31 bytes of filler.
+const greetingSize = 64
+
+// Offsets in a greeting.
+const (
+	greetingSignature = 9 // Its last byte.
+	greetingMajor     = 10
+	greetingMinor     = 11
+	greetingMechanism = 12
+	greetingServer    = 32
+)
+
+// Both sides speak the lower one of their versions. Since 3.1 subscriptions are commands, and there is PING.
+const (
+	major        = 3
+	minor        = 1
+	minorCommand = 1
+)
+
+const mechanism = "NULL"
+
+// appendGreeting appends ours, byte for byte libzmq's. Its padding of 00…01 is a length that a ZMTP 1 peer can read.
+func appendGreeting(b []byte) []byte {
+	g := [greetingSize]byte{0: 0xff, 8: 1, greetingSignature: 0x7f, greetingMajor: major, greetingMinor: minor}
+	copy(g[greetingMechanism:], mechanism)
+	return append(b, g[:]...)
+}
+
+// checkGreeting says what is wrong with the first bytes of a peer. They are judged as they come: what speaks another
+// protocol may never send a whole greeting.
+func checkGreeting(b []byte) error {
+	switch {
+	case b[0] != 0xff:
+		return fmt.Errorf("%w: the peer speaks no ZMTP, it began with %.24q: is this the port of the KV events, and not of HTTP?", ErrProtocol, b)
+	case len(b) > greetingSignature && b[greetingSignature]&1 == 0:
+		return fmt.Errorf("%w: the peer speaks ZMTP 1 (libzmq 2): libzmq 4 or newer is needed there", ErrProtocol)
+	case len(b) > greetingMajor && b[greetingMajor] < major:
+		return fmt.Errorf("%w: the peer speaks ZMTP 2 (libzmq 3): libzmq 4 or newer is needed there", ErrProtocol)
+	case len(b) >= greetingServer:
+		if name := bytes.TrimRight(b[greetingMechanism:greetingServer], "\x00"); string(name) != mechanism {
+			return fmt.Errorf("%w: the peer wants the mechanism %q; only NULL is spoken: switch its security off", ErrProtocol, name)
+		}
+	}
+	return nil
+}
+
+// greet exchanges greetings and returns the peer's minor version.
+func greet(conn net.Conn) (peerMinor byte, err error) {
+	if _, err := conn.Write(appendGreeting(nil)); err != nil {
+		return 0, err
+	}
+	var g [greetingSize]byte
+	for n := 0; n < greetingSize; {
+		got, err := conn.Read(g[n:])
+		if n += got; n > 0 {
+			if err := checkGreeting(g[:n]); err != nil {
+				return 0, err
+			}
+		}
+		if err != nil && n < greetingSize {
+			return 0, err
+		}
+	}
+	return min(g[greetingMinor], minor), nil
+}
+
+// inHandshake explains an error of the connection. One that hangs up may be a proxy before a publisher that only starts, so
+// that is no reason to try less often.
+func inHandshake(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: the peer said nothing of ZMTP within %v: is this the port of the KV events, and not of HTTP?", ErrProtocol, handshakeTimeout)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("%w in the handshake: is it a publisher of libzmq 4 or newer?", errHungUp)
+	}
+	return err
+}
+
+// appendFrame appends a short frame of our own.
+func appendFrame(b []byte, flags byte, body ...string) []byte {
+	at := len(b)
+	b = append(b, flags, 0)
+	for _, s := range body {
+		b = append(b, s...)
+	}
+	b[at+1] = byte(len(b) - at - 2)
+	return b
+}
+
+// Names of commands, each behind its length, as they are sent.
+const (
+	readyCommand     = "\x05READY"
+	errorCommand     = "\x05ERROR"
+	subscribeCommand = "\x09SUBSCRIBE"
+	pingCommand      = "\x04PING"
+	pongCommand      = "\x04PONG"
+)
+
+// socketType is the property of READY that says what a peer is.
+const socketType = "Socket-Type"
+
+// appendReady appends our READY: a property is its name behind one byte of length, then its value behind four.
+func appendReady(b []byte) []byte {
+	return appendFrame(b, flagCommand, readyCommand, "\x0b", socketType, "\x00\x00\x00\x03SUB")
+}
+
+// appendSubscribe appends the subscription in the way of the peer's version. A topic has at most maxTopic bytes.
+func appendSubscribe(b []byte, peerMinor byte, topic string) []byte {
+	if peerMinor >= minorCommand {
+		return appendFrame(b, flagCommand, subscribeCommand, topic)
+	}
+	return appendFrame(b, 0, "\x01", topic)
+}
+
+// maxTopic is what fits in a short frame with the name of its command.
+const maxTopic = 255 - len(subscribeCommand)
+
+// checkReady reads the peer's first command.
+func checkReady(b []byte) error {
+	if reason, ok := bytes.CutPrefix(b, []byte(errorCommand)); ok {
+		return refusal(reason)
+	}
+	rest, ok := bytes.CutPrefix(b, []byte(readyCommand))
+	if !ok {
+		return fmt.Errorf("%w: the handshake brought the command %.16q, want READY", ErrProtocol, b)
+	}
+	kind, err := property(rest, socketType)
+	switch {
+	case err != nil:
+		return err
+	case kind != "PUB" && kind != "XPUB":
+		return fmt.Errorf("%w: the peer is a %.16q socket, want PUB: is this the port of the replay?", ErrProtocol, kind)
+	}
+	return nil
+}
+
+// property finds one in the metadata of a READY. Names do not tell upper from lower case.
+func property(b []byte, want string) (value string, err error) {
+	for len(b) > 0 {
+		name := int(b[0]) + 1
+		if len(b) < name+4 {
+			break
+		}
+		size := uint64(binary.BigEndian.Uint32(b[name:]))
+		if uint64(len(b)-name-4) < size {
+			break
+		}
+		end := name + 4 + int(size)
+		if bytes.EqualFold(b[1:name], []byte(want)) {
+			return string(b[name+4 : end]), nil
+		}
+		b = b[end:]
+	}
+	return "", fmt.Errorf("%w: the peer's READY does not tell its %s", ErrProtocol, want)
+}
+
+// refusal is what a peer's ERROR says, behind one byte of length.
+func refusal(reason []byte) error {
+	if len(reason) > 0 {
+		reason = reason[1:]
+	}
+	return fmt.Errorf("%w: the peer refuses: %.200q", ErrProtocol, reason)
+}
+
+// handshake makes conn a subscription of topic, and returns the peer's minor version. What came behind the handshake is
+// in d, which sees all topics until then.
+func handshake(conn net.Conn, d *decoder, topic string, now time.Time) (peerMinor byte, err error) {
+	if err := conn.SetDeadline(now.Add(handshakeTimeout)); err != nil {
+		return 0, err
+	}
+	if peerMinor, err = shake(conn, d, topic); err != nil {
+		return 0, inHandshake(err)
+	}
+	d.topic = []byte(topic)
+	return peerMinor, conn.SetDeadline(time.Time{})
+}
+
+func shake(conn net.Conn, d *decoder, topic string) (peerMinor byte, err error) {
+	if peerMinor, err = greet(conn); err != nil {
+		return 0, err
+	}
+	if _, err := conn.Write(appendReady(nil)); err != nil {
+		return 0, err
+	}
+	for {
+		it, err := d.next()
+		switch {
+		case err != nil:
+			return 0, err
+		case it == itemCommand:
+			if err := checkReady(d.command); err != nil {
+				return 0, err
+			}
+			// Not before: libzmq takes no message as long as its own READY is not sent.
+			_, err := conn.Write(appendSubscribe(nil, peerMinor, topic))
+			return peerMinor, err
+		case it != itemNone:
+			return 0, fmt.Errorf("%w: the peer sent a message before READY", ErrProtocol)
+		}
+		n, err := conn.Read(d.room())
+		if d.w += n; err != nil && n == 0 {
+			return 0, err
+		}
+	}
+}

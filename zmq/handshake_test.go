@@ -1,0 +1,301 @@
+package zmq_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	zmq4 "github.com/pebbe/zmq4"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/zmq"
+)
+
+// Byte for byte, what a subscriber says to a publisher of ZMTP 3.1 and one of 3.0.
+var (
+	helloBytes = "\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f" + "\x03\x01" + "NULL" + strings.Repeat("\x00", 16) + "\x00" + strings.Repeat("\x00", 31)
+	readyBytes = "\x04\x19" + "\x05READY" + "\x0bSocket-Type" + "\x00\x00\x00\x03SUB"
+	asked31    = "\x04\x0c" + "\x09SUBSCRIBE" + "kv"
+	asked30    = "\x00\x03" + "\x01kv"
+	// What a publisher says.
+	peerHello = "\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f" + "\x03\x01" + "NULL" + strings.Repeat("\x00", 48)
+	peerReady = "\x04\x19" + "\x05READY" + "\x0bSocket-Type" + "\x00\x00\x00\x03PUB"
+)
+
+// scripted is a peer that does what a test says on each connection.
+func scripted(t testing.TB, script func(conn net.Conn)) (endpoint string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			script(conn)
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		require.NoError(t, l.Close())
+		<-done
+	})
+	return "tcp://" + l.Addr().String()
+}
+
+// greetAs does a publisher's half of a handshake and returns what the subscriber said.
+func greetAs(conn net.Conn, hello, ready string, asked int) (said string) {
+	_, _ = io.WriteString(conn, hello+ready)
+	b := make([]byte, len(helloBytes)+len(readyBytes)+asked)
+	n, _ := io.ReadFull(conn, b)
+	return string(b[:n])
+}
+
+func TestHandshakeTranscript(t *testing.T) {
+	for hello, asked := range map[string]string{
+		peerHello: asked31,
+		strings.Replace(peerHello, "\x03\x01NULL", "\x03\x00NULL", 1): asked30,
+		strings.Replace(peerHello, "\x03\x01NULL", "\x03\x02NULL", 1): asked31, // Whatever it may be, we are 3.1.
+	} {
+		said := make(chan string, 1)
+		endpoint := scripted(t, func(conn net.Conn) {
+			said <- greetAs(conn, hello, peerReady, len(asked))
+			_, _ = conn.Write(wire("kv", 1, "x"))
+			_, _ = conn.Read(make([]byte, 1)) // Until it leaves.
+		})
+		messages, stop := listen(t, zmq.Subscription{Endpoint: endpoint, Topic: "kv"})
+		require.Equal(t, helloBytes+readyBytes+asked, next(t, said))
+		requireMessage(t, next(t, messages), "kv", 1, "x")
+		stop()
+	}
+}
+
+// TestHandshakeIsLibzmqs: a SUB socket of libzmq says the same.
+func TestHandshakeIsLibzmqs(t *testing.T) {
+	said := make(chan string, 1)
+	endpoint := scripted(t, func(conn net.Conn) { said <- greetAs(conn, peerHello, peerReady, len(asked31)) })
+	c, err := zmq4.NewContext()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Term()) }()
+	s, err := c.NewSocket(zmq4.SUB)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.NoError(t, s.SetLinger(0))
+	require.NoError(t, s.SetSubscribe("kv"))
+	require.NoError(t, s.Connect(endpoint))
+	require.Equal(t, helloBytes+readyBytes+asked31, next(t, said))
+}
+
+// TestStreamIsLibzmqs: our idea of what a publisher sends is libzmq's.
+func TestStreamIsLibzmqs(t *testing.T) {
+	raw, endpoint := rawSocket(t, zmq4.XPUB)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(endpoint, "tcp://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	_, err = io.WriteString(conn, helloBytes)
+	require.NoError(t, err)
+	hello := make([]byte, len(helloBytes))
+	_, err = io.ReadFull(conn, hello)
+	require.NoError(t, err)
+	require.Equal(t, helloBytes[:10], string(hello[:10]))
+	ready := make([]byte, len(readyBytes)+1) // XPUB has a letter more.
+	_, err = io.WriteString(conn, readyBytes)
+	require.NoError(t, err)
+	_, err = io.ReadFull(conn, ready)
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "\x04\x0a\x09SUBSCRIBE"+"\x04\x0d\x04PING\x00\x00abcdef")
+	require.NoError(t, err)
+	_, err = raw.RecvBytes(0) // The subscription.
+	require.NoError(t, err)
+	pong := make([]byte, 13)
+	_, err = io.ReadFull(conn, pong)
+	require.NoError(t, err)
+	require.Equal(t, "\x04\x0b\x04PONGabcdef", string(pong), "the answer to a PING")
+	var want []byte
+	for i, size := range []int{0, 1, 254, 255, 256, 257, 8191, 8192, 8193, 65535, 65536, 1 << 20} {
+		payload := strings.Repeat("p", size)
+		_, err := raw.SendMessage("kv", seqFrame(uint64(i)), payload)
+		require.NoError(t, err)
+		want = append(want, wire("kv", uint64(i), payload)...)
+	}
+	got := make([]byte, len(want))
+	_, err = io.ReadFull(conn, got)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got), "the bytes of messages")
+}
+
+// TestStrangers: what is no publisher gives an error that says what to look at.
+func TestStrangers(t *testing.T) {
+	say := func(s string) func(net.Conn) {
+		return func(conn net.Conn) {
+			_, _ = io.WriteString(conn, s)
+			_, _ = io.Copy(io.Discard, conn)
+		}
+	}
+	after := func(s string) func(net.Conn) {
+		return func(conn net.Conn) {
+			greetAs(conn, peerHello, peerReady, len(asked31))
+			say(s)(conn)
+		}
+	}
+	curve := strings.Replace(peerHello, "NULL\x00", "CURVE", 1)
+	tests := []struct {
+		name, want string
+		script     func(net.Conn)
+	}{
+		{"web server", "not of HTTP", say("HTTP/1.1 400 Bad Request\r\n\r\n")},
+		{"garbage", "not of HTTP", say("\x00\x01\x02")},
+		{"hangs up", "hung up", func(net.Conn) {}},
+		{"hangs up later", "hung up", func(conn net.Conn) {
+			_, _ = io.WriteString(conn, peerHello[:20])
+			_, _ = conn.Read(make([]byte, len(helloBytes)))
+		}},
+		{"ZMTP 1", "libzmq 2", say("\xff\x00\x00\x00\x00\x00\x00\x00\x01\x00")},
+		{"ZMTP 2", "libzmq 3", say("\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x01\x01")},
+		{"security", "CURVE", say(curve)},
+		{"another kind of socket", "port of the replay", say(peerHello + "\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER")},
+		{"no kind of socket", "Socket-Type", say(peerHello + "\x04\x06\x05READY")},
+		{"metadata cut short", "Socket-Type", say(peerHello + "\x04\x13\x05READY\x0bSocket-Ty\x00\x00\x00")},
+		{"metadata of no length", "Socket-Type", say(peerHello + "\x04\x16\x05READY\x0bSocket-Type\xff\xff\xff\xff")},
+		{"refuses", "not today", say(peerHello + "\x04\x10\x05ERROR\x09not today")},
+		{"another command", "want READY", say(peerHello + "\x04\x06\x05HELLO")},
+		{"message too soon", "before READY", say(peerHello + "\x00\x01x" + peerReady)},
+		{"refuses later", "not today", after("\x04\x10\x05ERROR\x09not today")},
+		{"frame of flags unknown", "flags", after("\x10\x01x")},
+		{"huge frame", "limit", after("\x02\x00\x00\x00\x01\x00\x00\x00\x00")},
+		{"frame beyond all numbers", "limit", after("\x02\xff\xff\xff\xff\xff\xff\xff\xff")},
+		{"huge command", "limit", after("\x06\x00\x00\x00\x00\x00\x10\x00\x00")},
+		{"PING without a time to live", "PING", after("\x04\x05\x04PING")},
+		{"PING with a long context", "PING", after("\x04\x18\x04PING\x00\x00" + strings.Repeat("x", 17))},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sub := subscribe(t, zmq.Subscription{Endpoint: scripted(t, tt.script), Topic: "kv"})
+			defer sub.stop()
+			for range 3 { // It tries again.
+				err := next(t, sub.disconnected)
+				require.ErrorContains(t, err, tt.want)
+				require.Equal(t, tt.want != "hung up", errors.Is(err, zmq.ErrProtocol))
+			}
+			require.Empty(t, sub.messages)
+		})
+	}
+}
+
+// TestReplayPort: a real ROUTER, which is what stands at the port beside.
+func TestReplayPort(t *testing.T) {
+	_, endpoint := rawSocket(t, zmq4.ROUTER)
+	sub := subscribe(t, zmq.Subscription{Endpoint: endpoint})
+	require.ErrorIs(t, next(t, sub.disconnected), zmq.ErrProtocol)
+}
+
+// TestSilentPeer: what accepts and says nothing, as an HTTP server that waits for a line does.
+func TestSilentPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, there) }()
+		begin := time.Now()
+		_, err := zmq.Handshake(here, "")
+		require.ErrorIs(t, err, zmq.ErrProtocol)
+		require.ErrorContains(t, err, "HTTP")
+		require.Equal(t, zmq.HandshakeTimeout, time.Since(begin))
+		require.NoError(t, here.Close())
+	})
+}
+
+// TestDrip: a handshake and messages that come byte by byte.
+func TestDrip(t *testing.T) {
+	stream := peerHello + peerReady + string(wire("kv", 1, "x")) + "\x04\x07\x04PING\x00\x00" + string(wire("kv", 2, strings.Repeat("y", 300)))
+	said := make(chan string, 1)
+	endpoint := scripted(t, func(conn net.Conn) {
+		for i := range len(stream) {
+			_, _ = io.WriteString(conn, stream[i:i+1])
+		}
+		want := helloBytes + readyBytes + asked31 + "\x04\x05\x04PONG"
+		b := make([]byte, len(want))
+		n, _ := io.ReadFull(conn, b)
+		said <- string(b[:n])
+	})
+	messages, stop := listen(t, zmq.Subscription{Endpoint: endpoint, Topic: "kv"})
+	requireMessage(t, next(t, messages), "kv", 1, "x")
+	requireMessage(t, next(t, messages), "kv", 2, strings.Repeat("y", 300))
+	require.Equal(t, helloBytes+readyBytes+asked31+"\x04\x05\x04PONG", next(t, said))
+	stop()
+}
+
+// TestDelay: the first attempt comes soon, later ones cost little, and none comes at once.
+func TestDelay(t *testing.T) {
+	for range 100 {
+		require.LessOrEqual(t, zmq.Delay(0, io.EOF), 100*time.Millisecond)
+		for failures := range 100 {
+			for err, longest := range map[error]time.Duration{io.EOF: zmq.ReconnectMax, zmq.ErrProtocol: zmq.StrangerMax} {
+				d := zmq.Delay(failures, err)
+				require.GreaterOrEqual(t, d, 25*time.Millisecond)
+				require.LessOrEqual(t, d, longest)
+				if failures > 10 {
+					require.GreaterOrEqual(t, d, longest/2)
+				}
+			}
+		}
+	}
+}
+
+// TestHeartbeat: a peer that is silent is asked, and given up when it does not answer.
+func TestHeartbeat(t *testing.T) {
+	here, there := net.Pipe()
+	defer here.Close()
+	said := make(chan string, 16)
+	go func() {
+		defer close(said)
+		b := make([]byte, 64)
+		for n, err := there.Read(b); err == nil; n, err = there.Read(b) {
+			said <- string(b[:n])
+		}
+	}()
+	now := time.Now()
+	heard, beat := zmq.Beat(here)
+	for range 3 {
+		heard()
+		require.NoError(t, beat(now))
+		now = now.Add(zmq.HeartbeatEvery)
+		require.NoError(t, beat(now))
+		require.Equal(t, "\x04\x07\x04PING\x00\x00", next(t, said))
+		require.NoError(t, beat(now.Add(zmq.HeartbeatEvery-1)), "not yet")
+		now = now.Add(zmq.HeartbeatEvery)
+	}
+	heard()
+	require.NoError(t, beat(now))
+	require.NoError(t, beat(now.Add(zmq.HeartbeatEvery)))
+	require.ErrorContains(t, beat(now.Add(2*zmq.HeartbeatEvery)), "silent")
+	require.NoError(t, here.Close())
+	for range said { // One PING.
+		continue
+	}
+}
+
+// TestCancelInHandshake: who stops does not wait for a peer that says nothing.
+func TestCancelInHandshake(t *testing.T) {
+	accepted := make(chan struct{}, 1)
+	endpoint := scripted(t, func(conn net.Conn) {
+		accepted <- struct{}{}
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- zmq.Subscribe(ctx, zmq.Subscription{Endpoint: endpoint, OnMessage: func(zmq.Message) {}})
+	}()
+	next(t, accepted)
+	cancel()
+	require.NoError(t, next(t, done))
+}

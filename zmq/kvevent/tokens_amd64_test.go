@@ -1,0 +1,81 @@
+//go:build !purego
+
+package kvevent
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// withoutSIMD runs f as on a CPU that has none of the instructions.
+func withoutSIMD(f func()) {
+	had := hasTokens512
+	hasTokens512 = false
+	f()
+	hasTokens512 = had
+}
+
+// tokenPayload is a list of n ids in all forms that have at most five bytes, and then what is given.
+func tokenPayload(rng *rand.Rand, n int, behind []byte) []byte {
+	b := []byte{arr32, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
+	for range n {
+		switch v := rng.Uint32(); v % 8 {
+		case 0:
+			b = append(b, byte(v>>8)&0x7f)
+		case 1:
+			b = append(b, uint8c, byte(v>>8))
+		case 2, 3, 4:
+			b = append(b, uint16c, byte(v>>8), byte(v>>16))
+		default:
+			b = append(b, uint32c, byte(v>>8), byte(v>>16), byte(v>>24), byte(v))
+		}
+	}
+	return append(b, behind...)
+}
+
+// FuzzTokensAgainstGo reads lists of ids with the assembly and without: good ones, and those of which some bytes are others.
+func FuzzTokensAgainstGo(f *testing.F) {
+	for i, put := range [][]byte{
+		nil, {0}, {uint64c, 0, 0, 0, 1, 0, 0, 0, 7}, {codeNil}, {uint32c, 0xff}, {negFix, int32c, 1, 2, 3, 4}, {fixMap}, {0xcb}, {0x7f, 0xcf},
+	} {
+		f.Add(uint64(i), uint16(13*i), uint16(5+40*i), put)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, n, at uint16, put []byte) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		payload := tokenPayload(rng, int(n%2048), make([]byte, seed%80))
+		if len(put) > 0 {
+			copy(payload[int(at)%len(payload):], put)
+		}
+		var got, want Batch
+		var e, wantE Event
+		r, wantR := reader{b: payload}, reader{b: payload}
+		got.tokenList(&r, &e)
+		withoutSIMD(func() { want.tokenList(&wantR, &wantE) })
+		if r.p != wantR.p || r.bad != wantR.bad || got.WideTokens != want.WideTokens || !slices.Equal(e.Tokens, wantE.Tokens) {
+			t.Fatalf("read %d ids to %d (bad %v), want %d to %d (bad %v): %x",
+				len(e.Tokens), r.p, r.bad, len(wantE.Tokens), wantR.p, wantR.bad, payload)
+		}
+	})
+}
+
+// TestTokensFastPath makes sure that the assembly reads nearly all of a list, where the CPU has what it needs.
+func TestTokensFastPath(t *testing.T) {
+	if !hasTokens512 {
+		t.Skip("no AVX-512 VBMI")
+	}
+	const n = 1000
+	payload := tokenPayload(rand.New(rand.NewPCG(1, 2)), n, make([]byte, 64))
+	dst := make([]uint32, n)
+	count, used := tokenGroups(dst, payload[5:])
+	if want := n / 12 * 12; count != want || used > len(payload)-5-64 {
+		t.Errorf("read %d ids in %d bytes, want %d", count, used, want)
+	}
+	for room := range 40 { // it writes nothing behind its room
+		out := make([]uint32, room+16)
+		count, _ := tokenGroups(out[:room], payload[5:])
+		if count > room || slices.ContainsFunc(out[count:], func(v uint32) bool { return v != 0 }) {
+			t.Errorf("with room for %d: %d ids, %v", room, count, out)
+		}
+	}
+}
