@@ -14,6 +14,7 @@
 //	domain.go      model, block size, LoRA and salt that keep chains apart
 //	worker.go      who holds: ids, their reuse, dropping all that one holds
 //	places.go      engine hash to place for all workers
+//	sweep.go       the claims that were given up, dropped from it
 //	names.go       the names that a run lists, and its claims to places
 //	engine.go      a worker's table: engine hash to place and copies per tier, where a bit in a hold does not tell it all
 //	alias.go       an engine hash that names a block in more than one domain

@@ -1,7 +1,6 @@
 package radix
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -34,6 +33,7 @@ type places struct {
 	live  atomic.Int64 // of these not stale
 
 	sweeping sync.Mutex // held through a sweep of all stripes
+	packing  []uint64   // memory for a stripe; guarded by sweeping
 
 	mu      sync.Mutex
 	free    []uint32                      // handles to reuse; guarded by mu
@@ -244,137 +244,6 @@ func (p *places) disclaim(handle, from uint32, given int) {
 	if p.live.Add(-int64(given)); p.idle() {
 		p.sweep(false)
 	}
-}
-
-// sweep drops stale slots and gives each stripe its size. It reports false where a table of names cannot grow. Unless it is forced to, it
-// does nothing where another sweep has just made room.
-func (p *places) sweep(forced bool) bool {
-	p.sweeping.Lock()
-	defer p.sweeping.Unlock()
-	if !forced && !p.crowded() && !p.idle() {
-		return true
-	}
-	live := p.live.Load()
-	tight := p.tight(8 * (live*9/4 - p.slots.Load()))
-	p.mu.Lock()
-	retired := p.retired
-	p.retired = nil
-	p.mu.Unlock()
-	grown := true
-	for i := 0; i < placeStripes; i += sweepAtOnce {
-		for g := range p.gates {
-			p.gates[g].Lock()
-		}
-		for j := range sweepAtOnce {
-			grown = p.sweepLocked(&p.stripes[i+j], live, tight) && grown
-		}
-		for g := range p.gates {
-			p.gates[g].Unlock()
-		}
-	}
-	p.mu.Lock()
-	p.free = append(p.free, retired...)
-	p.mu.Unlock()
-	return grown
-}
-
-// sweepLocked sweeps a stripe of a table with so many names, and leaves more than half of it free, or a third where memory is tight.
-func (p *places) sweepLocked(s *placeStripe, names int64, tight bool) bool {
-	var live int
-	if begin := slices.Index(s.slots, 0); begin >= 0 {
-		live = p.packLocked(s.slots, begin)
-	} else {
-		live = p.repackLocked(s.slots)
-	}
-	size := max(live, int(names/placeStripes)) * 9 / 4
-	if tight {
-		size = size * 2 / 3
-	}
-	size = max(placeMin, size)
-	grown := size <= tagMask+1
-	size = min(size, tagMask+1)
-	// A size that still fits is kept: to move costs twice as much as to pack.
-	if have := len(s.slots); have < size-size/16 || have > size+size/4 {
-		p.moveLocked(s, size)
-	}
-	return grown
-}
-
-// packLocked drops the stale slots of a stripe and returns how many others there are. It begins behind a free slot: from there on each slot
-// belongs where it is or before it, and all between are done.
-func (p *places) packLocked(slots []uint64, begin int) (live int) {
-	used := dropStale(*p.runs.Load(), slots)
-	i := uint64(begin)
-	for range slots {
-		i = after(slots, i)
-		v := slots[i]
-		if v == 0 {
-			continue
-		}
-		live++
-		if home := first(slots, v); home != i {
-			slots[i] = 0
-			settle(slots, v)
-		}
-	}
-	p.used.Add(int64(live - used))
-	return live
-}
-
-// dropStale frees the slots that are stale, and returns how many were not free before. There is no branch for what nobody can foresee.
-func dropStale(runs []*runHandles, slots []uint64) (used int) {
-	for i, v := range slots {
-		h := slotHandle(v)
-		// Of a free slot this is handle 0, which claims nothing.
-		given := runs[h/handleChunk].claimed[h%handleChunk].Load()
-		keep := (int64(slotOffset(v)) - int64(given)) >> 63
-		slots[i] = v & uint64(keep)
-		used += int((v | -v) >> 63)
-	}
-	return used
-}
-
-// repackLocked is packLocked for a stripe without a free slot. Stale ones must go there, too: their handles will be used again.
-func (p *places) repackLocked(slots []uint64) (live int) {
-	old := slices.Clone(slots)
-	clear(slots)
-	for _, v := range old {
-		if !p.stale(v) {
-			settle(slots, v)
-			live++
-		}
-	}
-	p.used.Add(int64(live - len(old)))
-	return live
-}
-
-// moveLocked gives a stripe another size.
-func (p *places) moveLocked(s *placeStripe, size int) {
-	old := s.slots
-	s.slots = slices.Grow([]uint64(nil), size)
-	s.slots = s.slots[:min(cap(s.slots), tagMask+1)] // what the allocator gives anyway
-	for _, v := range old {
-		if v != 0 {
-			settle(s.slots, v)
-		}
-	}
-	p.slots.Add(int64(len(s.slots) - len(old)))
-}
-
-// settle puts v into the first free slot from its own on.
-func settle(slots []uint64, v uint64) {
-	i := first(slots, v)
-	for slots[i] != 0 {
-		i = after(slots, i)
-	}
-	slots[i] = v
-}
-
-func (p *places) stale(slot uint64) bool { return stale(*p.runs.Load(), slot) }
-
-func stale(runs []*runHandles, slot uint64) bool {
-	h := slotHandle(slot)
-	return slotOffset(slot) >= runs[h/handleChunk].claimed[h%handleChunk].Load()
 }
 
 // enlist gives a run a handle. One that gets none, as there are too many, has no names here.

@@ -41,8 +41,8 @@ type leg struct {
 }
 
 // foretold holds what is predicted of all workers: a tree like that of what they hold, apart from it. So predictions and events never
-// wait for each other, and what events say stays in runs that are cut by events alone. A run's length never changes here, and it is gone
-// when no prediction needs it.
+// wait for each other, and what events say stays in runs that are cut by events alone. A run grows for the only prediction that needs it,
+// never shrinks, and is gone when none needs it.
 type foretold struct {
 	runs     atomic.Int64 // spares look-ups everything while it is 0
 	blocks   atomic.Int64 // in runs
@@ -58,8 +58,11 @@ const (
 	// foretoldStripes are few, as are the runs: 1 for each request in flight.
 	foretoldStripes = 16
 
+	// answerRoom is how many blocks a short answer adds to its prompt.
+	answerRoom = 2
+
 	// shadeBytes are those of a predicted run without its blocks, with one worker.
-	shadeBytes = int64(unsafe.Sizeof(newborn{}) + unsafe.Sizeof(face{}) + 2*unsafe.Sizeof(slot{}))
+	shadeBytes = int64(unsafe.Sizeof(newborn{})+unsafe.Sizeof(face{})+2*unsafe.Sizeof(slot{})) + 8*answerRoom
 )
 
 // shade is what is predicted of a run, guarded by its lock.
@@ -156,24 +159,43 @@ func (p *Prediction) addLocked(chain []Hash) {
 	}
 }
 
-// lengthenLocked makes the last leg go on in its run as far as that has the same blocks, and returns how many those are.
+// lengthenLocked makes the last leg go on in its run as far as that has the same blocks, and returns how many those are. A run that no
+// other leg passes takes blocks behind its end, as far as there is memory for them: mostly all that a short answer adds.
 func (p *Prediction) lengthenLocked(chain []Hash) int {
-	if len(p.legs) == 0 {
+	if len(p.legs) == 0 || len(chain) == 0 {
 		return 0
 	}
 	l := &p.legs[len(p.legs)-1]
 	r := l.run
-	n := agree(r.hashes()[l.blocks:], chain)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	blocks := r.hashes()
+	n := agree(blocks[l.blocks:], chain)
+	if end := int(l.blocks) + n; end == len(blocks) && r.shade.passing == 1 {
+		n += p.index.foretold.growLocked(r, chain[n:])
+	}
 	if n == 0 {
 		return 0
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	g := &r.shade.seats[l.slot]
 	g.drop(l.blocks, p.sure)
 	l.blocks += uint32(n)
 	g.add(l.blocks, p.sure)
 	r.setLeadLocked(l.slot, g.lead())
+	return n
+}
+
+// growLocked puts as many blocks behind the end of a run as its face has memory for, and returns how many those are. Nothing hangs there:
+// the run's only leg would pass it.
+func (t *foretold) growLocked(r *run, chain []Hash) int {
+	f := r.face.Load()
+	have := int(f.n.Load())
+	n := copy(f.all()[have:], chain)
+	if n > 0 {
+		f.n.Store(uint32(have + n))
+		t.blocks.Add(int64(n))
+		t.bytes.Add(8 * int64(n))
+	}
 	return n
 }
 
@@ -247,7 +269,7 @@ func (p *Prediction) newShade(parent uint64, offset uint32, chain []Hash) *face 
 	n.shade.seats = n.seat[:]
 	n.seat[0] = ghost{worker: p.worker, ends: n.end[:0]}
 	n.seat[0].add(uint32(len(chain)), p.sure)
-	f := newFace(r, chain, len(chain))
+	f := newFace(r, chain, min(len(chain)+answerRoom, maxRun))
 	f.parent = parent
 	f.solo[0].Store(r.shade.seats[0].lead())
 	r.face.Store(f)

@@ -34,9 +34,7 @@ type run struct {
 	dropped int      // blocks released since the last trim
 	shade   *shade   // of a run that is predicted, nil in others
 
-	// Most runs need no others than these, which so are in lines that are at hand.
-	ownNames []uint64 // the first value of names
-	ownHold  [1]*hold // memory of holds
+	ownHold [1]*hold // memory of holds: most have one, which so is in a line that is at hand
 }
 
 // hashes returns the blocks published.
@@ -50,23 +48,16 @@ func newRun(id uint64, d Domain, parent *run, offset uint32, blocks []Hash, name
 	f := newFace(r, blocks, len(blocks))
 	r.face.Store(f)
 	r.holds = r.ownHold[:0]
-	r.ownNames = namesOf(names, int(f.size))
-	r.names.Store(&r.ownNames)
+	r.keepNames(names, int(f.size))
 	return r
 }
 
-// keepNames puts a copy of the names, with memory for size of them, in the place of those that there are. What these were in may still be
-// read.
+// keepNames copies the names to memory for size of them.
 func (r *run) keepNames(names []uint64, size int) {
-	own := namesOf(names, size)
-	r.names.Store(&own)
-}
-
-// namesOf copies names to memory for size of them.
-func namesOf(names []uint64, size int) []uint64 {
 	own := make([]uint64, len(names), size)
 	copy(own, names) // in one with make, it saves the clearing
-	return own[:size]
+	own = own[:size]
+	r.names.Store(&own)
 }
 
 // extendLocked appends as many of rest as the run takes when offset is its end, and returns how many that was.

@@ -29,7 +29,7 @@ const (
 )
 
 var (
-	runBytes    = classed(int64(unsafe.Sizeof(run{})))
+	runBytes    = classed(int64(unsafe.Sizeof(run{}))) + sliceBytes // and the names' header
 	holdBytes   = classed(int64(unsafe.Sizeof(hold{})))
 	oddBytes    = classed(int64(unsafe.Sizeof(odd{})))
 	workerBytes = classed(int64(unsafe.Sizeof(worker{}))) + 8
@@ -48,9 +48,6 @@ func mapBytes(keys int) int64 {
 func (r *run) bytes() int64 {
 	f := r.face.Load()
 	n := runBytes + classed(int64(unsafe.Sizeof(face{}))+8*int64(f.size)) + classed(8*int64(cap(*r.names.Load())))
-	if r.names.Load() != &r.ownNames {
-		n += sliceBytes
-	}
 	if cap(r.holds) > len(r.ownHold) {
 		n += classed(8 * int64(cap(r.holds)))
 	}

@@ -28,13 +28,18 @@ func Example() {
 		})
 	}()
 	_ = worker.WaitSubscriptions(ctx, 1)
+	next := uint64(0)
 	_, err = zmq.Replay(ctx, worker.ReplayEndpoint(), 0, func(m zmq.Message) error {
 		fmt.Printf("replayed %d %s\n", m.Seq, m.Payload)
+		next = m.Seq + 1
 		return nil
 	})
 	fmt.Println(err)
 	worker.Publish([]byte("after"))
 	m := <-live
+	for m.Seq < next { // it was replayed
+		m = <-live
+	}
 	fmt.Printf("live %d %s\n", m.Seq, m.Payload)
 	cancel()
 	fmt.Println(<-done, <-done)

@@ -41,7 +41,7 @@ func alphabet() [256]string {
 }
 
 // modelFolder writes a model whose tokens are bytes and two special ones.
-func modelFolder(t *testing.T, chatTemplate string) string {
+func modelFolder(t testing.TB, chatTemplate string) string {
 	t.Helper()
 	dir := t.TempDir()
 	vocab := map[string]int{}
@@ -129,7 +129,7 @@ type shop struct {
 	logs   strings.Builder
 }
 
-func newShop(t *testing.T, folders map[string]string) *shop {
+func newShop(t testing.TB, folders map[string]string) *shop {
 	t.Helper()
 	s := &shop{engine: &engine{}}
 	x := radix.New(radix.Config{Seed: 1})
@@ -148,7 +148,7 @@ func newShop(t *testing.T, folders map[string]string) *shop {
 }
 
 // loaded waits until the model's files are read.
-func (s *shop) loaded(t *testing.T) *tokens.Model {
+func (s *shop) loaded(t testing.TB) *tokens.Model {
 	t.Helper()
 	require.Eventually(t, func() bool { return s.models.Find("m") != nil }, time.Minute, time.Millisecond)
 	return s.models.Find("m")
