@@ -48,6 +48,8 @@ var rules = map[string]rule{
 	"dataplane/policy":  {never: anyState},
 	"dataplane/openai":  {},
 	"dataplane/secure":  {never: anyHTTP},
+	"dataplane/queue":   {never: anyHTTP},
+	"dataplane/lint":    {never: anyHTTP},
 	"dataplane/proxy":   {allow: []string{"dataplane/secure"}},
 	"dataplane/console": {},
 	"dataplane/session": {allow: []string{"radix"}, never: anyHTTP},
@@ -63,11 +65,11 @@ var rules = map[string]rule{
 		"radix", "radix/approx", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/worker",
 	}},
 	"dataplane/server": {allow: []string{
-		"radix", "radix/approx", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
+		"radix", "radix/approx", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/lint", "dataplane/proxy", "dataplane/queue",
 		"dataplane/route", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
 	"dataplane": {allow: []string{
-		"radix", "radix/hugepage", "zmq", "dataplane/console", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
+		"radix", "radix/hugepage", "zmq", "dataplane/console", "dataplane/ingest", "dataplane/load", "dataplane/lint", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
 		"dataplane/route", "dataplane/secure", "dataplane/server", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
 	"dataplane/secure/securetest": {never: anyHTTP},

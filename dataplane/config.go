@@ -20,6 +20,7 @@ type Config struct {
 	Workers        []string        // URLs
 	Policy         string          // default kv
 	Policies       *policy.Options // nil: policy.Defaults
+	Sticky         bool            // a session keeps its rank while that is fit and not overloaded; see policy.Sticky
 
 	ProbeInterval    time.Duration // default 250 ms
 	ProbeTimeout     time.Duration // default 500 ms
@@ -32,6 +33,11 @@ type Config struct {
 	Tokenize         string        // TokenizeAuto (default) or TokenizeByWorkers
 	ForwardIDs       bool          // plain chats carry their token ids to the worker, which then does not tokenize them
 	ModelPaths       []string      // folders with tokenizer.json: "NAME=DIR", or "DIR" for every model that is not named
+	QueueMax         int           // requests of a model that wait while all its workers are full; default 8192; negative: none waits here
+	QueueTimeout     time.Duration // of each of them; default 5 min
+	QueueFIFO        bool          // first come, first served; default depth first, with priorities and turns
+	MaxInFlight      int           // requests of one worker rank from which it is full; default by its own reports
+	LintSample       float64       // share of prompts that are looked at for changing parts before stable ones; 0: none
 	Retries          int           // default 3
 	FirstByteTimeout time.Duration // default 30 min
 	StallTimeout     time.Duration // default 10 min

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/warmpath/warmpath/dataplane/ingest"
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/lint"
+	"github.com/warmpath/warmpath/dataplane/load"
 	"github.com/warmpath/warmpath/dataplane/proxy"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/server"
@@ -32,6 +32,7 @@ type Dataplane struct {
 	watcher   *proxy.Watcher
 	models    *tokens.Models // nil: workers make all token ids
 	server    *server.Server
+	lint      *lint.Sampler    // nil: prompts are not looked at
 	pages     *hugepage.Keeper // nil: the heap is left alone
 	snapshots *snapshots
 	listeners []net.Listener
@@ -48,7 +49,7 @@ func New(cfg Config) (*Dataplane, error) {
 	if err != nil {
 		return nil, err
 	}
-	pick, err := policy.New(cfg.Policy, *cfg.Policies)
+	pick, err := newPolicy(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +66,10 @@ func New(cfg Config) (*Dataplane, error) {
 	saved.intake = d.intake
 	believed := route.NewApprox(cfg.ApproxMaxBytes)
 	offers := &offers{}
+	loads := load.New(load.Subscriber(zmq.Subscribe), cfg.Log)
 	d.registry = worker.NewRegistry(worker.Config{
 		Interval: cfg.ProbeInterval, Timeout: cfg.ProbeTimeout, HangAfter: cfg.HangAfter, Log: cfg.Log, TLS: toWorkers.Config,
-	}, observers{believed, d.intake, offers})
+	}, observers{believed, d.intake, loads, offers})
 	source, sessions, err := d.tokenizers(offers)
 	if err != nil {
 		return nil, err
@@ -76,11 +78,14 @@ func New(cfg Config) (*Dataplane, error) {
 		d.Close()
 		return nil, err
 	}
-	router := route.New(d.registry, d.index, d.intake.View, pick, rand.Uint64)
-	router.Approx = believed
+	router := d.newRouter(pick, believed)
 	parts := server.Parts{
 		Registry: d.registry, Ingest: d.intake, Index: d.index, Router: router,
 		Transport: d.transport, Watcher: d.watcher, Tokenizer: source, Sessions: sessions, Models: d.models,
+	}
+	if cfg.LintSample > 0 {
+		d.lint = lint.NewSampler(cfg.LintSample)
+		parts.Lint = d.lint
 	}
 	if pages != nil {
 		parts.HugeBytes = pages.HugeBytes
@@ -105,6 +110,9 @@ func (d *Dataplane) serverConfig(encrypted listenerTLS) server.Config {
 	cfg := server.Config{
 		Listener: d.listeners[0], TLS: encrypted.client, OperatorTLS: encrypted.operator, OperatorKey: d.cfg.OperatorKey, Version: d.cfg.Version,
 		MaxBodyBytes: d.cfg.MaxBodyBytes, GzipMinBytes: d.cfg.GzipMinBytes, ForwardIDs: d.cfg.ForwardIDs, Retries: d.cfg.Retries,
+		Queue: server.QueueConfig{
+			Max: d.cfg.QueueMax, Timeout: d.cfg.QueueTimeout, MaxInFlight: d.cfg.MaxInFlight, FIFO: d.cfg.QueueFIFO,
+		},
 		FirstByteTimeout: d.cfg.FirstByteTimeout, StallTimeout: d.cfg.StallTimeout, DrainTimeout: d.cfg.DrainTimeout, Log: d.cfg.Log,
 	}
 	if len(d.listeners) > 1 {
@@ -149,6 +157,9 @@ func (d *Dataplane) Run(ctx context.Context) error {
 	g.Go(func() error { return d.watcher.Run(workers) })
 	if d.models != nil {
 		g.Go(func() error { return d.models.Run(workers) })
+	}
+	if d.lint != nil {
+		g.Go(func() error { return d.lint.Run(workers) })
 	}
 	if d.pages != nil {
 		g.Go(func() error { return d.pages.Run(workers, hugepage.DefaultInterval) })

@@ -32,6 +32,8 @@ type Subscription struct {
 	// OnTick, which may be nil, runs every so often, connected or not, but not while messages wait.
 	OnTick func()
 	Every  time.Duration
+	// Pace, which may be nil, takes the place of Every: it is asked after each tick how long it is until the next one.
+	Pace func() time.Duration
 }
 
 const (
@@ -121,8 +123,15 @@ func (f *follower) tick() {
 	defer f.mu.Unlock()
 	if f.ctx.Err() == nil {
 		f.OnTick()
-		f.tickAt = time.Now().Add(f.Every)
+		f.tickAt = time.Now().Add(f.untilTick())
 	}
+}
+
+func (f *follower) untilTick() time.Duration {
+	if f.Pace != nil {
+		return f.Pace()
+	}
+	return f.Every
 }
 
 func (f *follower) connected() {

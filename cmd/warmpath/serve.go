@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/warmpath/warmpath/dataplane"
-	"github.com/warmpath/warmpath/dataplane/policy"
 )
 
 func newServeCommand() *cobra.Command {
@@ -67,11 +65,7 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 	f.StringVar(&cfg.OperatorKey, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"),
 		"bearer token of the operator's API, needed off loopback; also WARMPATH_OPERATOR_KEY")
 	f.Lookup("operator-key").DefValue = ""
-	f.StringVar(&cfg.Policy, "policy", "kv", strings.Join(policy.Names(), ", "))
-	options := policy.Defaults
-	cfg.Policies = &options
-	f.Float64Var(&options.OverlapWeight, "kv-overlap-score-weight", options.OverlapWeight, "kv: worth of a cached token, in tokens to prefill")
-	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv: 0 takes the cheapest worker, above it a softmax over costs")
+	policyFlags(f, cfg)
 	f.IntVar(&cfg.MaxBodyBytes, "max-body-bytes", 64<<20, "largest request body; above it the answer is 413")
 	f.IntVar(&cfg.GzipMinBytes, "gzip-min-bytes", 4<<10,
 		"JSON answers from this size on are compressed for clients that ask (Accept-Encoding: gzip), streams never; -1: none")
@@ -87,6 +81,7 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 	f.BoolVar(&cfg.ForwardIDs, "forward-input-ids", false,
 		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
 	f.BoolVar(&cfg.HugePages, "huge-pages", true, "ask the kernel for huge pages for the heap: look-ups in a large index are faster (Linux)")
+	queueFlags(f, cfg)
 	f.IntVar(&cfg.Retries, "retries", 3, "further workers tried while no answer has begun")
 	f.DurationVar(&cfg.ProbeInterval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
 	f.DurationVar(&cfg.ProbeTimeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")

@@ -31,6 +31,7 @@ func (s *Stream) apply(msg zmq.Message, live bool) {
 	}
 	now := time.Now()
 	s.Stats.last.Store(now.UnixNano())
+	s.rank.Trust.Told(now)
 	if live { // a replayed batch is as old as it is
 		s.Stats.delayed(now, s.batch.Time)
 	}

@@ -129,8 +129,12 @@ func (p *publisher) subscribe(ctx context.Context, sub zmq.Subscription) error {
 		id = p.subbed
 	})
 	defer p.with(func() { delete(p.subs, id) })
-	tick := time.NewTicker(s.Every)
+	tick := time.NewTimer(s.Every)
 	defer tick.Stop()
+	onTick := func() {
+		s.OnTick()
+		tick.Reset(s.Pace())
+	}
 	for ctx.Err() == nil {
 		var down error
 		p.with(func() { down = p.down })
@@ -142,7 +146,7 @@ func (p *publisher) subscribe(ctx context.Context, sub zmq.Subscription) error {
 		case <-ctx.Done():
 		case <-time.After(500 * time.Millisecond):
 		case <-tick.C:
-			s.OnTick()
+			onTick()
 		}
 	}
 	p.with(func() { p.subs[id] = s })
@@ -167,7 +171,7 @@ func (p *publisher) subscribe(ctx context.Context, sub zmq.Subscription) error {
 			s.OnDisconnect(errNoAnswer)
 			s.OnConnect()
 		case <-tick.C:
-			s.OnTick()
+			onTick()
 		}
 	}
 	return nil

@@ -1,14 +1,17 @@
 package ingest
 
+import "time"
+
 // mute notices a rank that works and tells nothing of it: its publisher has
 // died, or something on the way swallows what it sends. A quiet stream looks
 // the same, and its replay endpoint may answer with what it told before; only
 // the answers of its requests show that its cache must have changed since.
 type mute struct {
-	on       bool   // found so; the rank's index is empty until it is heard again
-	batches  uint64 // Stats.Batches at the last check
-	computed uint64 // prompt tokens that the rank had computed when the first whole check without a batch ended
-	quiet    int    // whole checks in a row without a batch
+	on       bool      // found so; the rank's index is empty until it is heard again
+	batches  uint64    // Stats.Batches at the last check
+	computed uint64    // prompt tokens that the rank had computed when the first whole check without a batch ended
+	quiet    int       // whole checks in a row without a batch
+	looked   time.Time // when batches was last compared
 }
 
 const (
@@ -24,6 +27,12 @@ const (
 // isMute is part of each check, and forgets what can no longer be known.
 func (s *Stream) isMute() bool {
 	m := &s.mute
+	// Checks may come faster than TailCheck, and a rank that is busy or starved may be late by less than that.
+	now := time.Now()
+	if now.Sub(m.looked) < s.m.cfg.TailCheck*9/10 {
+		return m.on
+	}
+	m.looked = now
 	batches, computed := s.Stats.Batches.Load(), s.computed()
 	if batches == m.batches {
 		m.quiet++

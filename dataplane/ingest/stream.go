@@ -90,6 +90,7 @@ func (s *Stream) run(ctx context.Context) {
 		OnDisconnect: func(err error) { s.disconnected(ctx, err) },
 		OnTick:       func() { s.check(ctx) },
 		Every:        s.m.cfg.TailCheck,
+		Pace:         s.pace,
 	})
 	if err != nil {
 		s.log.Error("cannot subscribe to KV events", "endpoint", s.endpoint, "error", err)

@@ -59,6 +59,7 @@ func (s *Stream) resync(ctx context.Context) {
 	}
 	s.orphans = false
 	s.setState(Live)
+	s.told()
 }
 
 // takeReplayed handles one message of a resync.
@@ -202,7 +203,7 @@ func (s *Stream) check(ctx context.Context) {
 		s.relearn(ctx)
 		return
 	}
-	if n := s.Stats.Batches.Load(); n != s.checked {
+	if n := s.Stats.Batches.Load(); n != s.checked && !s.doubted() {
 		s.checked = n // not quiet: its next message will show a gap by itself
 		return
 	}
@@ -227,6 +228,9 @@ func (s *Stream) checkTail(ctx context.Context) {
 		s.log.Debug("cannot check for dropped KV events", "endpoint", s.replayAt, "error", err)
 	case s.next > before:
 		s.Stats.Gaps.Add(1)
+		s.told()
+	default:
+		s.told()
 	}
 }
 

@@ -22,6 +22,7 @@ const (
 	fieldCacheSalt
 	fieldExtraKey
 	fieldPriority
+	fieldUser
 	fieldRank
 	fieldOldRank
 	fieldSessionID
@@ -83,6 +84,8 @@ func fieldOf(key []byte) field {
 		return fieldExtraKey
 	case "priority":
 		return fieldPriority
+	case "user":
+		return fieldUser
 	case "routed_dp_rank":
 		return fieldRank
 	case "data_parallel_rank":

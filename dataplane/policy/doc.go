@@ -10,7 +10,7 @@
 //
 // # Concurrency
 //
-// Pick, [Scores] and [KV.Costs] may be called from any goroutine; a policy keeps no state. A Backlog or Speed belongs to one
+// Pick, Needs, [Scores] and [KV.Costs] may be called from any goroutine; a policy keeps no state. A Backlog or Speed belongs to one
 // goroutine at a time.
 //
 // # Ownership

@@ -38,6 +38,23 @@ func (c *Canceler) Canceled() bool {
 	return c.canceled
 }
 
+// OnCancel has f called by Cancel while nothing is in flight, until the next Do or OnCancel; nil ends it. It reports whether
+// Cancel was not called yet: if it was, nobody calls f. f must not block and must not call back into the Canceler.
+func (c *Canceler) OnCancel(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.target = nil
+	if f != nil && !c.canceled {
+		c.target = call(f)
+	}
+	return !c.canceled
+}
+
+// call is a target that is a function.
+type call func()
+
+func (f call) abort() { f() }
+
 // Reset makes c ready for another request. The caller makes sure that nobody still holds c to cancel the previous one
 // (for a Watcher: its stop has returned).
 func (c *Canceler) Reset() {

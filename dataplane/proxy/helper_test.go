@@ -86,6 +86,7 @@ func (w *worker) accept(serve func(int, *peer)) {
 }
 
 func (w *worker) stop() {
+	targets.Delete(w.addr()) // the port may be another worker's next
 	w.ln.Close()
 	w.mu.Lock()
 	for c := range w.open {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix/approx"
 )
@@ -154,7 +155,11 @@ func (r *Router) believe(s *Scratch, p *Prompt) {
 	s.keys, s.sources = s.keys[:0], s.sources[:0]
 	s.believed = append(s.believed[:0], make([]int, len(s.ranks))...)
 	for _, rank := range s.ranks {
-		s.sources = append(s.sources, p.source(rank))
+		source := p.source(rank)
+		if source == Events && r.believesAnswers() {
+			source = Answers
+		}
+		s.sources = append(s.sources, source)
 	}
 	if r.Approx == nil || !slices.Contains(s.sources, Answers) {
 		return
@@ -178,10 +183,19 @@ func (r *Router) believe(s *Scratch, p *Prompt) {
 	}
 }
 
+// believesAnswers reports whether the policy is one that was made for the
+// approximate tree: then nothing else tells it what ranks hold.
+func (r *Router) believesAnswers() bool {
+	return r.needs.Has(policy.NeedsOverlap) && !r.needs.Has(policy.NeedsTokens)
+}
+
 // Sent tells that a decision is carried out, so that the next prompt that
 // begins alike finds it. Answered or Failed must follow, with the same Scratch
 // and no other Pick in between.
 func (r *Router) Sent(s *Scratch, d *Decision) {
+	if r.Sessions != nil && d.session != 0 {
+		r.Sessions.remember(d.session, d.Rank.Hash())
+	}
 	if r.Approx == nil || d.Source != Answers || len(s.keys) == 0 {
 		return
 	}

@@ -5,6 +5,10 @@
 // For ranks whose events are not followed, and for prompts whose ids are not
 // known, the approximate tree says what is believed instead.
 //
+// What a rank is known to hold is credited by how far that can be trusted
+// (worker.Trust), and its load is what it reports and what was sent there since
+// (worker.Load). Explain says what Pick would do, by the same code.
+//
 // It knows nothing of HTTP. What it decides is in a Decision, with all that is
 // needed to explain it afterwards.
 //

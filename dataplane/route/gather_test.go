@@ -184,5 +184,7 @@ func TestPolicyHasItsSay(t *testing.T) {
 	second := f.ranks[1].Load.Begin(77)
 	defer second.End()
 	f.pick(prompt(ids))
-	require.Equal(t, policy.Candidate{Cached: 240, Pending: 77, InFlight: 1}, f.spy.candidates[1])
+	require.Equal(t, policy.Candidate{
+		ID: f.ranks[1].Hash(), Cached: 240, Pending: 77, InFlight: 1, Waiting: 1, Used: 77,
+	}, f.spy.candidates[1])
 }

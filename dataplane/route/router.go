@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/policy"
@@ -29,11 +28,15 @@ type Router struct {
 	// Approx knows what no events tell; without it such ranks and prompts are
 	// routed by load. It is set before the first Pick.
 	Approx *Approx
+	// Sessions, if set, remembers which rank has a session, for policy.Sticky.
+	// It is set before the first Pick.
+	Sessions *Sessions
 
 	registry *worker.Registry
 	index    *radix.Index
 	view     func() *ingest.View
 	policy   policy.Policy
+	needs    policy.Needs
 	seed     func() uint64 // safe for concurrent use
 	turn     atomic.Uint64
 	flights  flights
@@ -42,7 +45,7 @@ type Router struct {
 // New returns a router over these parts. seed gives the random numbers that
 // policies use.
 func New(reg *worker.Registry, index *radix.Index, view func() *ingest.View, p policy.Policy, seed func() uint64) *Router {
-	return &Router{registry: reg, index: index, view: view, policy: p, seed: seed}
+	return &Router{registry: reg, index: index, view: view, policy: p, needs: p.Needs(), seed: seed}
 }
 
 // Policy returns the policy that picks.
@@ -66,6 +69,8 @@ type Prompt struct {
 	// DP restricts the choice to one data-parallel rank of each worker, as the
 	// client asked; -1 is any.
 	DP int
+	// Session names the client's session, by SessionKey; 0 is none.
+	Session uint64
 }
 
 // Len returns the number of prompt tokens, estimated when they are not known.
@@ -88,9 +93,10 @@ type Decision struct {
 	Source       Source // of Matched and Cached; unless it is Events, they are estimates
 	Choice       policy.Choice
 
-	block int // tokens a block of what may be predicted; 0 is nothing
-	scope radix.Scope
-	sent  sent
+	block   int // tokens a block of what may be predicted; 0 is nothing
+	scope   radix.Scope
+	sent    sent
+	session uint64
 }
 
 // Uncached returns the prompt tokens that the rank is expected to compute.
@@ -100,8 +106,10 @@ func (d *Decision) Uncached() int { return d.PromptTokens - max(d.Cached, d.Pred
 type Scratch struct {
 	ranks      []*worker.Rank
 	candidates []policy.Candidate
-	matches    []match // by candidate
-	byHolder   []match // by index holder and by seat, zero between picks
+	matches    []match       // by candidate
+	credits    []float64     // by candidate: the share of a match that is believed
+	loads      []worker.Seen // by candidate
+	byHolder   []match       // by index holder and by seat, zero between picks
 	overlaps   []radix.Overlap
 	blocks     []radix.Hash // of the prompt, as far as they are known: in chain, or the prompt's own
 	chain      []radix.Hash
@@ -134,88 +142,6 @@ type match struct {
 	block  int // tokens a block of the shape that matched
 }
 
-// Pick chooses a rank for the prompt, never one of tried.
-func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, error) {
-	if err := r.gather(s, p, tried); err != nil {
-		return Decision{}, err
-	}
-	var d Decision
-	if p.Exact && !p.Opaque && p.ExtraKey == "" {
-		now := time.Now()
-		r.expire(now)
-		r.match(s, p, &d)
-		if s.doubtful(now) {
-			r.distrust()
-			clear(s.byHolder)
-			r.match(s, p, &d)
-		}
-	}
-	r.believe(s, p)
-	s.weigh(p)
-	choice := r.policy.Pick(policy.Request{
-		Tokens: p.Len(), Exact: p.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(),
-	}, s.candidates)
-	s.decide(&d, p, choice)
-	return d, nil
-}
-
-// weigh makes the candidates of s.ranks.
-func (s *Scratch) weigh(p *Prompt) {
-	s.candidates = s.candidates[:0]
-	s.matches = s.matches[:0]
-	for i, rank := range s.ranks {
-		m := s.held(rank)
-		f := s.foreseen(rank)
-		if f.gpu > m.tokens && len(rank.Holders()) <= 1 { // of a hybrid model, which groups kept it is unknown
-			m = match{tokens: f.gpu, gpu: f.gpu, block: f.block}
-		}
-		// A rank without its history knows some of it by its events, and never too
-		// much: the answers may know more.
-		if n := s.believed[i]; n > m.tokens {
-			m = match{tokens: n, gpu: n}
-		}
-		m, f = m.limited(p), f.limited(p)
-		s.matches = append(s.matches, m)
-		s.candidates = append(s.candidates, policy.Candidate{
-			Cached: m.tokens, Predicted: f.tokens, Host: m.tokens - m.gpu, Pending: rank.Load.Pending(), InFlight: rank.Load.InFlight(),
-		})
-	}
-	clear(s.byHolder)
-}
-
-// limited returns the whole blocks of m that the engine takes from its cache: it
-// computes at least one token.
-func (m match) limited(p *Prompt) match {
-	limit := max(p.Len()-1, 0)
-	if m.block > 0 {
-		limit = limit / m.block * m.block
-	}
-	m.tokens, m.gpu = min(m.tokens, limit), min(m.gpu, limit)
-	return m
-}
-
-// decide completes the decision.
-func (s *Scratch) decide(d *Decision, p *Prompt, choice policy.Choice) {
-	rank, m := s.ranks[choice.Index], s.matches[choice.Index]
-	d.Rank, d.Choice = rank, choice
-	d.PromptTokens, d.Cached, d.Exact, d.Source = p.Len(), m.tokens, p.Exact, s.sources[choice.Index]
-	d.Predicted = s.candidates[choice.Index].Predicted
-	block := m.block
-	if block == 0 {
-		block = pageSize(rank.Worker.Info())
-	}
-	if (p.Exact || d.Source == Answers) && block > 0 {
-		d.Matched, d.Total = m.tokens/block, p.Len()/block
-	}
-}
-
-func pageSize(info *worker.Info) int {
-	if info.Events != nil && info.Events.BlockSize > 0 {
-		return info.Events.BlockSize
-	}
-	return info.PageSize
-}
-
 // gather fills s.ranks with those that could take the request: the ready ones,
 // or the slow ones when nobody is ready, since a slow answer beats none.
 func (r *Router) gather(s *Scratch, p *Prompt, tried []*worker.Rank) error {
@@ -237,6 +163,7 @@ func (r *Router) gather(s *Scratch, p *Prompt, tried []*worker.Rank) error {
 			}
 		}
 		if len(s.ranks) > 0 {
+			s.preferAdapter(p.LoRA)
 			return s.oneModel(model)
 		}
 	}
@@ -244,6 +171,19 @@ func (r *Router) gather(s *Scratch, p *Prompt, tried []*worker.Rank) error {
 		return fmt.Errorf("cannot route model %q: %w", model, ErrUnknownModel)
 	}
 	return fmt.Errorf("cannot route model %q: %w", model, ErrNoWorker)
+}
+
+// preferAdapter keeps the ranks whose worker has the adapter loaded, where some
+// have: others must load it first, or refuse the request.
+func (s *Scratch) preferAdapter(name string) {
+	if name == "" || !slices.ContainsFunc(s.ranks, func(r *worker.Rank) bool { return hasAdapter(r, name) }) {
+		return
+	}
+	s.ranks = slices.DeleteFunc(s.ranks, func(r *worker.Rank) bool { return !hasAdapter(r, name) })
+}
+
+func hasAdapter(r *worker.Rank, name string) bool {
+	return slices.Contains(r.Worker.Info().Models, name)
 }
 
 // oneModel refuses to guess among models for a request that names none.

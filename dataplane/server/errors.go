@@ -5,12 +5,14 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/queue"
 	"github.com/warmpath/warmpath/dataplane/route"
 )
 
 // errorFor is the one table from errors to what a client is told.
 func errorFor(err error, model string) *openai.Error {
 	var e *openai.Error
+	var full *queue.RefusedError
 	switch {
 	case errors.As(err, &e):
 		return e
@@ -20,6 +22,10 @@ func errorFor(err error, model string) *openai.Error {
 		return openai.NoWorker(model)
 	case errors.Is(err, route.ErrAmbiguous):
 		return openai.BadRequest("model", "Several models are served here: name one in the field model.")
+	case errors.As(err, &full):
+		return openai.RateLimited(busy[full.Reason])
+	case errors.Is(err, queue.ErrClosed):
+		return openai.Overloaded("The router stops.")
 	case errors.Is(err, errHung), errors.Is(err, proxy.ErrTimeout):
 		return openai.UpstreamTimeout("No worker answered in time.")
 	case errors.Is(err, proxy.ErrBadResponse):
@@ -33,4 +39,11 @@ func errorFor(err error, model string) *openai.Error {
 	default:
 		return openai.Internal("The router failed to handle the request.")
 	}
+}
+
+// busy says why a request may not wait for a worker.
+var busy = map[queue.Reason]string{
+	queue.ReasonFull:      "Every worker is busy, and too many requests wait already.",
+	queue.ReasonDisplaced: "Every worker is busy, and other requests go first.",
+	queue.ReasonDeadline:  "Every worker is busy, and none had room in time.",
 }

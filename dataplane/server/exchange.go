@@ -7,7 +7,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/queue"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/session"
 	"github.com/warmpath/warmpath/dataplane/worker"
@@ -31,6 +33,7 @@ type exchange struct {
 	client   *proxy.Client
 	lease    worker.Lease
 	flight   *route.Flight
+	place    queue.Place // in front of full workers
 
 	onHang func() // e.canceler.Cancel, made once
 
@@ -74,11 +77,16 @@ func (e *exchange) serve(ctx *fasthttp.RequestCtx, api openai.API, withBody bool
 			return
 		}
 		e.inferred = api != openai.APIOther
+		if l := e.s.Lint; l != nil && e.inferred {
+			l.Offer(ctx.PostBody())
+		}
 	}
 	e.client = proxy.ClientOf(ctx.Conn())
 	e.client.Guard(&e.canceler)
 	e.describe(ctx)
-	e.forward(ctx)
+	if e.wait(ctx) {
+		e.forward(ctx)
+	}
 }
 
 // describe fills in what routing needs to know.
@@ -93,6 +101,9 @@ func (e *exchange) describe(ctx *fasthttp.RequestCtx) {
 	if e.req.HasRank {
 		e.prompt.DP = e.req.Rank
 	}
+	if e.s.Router.Sessions != nil {
+		e.prompt.Session = sessionOf(ctx, &e.req)
+	}
 	if !e.inferred || e.req.Batch {
 		return
 	}
@@ -103,10 +114,11 @@ func (e *exchange) describe(ctx *fasthttp.RequestCtx) {
 		}
 		return
 	}
-	if e.prompt.Opaque || !e.s.usesOverlap() {
+	needs := e.s.needs()
+	if e.prompt.Opaque || needs == 0 {
 		return
 	}
-	if !e.tokenize() {
+	if !needs.Has(policy.NeedsTokens) || !e.tokenize() {
 		e.prompt.Text = e.promptText()
 		e.prompt.Estimate = len(e.prompt.Text) / 4
 	}
@@ -221,6 +233,7 @@ func (e *exchange) abort() {
 // endAttempt gives back what the attempt at a rank was counted with.
 func (e *exchange) endAttempt() {
 	e.lease.End()
+	e.unseated()
 	e.s.Router.Land(e.flight)
 	e.flight = nil
 	if e.decision.Rank != nil {
@@ -240,6 +253,7 @@ const keptText = 1 << 20
 // release gives everything back; e must not be touched afterwards.
 func (e *exchange) release() {
 	e.endAttempt()
+	e.place.Give()
 	e.begun()
 	e.client.Release() // from here on nobody cancels
 	e.s.inFlight.Add(-1)

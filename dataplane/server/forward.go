@@ -33,7 +33,7 @@ func (e *exchange) forward(ctx *fasthttp.RequestCtx) {
 	var last error
 	lost := 0 // workers that failed after they may have seen the request
 	for attempt := 0; attempt <= e.s.cfg.Retries; attempt++ {
-		d, err := e.s.Router.Pick(&e.scratch, &e.prompt, e.tried)
+		d, err := e.pick()
 		if err != nil {
 			if last != nil && errors.Is(err, route.ErrNoWorker) {
 				err = last // what went wrong says more than that nobody is left
@@ -72,6 +72,7 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 	rank := e.decision.Rank
 	e.compose(ctx)
 	e.lease = rank.Load.Begin(e.decision.Uncached())
+	e.seated(rank)
 	e.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, &e.decision)
 	e.s.Router.Sent(&e.scratch, &e.decision)
 	e.awaited = rank.Worker

@@ -76,7 +76,8 @@ func newMetrics(s *Server) *metrics {
 	m.abortsDropped = counter("aborts_dropped_total", "Aborts not sent because too many were under way.").WithLabelValues()
 	m.refused = counter("tls_refused_total", "Clients whose TLS handshake failed.").WithLabelValues()
 	m.registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, budgetCollector{s.Index})
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, budgetCollector{s.Index},
+		trustCollector{s.Registry})
 	if s.Sessions != nil {
 		m.registry.MustRegister(sessionCollector{s.Sessions})
 	}
@@ -134,6 +135,9 @@ func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err e
 		}
 		rank.expected[d.Source].Add(float64(expected))
 		m.compare(d.Source, expected, usage.CachedTokens)
+		if e.req.N <= 1 { // each of n answers finds the prompt of the one before
+			d.Rank.Trust.Observe(now, expected, usage.CachedTokens)
+		}
 	}
 }
 

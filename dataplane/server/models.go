@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
@@ -52,9 +53,13 @@ func (s *Server) serveAbort(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusOK)
 }
 
-// usesOverlap reports whether the policy looks at what workers hold: only then
-// is it worth asking for a text's token ids.
-func (s *Server) usesOverlap() bool { return s.Router.Policy().Name() == "kv" }
+// needs says what the policy looks at: only for that is a prompt worth reading,
+// and only for some a question to a worker.
+func (s *Server) needs() policy.Needs { return s.Router.Policy().Needs() }
+
+// usesOverlap reports whether the policy looks at what workers hold by token
+// ids.
+func (s *Server) usesOverlap() bool { return s.needs().Has(policy.NeedsOverlap) }
 
 // anyWorker returns a fit worker that serves the prompt's model, the less
 // loaded of two, or nil.

@@ -17,7 +17,7 @@ import (
 // operatorPath reports whether a path belongs to the operator's API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index":
+	case "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain":
 		return true
 	default:
 		return false
@@ -52,6 +52,8 @@ func (s *Server) handleOperator(ctx *fasthttp.RequestCtx) {
 		s.serveWorkers(ctx)
 	case "/workers/drain":
 		s.serveDrain(ctx)
+	case "/explain":
+		s.serveExplain(ctx)
 	case "/debug/index":
 		ctx.SetContentType("text/plain; charset=utf-8")
 		s.Index.Dump(ctx, maxDumpNodes)

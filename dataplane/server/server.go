@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/lint"
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
 	"github.com/warmpath/warmpath/dataplane/route"
@@ -43,6 +44,7 @@ type Config struct {
 	MaxHeaderBytes   int           // default 16 KiB; each connection keeps a buffer of that size
 	GzipMinBytes     int           // JSON answers from this size on are compressed for clients that ask; default 4 KiB; negative: none
 	ForwardIDs       bool          // plain chats carry their token ids to the worker, once the ids are proved
+	Queue            QueueConfig   // of requests while all workers are full
 	Retries          int           // further workers tried before the answer begins; default 3
 	FirstByteTimeout time.Duration // default 30 min: long prompts wait in the worker's queue
 	StallTimeout     time.Duration // between two reads of an answer; default 10 min
@@ -74,6 +76,7 @@ type Parts struct {
 	Tokenizer Tokenizer      // nil: text is known by its answers only
 	Models    *tokens.Models // nil: all ids are made by workers
 	Sessions  *session.Cache // nil: every prompt is read from its beginning
+	Lint      *lint.Sampler  // nil: prompts are not looked at
 	HugeBytes func() int64   // of the process, in huge pages; nil: they were not asked for
 }
 
@@ -90,6 +93,7 @@ type Server struct {
 	inFlight  atomic.Int64
 	draining  atomic.Bool
 	refusals  refusals
+	waits     *waitRoom // nil: no request waits here
 
 	compressors proxy.Compressors
 }
@@ -99,6 +103,12 @@ func New(cfg Config, parts Parts) *Server {
 	cfg.setDefaults()
 	s := &Server{Parts: parts, cfg: cfg, started: time.Now()}
 	s.metrics = newMetrics(s)
+	if s.waits = newWaitRoom(s); s.waits != nil {
+		s.metrics.showQueue(s.waits)
+	}
+	if s.Lint != nil {
+		s.metrics.registry.MustRegister(lintCollector{s.Lint})
+	}
 	s.aborts = newAborter(parts.Transport, s.metrics, cfg.Log)
 	s.exchanges.New = func() any { return newExchange(s) }
 	s.client = s.fasthttp(s.handleClient)
@@ -200,6 +210,9 @@ func (s *Server) drain() {
 	defer cancel()
 	if err := s.client.ShutdownWithContext(ctx); err != nil {
 		s.cfg.Log.Warn("requests were cut at shutdown", "in_flight", s.inFlight.Load(), "error", err)
+	}
+	if s.waits != nil {
+		s.waits.Close() // who waits still was cut
 	}
 	if s.operator != nil {
 		_ = s.operator.ShutdownWithContext(ctx)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/lint"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/dataplane/worker"
@@ -27,6 +28,10 @@ type Status struct {
 	Compared      uint64       `json:"compared"` // answers that Accuracy is taken over
 	Index         IndexStatus  `json:"index"`
 	Approx        ApproxStatus `json:"approx"`
+	// Queue is nil where requests never wait at the router.
+	Queue *QueueStatus `json:"queue,omitempty"`
+	// Lint is what sampled prompts show; nil where none are sampled, or not enough yet.
+	Lint *lint.Report `json:"lint,omitempty"`
 	// Tokens says of each model who makes its token ids.
 	Tokens        []tokens.ModelStatus `json:"tokens,omitempty"`
 	HugePageBytes int64                `json:"huge_page_bytes"` // memory of the process in huge pages
@@ -75,6 +80,8 @@ type WorkerStatus struct {
 	Blocks        int           `json:"blocks"`
 	ApproxTokens  int64         `json:"approx_tokens"` // believed to be held, by what was sent there
 	Events        *EventsStatus `json:"events"`
+	Load          LoadStatus    `json:"load"`
+	Trust         TrustStatus   `json:"trust"`
 }
 
 // EventsStatus is how well a rank's cache is known.
@@ -108,6 +115,8 @@ func (s *Server) Status() Status {
 			MaxBytes: int64(index.MaxBytes), Evicted: index.EvictedBlocks,
 		},
 		Approx:  s.approxStatus(),
+		Queue:   s.queueStatus(),
+		Lint:    s.lintReport(),
 		Tokens:  s.Models.Status(),
 		Workers: []WorkerStatus{},
 	}
@@ -148,6 +157,9 @@ func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 		PromptTokens: r.Count.PromptTokens.Load(), HitTokens: r.Count.CachedTokens.Load(),
 		Overlap: route.Answers.String(), Events: &EventsStatus{State: "none"},
 	}
+	now := time.Now()
+	seen := r.Load.See(now)
+	st.Load, st.Trust = loadStatus(r, &seen), trustStatus(r, now)
 	if r.Exact() {
 		st.Overlap = route.Events.String()
 	}

@@ -9,7 +9,11 @@
 // Every method may be called from any goroutine. Registry.Run owns one monitor
 // goroutine per worker; Add and Remove start and stop them. The request path
 // reads an immutable Snapshot through one atomic load and touches only atomics
-// of the ranks in it. Registry.mu guards the set of workers and is never held
+// of the ranks in it. A monitor starts and stops a second goroutine, which asks
+// for load and adapters where a worker does not publish them: probes must not
+// wait for a busy scheduler. Load.mu and Trust.mu are held for some 100 ns by
+// dispatches, answers and reports; choices read both without a lock.
+// Registry.mu guards the set of workers and is never held
 // across I/O or a callback.
 //
 // # Ownership

@@ -10,3 +10,18 @@ var (
 
 // GiveUp does what a monitor does when its worker hangs.
 func (w *Worker) GiveUp() { w.giveUp() }
+
+// Reported is one rank of /v1/loads.
+type Reported struct {
+	Rank int
+	Report
+}
+
+// ParseLoads reads the body of /v1/loads.
+func ParseLoads(body []byte) (all []Reported, err error) {
+	list, err := parseLoadReports(body)
+	for _, r := range list {
+		all = append(all, Reported{r.rank, r.report})
+	}
+	return all, err
+}

@@ -22,6 +22,7 @@ type Info struct {
 	MaxTokens int      // tokens in the KV pool of one rank; 0 when unknown
 	Mode      string   // disaggregation_mode: "", "null", "prefill", "decode"
 	Events    *Events  // nil when the worker publishes no KV events
+	Loads     *Loads   // nil when the worker publishes no load
 	Tokenizer Tokenizer
 }
 
@@ -98,7 +99,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		info.Models = []string{name}
 	}
 	if kv := v.Get("kv_events"); kv != nil && kv.Type() == fastjson.TypeObject {
-		info.Events = parseEvents(kv, host, info)
+		info.Events, info.Loads = parseEvents(kv, host, info), parseLoads(kv, host, info)
 	} else {
 		info.Events = parseEventsConfig(v, host, info)
 	}

@@ -51,12 +51,14 @@ func (l *Load) Begin(uncached int) Lease {
 	tokens := int64(max(uncached, 0))
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.shown.begin()
 	l.inFlight.Add(1)
 	l.waiting.Add(1)
 	l.pending.Add(tokens)
 	l.uncached.Add(tokens)
 	l.backlog.Sent(seconds(time.Now()), float64(tokens))
-	l.showLocked()
+	l.shown.store(&l.backlog)
+	l.shown.end()
 	return Lease{load: l, tokens: tokens}
 }
 
@@ -69,10 +71,12 @@ func (l *Lease) FirstByte() {
 	load := l.load
 	load.mu.Lock()
 	defer load.mu.Unlock()
+	load.shown.begin()
 	load.waiting.Add(-1)
 	load.pending.Add(-l.tokens)
 	load.backlog.Begun(seconds(time.Now()), float64(l.tokens))
-	load.showLocked()
+	load.shown.store(&load.backlog)
+	load.shown.end()
 }
 
 // End gives the request's whole load back.
@@ -85,8 +89,10 @@ func (l *Lease) End() {
 	load := l.load
 	load.mu.Lock()
 	defer load.mu.Unlock()
+	load.shown.begin()
 	load.inFlight.Add(-1)
 	load.uncached.Add(-l.tokens)
+	load.shown.end()
 }
 
 // Report is what a rank says of its load. A count that it does not tell is 0.
@@ -103,8 +109,11 @@ type Report struct {
 	Polled    bool          // asked for over HTTP, not published
 }
 
-// Report takes a report that was made now.
+// Report takes a report that was made now. What cannot be counts as nothing.
 func (l *Load) Report(now time.Time, r Report) {
+	for _, n := range [...]*int64{&r.Running, &r.Waiting, &r.Queued, &r.Used, &r.Pool, &r.Most, &r.Prefilled} {
+		*n = max(*n, 0)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := seconds(now)
@@ -114,6 +123,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.begin()
 	s.running.Store(r.Running)
 	s.queue.Store(r.Waiting)
+	s.queued.Store(r.Queued)
 	s.used.Store(r.Used)
 	s.pool.Store(r.Pool)
 	s.most.Store(r.Most)
@@ -136,7 +146,7 @@ func (l *Load) Forget() {
 	l.backlog.Heard, l.backlog.Told, l.backlog.At = false, 0, 0
 	s := &l.shown
 	s.begin()
-	for _, v := range []*atomic.Int64{&s.running, &s.queue, &s.used, &s.pool, &s.most} {
+	for _, v := range [...]*atomic.Int64{&s.running, &s.queue, &s.queued, &s.used, &s.pool, &s.most} {
 		v.Store(0)
 	}
 	s.rate.Store(0)
@@ -144,11 +154,5 @@ func (l *Load) Forget() {
 	s.end()
 }
 
-func (l *Load) showLocked() {
-	l.shown.begin()
-	l.shown.store(&l.backlog)
-	l.shown.end()
-}
-
 // seconds is a time as policies count it.
-func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+func seconds(t time.Time) float64 { return float64(t.UnixNano()) * 1e-9 }

@@ -35,9 +35,9 @@ type shown struct {
 	own, since, told, at atomic.Uint64 // policy.Backlog, as float64 bits; at is 0 before the first report
 	rate                 atomic.Uint64 // float64 bits
 
-	running, queue, used, pool, most atomic.Int64 // of the last report
-	ownFlight, ownBegun, ownUncached atomic.Int64 // ours when it came
-	polled                           atomic.Bool
+	running, queue, queued, used, pool, most atomic.Int64 // of the last report
+	ownFlight, ownBegun, ownUncached         atomic.Int64 // ours when it came
+	polled                                   atomic.Bool
 }
 
 func (s *shown) begin() { s.version.Add(1) }
@@ -56,36 +56,51 @@ func (s *shown) store(b *policy.Backlog) {
 const seenTries = 8
 
 // See returns the load as it is now.
-func (l *Load) See(now time.Time) (v Seen) {
-	s := &l.shown
-	for range seenTries {
-		before := s.version.Load()
-		v = l.read(now)
-		if before&1 == 0 && before == s.version.Load() {
-			break
-		}
-	}
+func (l *Load) See(now time.Time) Seen { return l.SeeAt(now.UnixNano()) }
+
+// SeeAt is See at a time in unix nanoseconds: a choice reads the clock once for
+// all ranks.
+func (l *Load) SeeAt(now int64) (v Seen) {
+	l.SeeInto(&v, now)
 	return v
 }
 
-func (l *Load) read(now time.Time) (v Seen) {
-	s, at := &l.shown, seconds(now)
+// SeeInto is SeeAt into memory of the caller's.
+func (l *Load) SeeInto(v *Seen, now int64) {
+	s := &l.shown
+	for range seenTries {
+		before := s.version.Load()
+		l.read(v, float64(now)*1e-9)
+		if before&1 == 0 && before == s.version.Load() {
+			return
+		}
+	}
+}
+
+func (l *Load) read(v *Seen, at float64) {
+	s := &l.shown
 	float := func(f *atomic.Uint64) float64 { return math.Float64frombits(f.Load()) }
 	flight, waiting := l.inFlight.Load(), l.waiting.Load()
-	v = Seen{InFlight: flight, Waiting: waiting, Used: l.uncached.Load(), Rate: float(&s.rate), Age: -1}
+	*v = Seen{InFlight: flight, Waiting: waiting, Used: l.uncached.Load(), Rate: float(&s.rate), Age: -1}
 	b := policy.Backlog{Own: float(&s.own), Since: float(&s.since)}
 	if reported := float(&s.at); reported != 0 {
 		v.Age, v.Polled = max(at-reported, 0), s.polled.Load()
 		v.Pool, v.Most = s.pool.Load(), s.most.Load()
 		if v.Age < reportFor {
-			b.Told, b.At, b.Heard = float(&s.told), reported, true
+			if b.Told, b.At, b.Heard = float(&s.told), reported, v.Rate > 0; !b.Heard {
+				// What was sent since would count until the next report, computed or not.
+				b.Own = max(b.Own, float64(s.queued.Load()))
+			}
 			running := s.running.Load()
 			begun := max(flight-waiting, running+flight-waiting-s.ownBegun.Load())
 			v.InFlight = max(flight, running+s.queue.Load()+flight-s.ownFlight.Load())
-			v.Waiting = max(waiting, v.InFlight-begun)
+			// An answer that is not streamed has its first byte at its end: the rank knows earlier that its prompt is computed.
+			v.Waiting = max(v.InFlight-begun, 0)
 			v.Used = max(v.Used-s.ownUncached.Load()+s.used.Load(), 0)
 		}
 	}
-	v.Pending = int64(math.Ceil(b.Tokens(at, v.Rate)))
-	return v
+	v.Pending = int64(b.Tokens(at, v.Rate) + 0.5)
 }
+
+// Stale reports whether the last report is too old to count.
+func (v *Seen) Stale() bool { return v.Age >= reportFor }

@@ -14,6 +14,7 @@ type monitor struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
+	poller   *poller   // while known
 	known    bool      // the observer was told Up and not yet Down
 	failing  time.Time // first of the unanswered probes in a row
 	gaveUp   bool      // requests were already sent elsewhere in this hang
@@ -88,6 +89,9 @@ func (m *monitor) discover(ctx context.Context) bool {
 	}
 	m.r.publish()
 	m.known = true
+	if m.r.cfg.LoadEvery > 0 {
+		m.poll(ctx)
+	}
 	if m.r.observer != nil {
 		m.r.observer.Up(m.w, info)
 	}
@@ -113,6 +117,14 @@ func (m *monitor) down() {
 		return
 	}
 	m.known = false
+	if m.poller != nil {
+		m.poller.stop()
+		m.poller = nil
+	}
+	for _, rank := range m.w.Ranks() {
+		rank.Load.Forget()
+		rank.Trust.Forget()
+	}
 	if m.r.observer != nil {
 		m.r.observer.Down(m.w)
 	}

@@ -20,6 +20,7 @@ type Rank struct {
 	DP     int // 0-based rank, meaningful when the worker has more than one
 
 	id      string                   // URL, with #rank when there are several; fixed
+	hash    uint64                   // of id, never 0; fixed
 	holders atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
 	exact   atomic.Bool              // its events are followed and nothing is missing
 	track   atomic.Uint64            // its life in the approximate tree; see SetTrack
@@ -27,11 +28,24 @@ type Rank struct {
 
 	Load  Load
 	Count Counters
+	Trust Trust
 }
 
 // ID names the rank to people: the worker's URL, with "#rank" when the worker
 // has several.
 func (r *Rank) ID() string { return r.id }
+
+// Hash is a number that stands for ID, never 0, and the same in every router.
+func (r *Rank) Hash() uint64 { return r.hash }
+
+// hashID is FNV-1a.
+func hashID(id string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(id) {
+		h = (h ^ uint64(id[i])) * 1099511628211
+	}
+	return max(h, 1)
+}
 
 // SetHolders publishes the index ids that stand for the rank's cache: one, or
 // one for each KV group of a hybrid model.
@@ -47,7 +61,11 @@ func (r *Rank) Holders() []uint32 {
 }
 
 // SetExact publishes whether the index knows just what the rank holds.
-func (r *Rank) SetExact(on bool) { r.exact.Store(on) }
+func (r *Rank) SetExact(on bool) {
+	if r.exact.Swap(on) != on {
+		r.Trust.forgetOutcomes()
+	}
+}
 
 // Exact returns what SetExact published.
 func (r *Rank) Exact() bool { return r.exact.Load() }
@@ -74,7 +92,7 @@ func newRanks(w *Worker, n int) []*Rank {
 		if n > 1 {
 			id += "#" + strconv.Itoa(i)
 		}
-		ranks[i] = &Rank{Worker: w, DP: i, id: id}
+		ranks[i] = &Rank{Worker: w, DP: i, id: id, hash: hashID(id)}
 	}
 	return ranks
 }

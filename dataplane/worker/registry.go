@@ -39,6 +39,7 @@ type Observer interface {
 type Config struct {
 	Interval  time.Duration // between probes; default 250 ms
 	Timeout   time.Duration // of one probe; default 500 ms
+	LoadEvery time.Duration // between two GET /v1/loads of a worker that does not publish its load; default 1 s, negative: never
 	HangAfter time.Duration // unanswered probes for so long: requests not begun are sent elsewhere; default 5 s
 	Log       *slog.Logger
 	// Dial connects to a worker for a probe; default a net.Dialer's DialContext.
@@ -51,6 +52,7 @@ type Config struct {
 func (c *Config) setDefaults() {
 	c.Interval = cmp.Or(c.Interval, 250*time.Millisecond) // with Timeout: a dead worker is out in under a second
 	c.Timeout = cmp.Or(c.Timeout, 500*time.Millisecond)
+	c.LoadEvery = cmp.Or(c.LoadEvery, time.Second)
 	c.HangAfter = cmp.Or(c.HangAfter, 5*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()

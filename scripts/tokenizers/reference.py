@@ -3,7 +3,7 @@
 
     reference.py ROOT
 
-For each tokenizer, ROOT/reference/NAME.bin holds of each document in turn: the number of ids in four bytes,
+What is there already is kept, but for the seconds, which are measured each time. For each tokenizer, ROOT/reference/NAME.bin holds of each document in turn: the number of ids in four bytes,
 little-endian, the ids, and the first eight bytes of the SHA-256 of what they decode to with and without special tokens.
 ROOT/reference/NAME.json says where the tokenizer's file is, the ids that add_special_tokens puts around a text, the
 library's version, and seconds of CPU for bench.bin, cold and warm.
@@ -52,12 +52,16 @@ def digest(text):
 
 
 def write(root, name, encode, decode, corpus, facts):
-    with open(f"{root}/reference/{name}.bin", "wb") as out:
+    json.dump(facts, open(f"{root}/reference/{name}.json", "w"), indent=1)
+    path = f"{root}/reference/{name}.bin"
+    if os.path.exists(path):
+        return
+    with open(path + ".part", "wb") as out:
         for text in corpus:
             ids = encode(text)
             out.write(struct.pack(f"<I{len(ids)}I", len(ids), *ids))
             out.write(digest(decode(ids, False)) + digest(decode(ids, True)))
-    json.dump(facts, open(f"{root}/reference/{name}.json", "w"), indent=1)
+    os.rename(path + ".part", path)
     print(f"{name}: {len(corpus)} documents", flush=True)
 
 

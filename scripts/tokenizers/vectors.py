@@ -95,7 +95,8 @@ def train(size=440, byte_level=True, **options):
 
 
 def byte_level(pattern):
-    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    bare = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), bare])
 
 
 def template(before, after=""):
@@ -144,11 +145,19 @@ def all_tokenizers():
     yield "deepseek", train()(
         pre_tokenizers.Sequence([*splits, bare]),
         norm=normalizers.Sequence([]),
-        added=[special("<s>"), AddedToken("<|im_start|>", normalized=True), AddedToken("<|im_end|>", normalized=True), special("<pad>", normalized=True)],
+        added=[
+            special("<s>"),
+            AddedToken("<|im_start|>", normalized=True),
+            AddedToken("<|im_end|>", normalized=True),
+            special("<pad>", normalized=True),
+        ],
     )
-    yield "gpt2", train()(
-        pre_tokenizers.ByteLevel(add_prefix_space=True), added=im, post=lambda t: processors.RobertaProcessing(("</s>", t.token_to_id("</s>")), ("<s>", t.token_to_id("<s>")))
-    )
+
+    def roberta(tokenizer):
+        ends = [(name, tokenizer.token_to_id(name)) for name in ("</s>", "<s>")]
+        return processors.RobertaProcessing(*ends)
+
+    yield "gpt2", train()(pre_tokenizers.ByteLevel(add_prefix_space=True), added=im, post=roberta)
     yield "starcoder", train()(pre_tokenizers.Sequence([pre_tokenizers.Digits(True), pre_tokenizers.ByteLevel(add_prefix_space=False)]), added=im)
     falcon = [
         pre_tokenizers.Punctuation("contiguous"),
@@ -187,7 +196,11 @@ def all_tokenizers():
         None, norm=prepend, unk="<unk>", added=[special("<s>"), special("</s>")], dec=sentencepiece_decoder(), post=template("<s>")
     )
     yield "gemma", train(**sp, byte_fallback=True, fuse_unk=True)(
-        pre_tokenizers.Split(" ", "merged_with_previous"), norm=normalizers.Replace(" ", "▁"), unk="<unk>", added=im, dec=sentencepiece_decoder(False)
+        pre_tokenizers.Split(" ", "merged_with_previous"),
+        norm=normalizers.Replace(" ", "▁"),
+        unk="<unk>",
+        added=im,
+        dec=sentencepiece_decoder(False),
     )
     yield "partial-fallback", train(**sp, byte_fallback=True, fuse_unk=True)(
         None, norm=prepend, unk="<unk>", dec=sentencepiece_decoder(), edit=drop_tokens("<0xE2>", "<0xF0>", "Г", "лиса", "ö")
@@ -198,15 +211,15 @@ def all_tokenizers():
             yield f"metaspace-{scheme}-{split}".lower(), train(**sp, fuse_unk=split)(
                 pre, unk="<unk>", added=[special("<s>"), special("<|im_end|>")], dec=decoders.Metaspace(prepend_scheme=scheme, split=split)
             )
+    replace = [normalizers.Replace(Regex(r"\s{2,}|\d+(?=[,;])"), "_"), normalizers.Replace("o", "0")]
     yield "normalizers", train(**sp)(
         pre_tokenizers.WhitespaceSplit(),
-        norm=normalizers.Sequence(
-            [normalizers.NFKC(), normalizers.Strip(), normalizers.Lowercase(), normalizers.Replace(Regex(r"\s{2,}|\d+(?=[,;])"), "_"), normalizers.Replace("o", "0")]
-        ),
+        norm=normalizers.Sequence([normalizers.NFKC(), normalizers.Strip(), normalizers.Lowercase(), *replace]),
         unk="<unk>",
         dec=decoders.Fuse(),
     )
-    yield "nfd", train(**sp)(None, norm=normalizers.Sequence([normalizers.NFD(), normalizers.Strip(left=True, right=False)]), unk="<unk>", dec=decoders.Fuse())
+    strip = normalizers.Strip(left=True, right=False)
+    yield "nfd", train(**sp)(None, norm=normalizers.Sequence([normalizers.NFD(), strip]), unk="<unk>", dec=decoders.Fuse())
     yield "nfkd", train(**sp)(pre_tokenizers.Punctuation(), norm=normalizers.NFKD(), unk="<unk>", dec=decoders.Fuse())
     for behavior in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"):
         for invert in (False, True):

@@ -24,6 +24,7 @@ func newAddedTokens(tokens []addedToken, vocab map[string]uint32, normalize func
 	a := addedTokens{
 		byID: map[uint32]addedToken{}, ids: map[string]uint32{}, special: map[string]bool{}, spelled: map[uint32]string{},
 	}
+	// add_tokens in tokenizers/src/tokenizer/added_vocabulary.rs.
 	next := uint32(len(vocab))
 	for _, token := range tokens {
 		if token.Content == "" {
@@ -40,6 +41,7 @@ func newAddedTokens(tokens []addedToken, vocab map[string]uint32, normalize func
 		if id != token.ID {
 			a.notices = append(a.notices, "the added token "+token.Content+" has another id than the file says, as in the library")
 		}
+		// Of two entries with one content the later one's flags count, and special is never taken back.
 		token.ID = id
 		if token.Normalized {
 			delete(a.spelled, id)
@@ -88,7 +90,7 @@ type trieNode struct {
 	entry int32   // the entry that ends here, or -1
 }
 
-// newFinder is nil for no entries.
+// newFinder is nil for no entries. Gemma has 6,400 added tokens, so a trie is built once and a text is walked once.
 func newFinder(entries []entry) *finder {
 	entries = slices.DeleteFunc(entries, func(e entry) bool { return e.text == "" })
 	if len(entries) == 0 {

@@ -12,7 +12,8 @@ type decoder interface {
 	decode(tokens []string) []string
 }
 
-// newDecoder builds the decoders of a file.
+// newDecoder builds the decoders of a file. Each takes the tokens as the one before left them: Fuse makes one of all, so that a
+// Strip after it works on the whole text and one before it on each token.
 func (t *Tokenizer) newDecoder(raw json.RawMessage) ([]decoder, error) {
 	if absent(raw) {
 		return nil, nil
@@ -77,6 +78,7 @@ func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
 		}
 		tokens = append(tokens, s)
 	}
+	// A file without a decoder gets its tokens with spaces between, as in the library.
 	if t.decoder == nil {
 		return strings.Join(tokens, " ")
 	}
@@ -88,6 +90,7 @@ func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
 
 // spelling is how a token reads before decoding.
 func (t *Tokenizer) spelling(id uint32) (string, bool) {
+	// A token that is found in normalized text reads as it does there, since the decoder undoes normalization.
 	if s, ok := t.added.spelled[id]; ok {
 		return s, true
 	}
@@ -100,7 +103,9 @@ func (t *Tokenizer) spelling(id uint32) (string, bool) {
 	return t.names[id], true
 }
 
-// byteLevelDecoder turns GPT-2's alphabet back into bytes. A token with a character outside of it is taken as it reads.
+// byteLevelDecoder turns GPT-2's alphabet back into bytes. A token with a character outside of it is taken as it reads: added
+// tokens with a space in them, or DeepSeek's with their full-width bars. Bytes that are no UTF-8 when all are put together
+// become U+FFFD, as String::from_utf8_lossy has it.
 type byteLevelDecoder struct{}
 
 func (byteLevelDecoder) decode(tokens []string) []string {
@@ -115,7 +120,8 @@ func (byteLevelDecoder) decode(tokens []string) []string {
 	return []string{valid(view(out))}
 }
 
-// byteFallbackDecoder turns runs of tokens such as <0xE2> into the characters they spell, or each into U+FFFD.
+// byteFallbackDecoder turns runs of tokens such as <0xE2> into the characters they spell. A run that is not UTF-8 as a whole
+// becomes U+FFFD for each byte, even where part of it would be right.
 type byteFallbackDecoder struct{}
 
 func (byteFallbackDecoder) decode(tokens []string) []string {
@@ -226,6 +232,7 @@ func brokenLength(s string) int {
 	lead := s[0]
 	low, high, more := byte(0x80), byte(0xBF), 0
 	switch {
+	// 0xC0, 0xC1 and 0xF5 on begin nothing: they would be longer than need be, or beyond U+10FFFF.
 	case lead >= 0xC2 && lead <= 0xDF:
 		more = 1
 	case lead >= 0xE0 && lead <= 0xEF:
@@ -233,6 +240,7 @@ func brokenLength(s string) int {
 	case lead >= 0xF0 && lead <= 0xF4:
 		more = 3
 	}
+	// The second byte has a narrower range after these, for the same reasons, and for surrogates after 0xED.
 	switch lead {
 	case 0xE0:
 		low = 0xA0

@@ -22,6 +22,7 @@ func (t *Tokenizer) AppendSpecial(dst []uint32, text string) []uint32 {
 // append encodes a text; start says that it begins the whole text and does not go on one that was cut.
 func (t *Tokenizer) append(dst []uint32, text string, start bool) []uint32 {
 	text = valid(text)
+	// The pool keeps a scratch for each processor in use; the collector may take those that are not.
 	w := t.scratch.Get().(*scratch)
 	w.text = w.text[:0]
 	// The first search is over the text as it came, the second over what normalization makes of the parts between.
@@ -59,6 +60,7 @@ func (t *Tokenizer) segment(dst []uint32, w *scratch, s string, start bool) []ui
 	return dst
 }
 
+// normalize runs all normalizers. What it returns may be s itself, or lie in w.text.
 func (t *Tokenizer) normalize(w *scratch, s string) string {
 	for _, n := range t.norm {
 		s = n.normalize(w, s)
@@ -75,7 +77,7 @@ func (t *Tokenizer) steps(dst []uint32, w *scratch, k int, s string, start bool)
 	switch st.kind {
 	case stepSplit:
 		if st.behavior == isolated && k+1 == len(t.pre.steps) && t.pre.bytes && !t.pre.mixed {
-			// Fast path: the last step of nearly every model.
+			// Fast path: the last step of nearly every model, where each stretch is a piece whether it matched or not.
 			for i := 0; i < len(s); {
 				end, _ := st.find.next(s, i)
 				dst = t.model.piece(dst, w, s[i:end])
@@ -109,6 +111,7 @@ func (st *step) rewrite(w *scratch, s string, start bool) string {
 		if s == "" {
 			return s
 		}
+		// A space becomes a marker before the library looks whether one is there already.
 		marked := s[0] == ' ' || len(s) >= len(st.marker) && s[:len(st.marker)] == st.marker
 		if !marked && (st.scheme == always || st.scheme == first && start) {
 			w.text = append(w.text, st.marker...)
@@ -124,7 +127,8 @@ func (st *step) rewrite(w *scratch, s string, start bool) string {
 	return view(w.text[from:])
 }
 
-// split hands the parts of s to the next step.
+// split hands the parts of s to the next step. It is NormalizedString::split of the library, which makes a list of all stretches
+// and then joins some; here a part waits until it is known whether the next stretch joins it.
 func (t *Tokenizer) split(dst []uint32, w *scratch, k int, s string, start bool) []uint32 {
 	st := &t.pre.steps[k]
 	from, to := 0, 0             // the part that waits, since what follows may join it
@@ -150,7 +154,8 @@ func (t *Tokenizer) split(dst []uint32, w *scratch, k int, s string, start bool)
 	return dst
 }
 
-// joins reports whether a stretch belongs to the part before it, whose last stretch matched or not.
+// joins reports whether a stretch belongs to the part before it, whose last stretch matched or not. Two matches in a row are
+// never joined by the two behaviors of merging: the second of "a--b" stays alone, or goes with what is after it.
 func (st *step) joins(before, matched bool) bool {
 	switch st.behavior {
 	case contiguous:
@@ -167,6 +172,7 @@ func (st *step) joins(before, matched bool) bool {
 // leaf hands a part to the model.
 func (t *Tokenizer) leaf(dst []uint32, w *scratch, s string) []uint32 {
 	switch {
+	// The model takes bytes, whether the steps saw bytes or GPT-2's alphabet.
 	case t.pre.mixed:
 		mark := len(w.text)
 		w.text, _ = appendFromAlphabet(w.text, s)

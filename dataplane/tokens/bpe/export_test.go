@@ -9,12 +9,18 @@ func Scan(pattern, text string) (byHand, byRegex []int, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := t.compileRegex(pattern)
-	if err != nil {
-		return nil, nil, err
+	r, ok := compiled[pattern]
+	if !ok {
+		if r, err = t.compileRegex(pattern); err != nil {
+			return nil, nil, err
+		}
+		compiled[pattern] = r
 	}
 	return stretches(t.known(pattern), text), stretches(r, text), nil
 }
+
+// compiled keeps the patterns of Scan, since compiling them takes longer than scanning.
+var compiled = map[string]*regex{}
 
 func stretches(s scanner, text string) []int {
 	var out []int

@@ -40,7 +40,7 @@ type modelFile struct {
 	FuseUnk      bool              `json:"fuse_unk"`
 	ByteFallback bool              `json:"byte_fallback"`
 	IgnoreMerges bool              `json:"ignore_merges"`
-	Vocab        map[string]uint64 `json:"vocab"`
+	Vocab        map[string]uint32 `json:"vocab"`
 	Merges       json.RawMessage   `json:"merges"`
 }
 
@@ -73,6 +73,7 @@ func strict(raw json.RawMessage, into any) error {
 
 // parseMerges reads merges in either form: "a b", or ["a", "b"] as written since tokenizers 0.20.
 func parseMerges(raw json.RawMessage) ([][2]string, error) {
+	// The new form first: a list of strings fails at its first element.
 	var pairs [][2]string
 	if err := json.Unmarshal(raw, &pairs); err == nil {
 		return pairs, nil
@@ -83,6 +84,7 @@ func parseMerges(raw json.RawMessage) ([][2]string, error) {
 	}
 	out := make([][2]string, 0, len(lines))
 	for i, line := range lines {
+		// A line of merges.txt that was taken over with the others.
 		if len(line) >= 8 && line[:8] == "#version" {
 			continue
 		}

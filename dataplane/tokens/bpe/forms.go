@@ -23,8 +23,8 @@ func newForms() forms {
 
 // Hangul syllables are composed by arithmetic, chapter 3.12 of the Unicode standard.
 const (
-	hangulS, hangulL, hangulV, hangulT     = 0xAC00, 0x1100, 0x1161, 0x11A7
-	hangulLs, hangulVs, hangulTs, hangulSs = 19, 21, 28, 11172
+	hangulS, hangulL, hangulV, hangulT = 0xAC00, 0x1100, 0x1161, 0x11A7
+	countL, countV, countT, countS     = 19, 21, 28, 11172
 )
 
 // form is one of the four normalization forms.
@@ -44,13 +44,14 @@ func (f *forms) markUnsettled(flat []mask) {
 			flat[r] |= unsettled
 		}
 	}
+	// The second of a pair may join the first, and so may vowels and final consonants of Hangul.
 	for pair := range f.compose {
 		flat[pair[1]] |= unsettled
 	}
-	for i := range rune(hangulVs) {
+	for i := range rune(countV) {
 		flat[hangulV+i] |= unsettled
 	}
-	for i := range rune(hangulTs) {
+	for i := range rune(countT) {
 		flat[hangulT+i] |= unsettled
 	}
 }
@@ -74,9 +75,9 @@ func (f *forms) append(dst []byte, buffer *[]rune, s string, to form) []byte {
 
 // decompose appends the full decomposition of one character.
 func (f *forms) decompose(dst []rune, r rune, compat bool) []rune {
-	if s := r - hangulS; s >= 0 && s < hangulSs {
-		dst = append(dst, hangulL+s/(hangulVs*hangulTs), hangulV+s%(hangulVs*hangulTs)/hangulTs)
-		if t := s % hangulTs; t != 0 {
+	if s := r - hangulS; s >= 0 && s < countS {
+		dst = append(dst, hangulL+s/(countV*countT), hangulV+s%(countV*countT)/countT)
+		if t := s % countT; t != 0 {
 			dst = append(dst, hangulT+t)
 		}
 		return dst
@@ -92,7 +93,7 @@ func (f *forms) decompose(dst []rune, r rune, compat bool) []rune {
 	return append(dst, r)
 }
 
-// sort puts each run of marks in the order of their classes and keeps the order within a class.
+// sort is the canonical ordering of chapter 3.11: it puts each run of marks in the order of their classes and keeps the order within a class.
 func (f *forms) sort(runes []rune) {
 	for i := 0; i < len(runes); {
 		if f.class[runes[i]] == 0 {
@@ -133,10 +134,10 @@ func (f *forms) composeAll(runes []rune) []rune {
 
 // pair is the primary composite of two characters.
 func (f *forms) pair(a, b rune) (rune, bool) {
-	if l, v := a-hangulL, b-hangulV; l >= 0 && l < hangulLs && v >= 0 && v < hangulVs {
-		return hangulS + (l*hangulVs+v)*hangulTs, true
+	if l, v := a-hangulL, b-hangulV; l >= 0 && l < countL && v >= 0 && v < countV {
+		return hangulS + (l*countV+v)*countT, true
 	}
-	if s, t := a-hangulS, b-hangulT; s >= 0 && s < hangulSs && s%hangulTs == 0 && t > 0 && t < hangulTs {
+	if s, t := a-hangulS, b-hangulT; s >= 0 && s < countS && s%countT == 0 && t > 0 && t < countT {
 		return a + t, true
 	}
 	c, ok := f.compose[[2]rune{a, b}]

@@ -143,10 +143,15 @@ func FuzzNFC(f *testing.F) {
 
 // FuzzLoad loads broken files, which must be refused or work.
 func FuzzLoad(f *testing.F) {
-	for _, v := range vectors(f) {
-		if len(v.Tokenizer) < 30000 {
-			f.Add([]byte(v.Tokenizer))
-		}
+	for part, value := range map[string]string{
+		"normalizer":     `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Prepend","prepend":"x"},{"type":"Replace","pattern":{"String":" "},"content":"_"}]}`,
+		"pre_tokenizer":  `{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},{"type":"Split","pattern":{"Regex":"a+|\\s"},"behavior":"Removed","invert":false},{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true}]}`,
+		"post_processor": `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"a"}},{"Sequence":{"id":"A"}}],"special_tokens":{"a":{"id":"a","ids":[0]}}}`,
+		"decoder":        `{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Strip","content":" ","start":1,"stop":1},{"type":"Metaspace","replacement":"_"}]}`,
+		"added_tokens":   `[{"id":3,"content":"b","lstrip":true,"single_word":true},{"id":4,"content":"xx","normalized":true,"rstrip":true}]`,
+		"model":          `{"type":"BPE","unk_token":"<unk>","byte_fallback":true,"fuse_unk":true,"vocab":{"<unk>":0,"<0x41>":1,"▁":2,"b":3,"▁b":4},"merges":[["▁","b"]]}`,
+	} {
+		f.Add(small(f, part, value))
 	}
 	f.Add([]byte(`{"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

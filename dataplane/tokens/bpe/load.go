@@ -2,6 +2,7 @@ package bpe
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func Load(data []byte) (*Tokenizer, error) {
 		return nil, unsupported("version " + f.Version + " of tokenizer.json")
 	}
 	if absent(f.Model) {
-		return nil, fmt.Errorf("cannot read tokenizer.json: it has no model")
+		return nil, errors.New("cannot read tokenizer.json: it has no model")
 	}
 	t, err := newTokenizer(&f)
 	if err != nil {
@@ -64,7 +65,7 @@ func newTokenizer(f *file) (*Tokenizer, error) {
 		return nil, err
 	}
 	for _, token := range f.AddedTokens {
-		if err := checkID(token.Content, uint64(token.ID)); err != nil {
+		if err := checkID(token.Content, token.ID); err != nil {
 			return nil, err
 		}
 	}
@@ -78,6 +79,7 @@ func newTokenizer(f *file) (*Tokenizer, error) {
 		return nil, err
 	}
 	t.notices = t.added.notices
+	// transformers sets both anew for each call, to off where the caller says nothing.
 	for name, part := range map[string]json.RawMessage{"truncation": f.Truncation, "padding": f.Padding} {
 		if !absent(part) {
 			t.notices = append(t.notices, "the file's "+name+" is not applied, as engines switch it off")

@@ -31,10 +31,12 @@ func (m *matches) next() bool {
 		}
 		end := at + len(e.text)
 		m.at = end
+		// A match that is dropped is dropped as a whole: no other one is looked for within it.
 		if e.token.SingleWord && !m.alone(at, end) {
 			continue
 		}
 		begin := at
+		// The spaces before may have gone to the token before already.
 		if e.token.LStrip {
 			begin = max(m.spacesBefore(at), m.done)
 		}

@@ -58,6 +58,7 @@ func (m *model) mergeShort(dst, syms []uint32, vals []pair) []uint32 {
 		if at < 0 {
 			return append(dst, syms...)
 		}
+		// At most 64 symbols move, which is less than a list of links would cost.
 		syms[at] = uint32(best)
 		copy(syms[at+1:], syms[at+2:])
 		syms = syms[:len(syms)-1]
@@ -88,6 +89,7 @@ func (m *model) mergeLong(dst []uint32, w *scratch) []uint32 {
 		}
 	}
 	w.links[n-1].next = -1
+	// Heapifying all at once is linear, where entering one by one would be n log n.
 	for i := len(w.heap)/4 + 1; i >= 0; i-- {
 		siftDown(w.heap, i)
 	}

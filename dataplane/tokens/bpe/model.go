@@ -2,6 +2,7 @@ package bpe
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
@@ -42,16 +43,8 @@ func idOf(ids map[string]uint32, token string) optional {
 
 // newModel builds the model of a file. bytes says that a ByteLevel comes before it.
 func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error) {
-	var f modelFile
-	kind, err := typeOf(raw)
+	f, err := readModel(raw)
 	if err != nil {
-		return nil, nil, err
-	}
-	// Old files leave the type out; then only a BPE has merges.
-	if kind != "BPE" && kind != "" {
-		return nil, nil, unsupported("the model " + kind)
-	}
-	if err := strict(raw, &f); err != nil {
 		return nil, nil, err
 	}
 	switch {
@@ -62,10 +55,10 @@ func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error
 	case f.Suffix != nil && *f.Suffix != "":
 		return nil, nil, unsupported("end_of_word_suffix")
 	case f.Vocab == nil || absent(f.Merges):
-		return nil, nil, fmt.Errorf("the model has no vocab or no merges")
+		return nil, nil, errors.New("the model has no vocab or no merges")
 	}
-	ids, err := checkedIDs(f.Vocab)
-	if err != nil {
+	ids := f.Vocab
+	if err := checkIDs(ids); err != nil {
 		return nil, nil, err
 	}
 	m := &model{ignoreMerges: f.IgnoreMerges, bytes: bytes, fuseUnk: f.FuseUnk}
@@ -83,21 +76,36 @@ func newModel(raw json.RawMessage, bytes bool) (*model, map[string]uint32, error
 	return m, ids, nil
 }
 
-// checkedIDs refuses ids that are too large or there twice: then what they decode to would be left to chance.
-func checkedIDs(vocab map[string]uint64) (map[string]uint32, error) {
-	ids := make(map[string]uint32, len(vocab))
-	seen := make(map[uint64]string, len(vocab))
-	for token, id := range vocab {
-		if err := checkID(token, id); err != nil {
-			return nil, err
+// readModel decodes the model, which is nearly all of a file, so its type is looked for only where that fails.
+func readModel(raw json.RawMessage) (modelFile, error) {
+	var f modelFile
+	err := strict(raw, &f)
+	kind := f.Type
+	if err != nil {
+		if kind, _ = typeOf(raw); kind == "" {
+			kind = "BPE"
 		}
-		if other, ok := seen[id]; ok {
-			return nil, fmt.Errorf("the tokens %q and %q have the same id %d", token, other, id)
-		}
-		seen[id] = token
-		ids[token] = uint32(id)
 	}
-	return ids, nil
+	// Old files leave the type out; then only a BPE has merges.
+	if kind != "BPE" && kind != "" {
+		return f, unsupported("the model " + kind)
+	}
+	return f, err
+}
+
+// checkIDs refuses ids that are too large or there twice: then what they decode to would be left to chance.
+func checkIDs(ids map[string]uint32) error {
+	var seen [maxID / 64]uint64
+	for token, id := range ids {
+		if err := checkID(token, id); err != nil {
+			return err
+		}
+		if seen[id/64]>>(id%64)&1 != 0 {
+			return fmt.Errorf("two tokens have the id %d, of which one is %q", id, token)
+		}
+		seen[id/64] |= 1 << (id % 64)
+	}
+	return nil
 }
 
 // newRules looks up the tokens of each merge.

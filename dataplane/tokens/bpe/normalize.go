@@ -21,6 +21,8 @@ func (t *tables) newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What each does is in tokenizers/src/normalizers. Those left out (Nmt, Precompiled, BertNormalizer, StripAccents, ByteLevel)
+	// belong to models of other kinds than BPE, or to none that is served.
 	switch kind {
 	case "Sequence":
 		var parts struct {
@@ -76,6 +78,7 @@ func (n nfc) normalize(w *scratch, s string) string {
 	if at == len(s) {
 		return s
 	}
+	// From here on w.text holds what is done of s[:done]; the rest is copied at the end.
 	start, done := len(w.text), 0
 	for at < len(s) {
 		// What joins does so with the character before it and with what follows, up to the next settled one.
@@ -109,6 +112,7 @@ func (n otherForm) normalize(w *scratch, s string) string {
 	}
 	start, done := len(w.text), 0
 	for at < len(s) {
+		// The ASCII before a run goes with it, since a mark may join it: e and U+0301 are é.
 		begin := max(at-1, done)
 		end := at
 		for end < len(s) && s[end] >= utf8.RuneSelf {
@@ -147,7 +151,7 @@ func (l lowercase) normalize(w *scratch, s string) string {
 	return view(w.text[start:])
 }
 
-// trim takes white space off the ends.
+// trim takes white space off the ends: what char::is_whitespace of Rust is true for, which is the class space.
 type trim struct {
 	*tables
 	left, right bool
@@ -164,7 +168,8 @@ func (t trim) normalize(_ *scratch, s string) string {
 	return s
 }
 
-// prepend puts a text before a text that is not empty.
+// prepend puts a text before a text that is not empty. The library normalizes each stretch between added tokens by itself, so
+// Llama 2 has a marker after each special token and not only at the beginning.
 type prepend string
 
 func (p prepend) normalize(w *scratch, s string) string {
@@ -177,7 +182,7 @@ func (p prepend) normalize(w *scratch, s string) string {
 	return view(w.text[start:])
 }
 
-// replaceAll puts one text for each match of a pattern.
+// replaceAll puts one text for each match of a pattern. It is a normalizer, and a decoder of single tokens.
 type replaceAll struct {
 	find    scanner
 	content string

@@ -17,12 +17,14 @@ func (m *model) piece(dst []uint32, w *scratch, s string) []uint32 {
 	}
 	from := len(dst)
 	dst = m.lookup(dst, w, s)
+	// A piece of many tokens is text that no vocabulary was made for, and such a piece rarely comes again.
 	if ids := dst[from:]; len(ids) > 0 && len(ids) <= slotIDs {
 		m.cache.put(k, n, hash, ids)
 	}
 	return dst
 }
 
+// longPiece is piece for what does not fit in a slot: clauses of Chinese, long names, rules of dashes.
 func (m *model) longPiece(dst []uint32, w *scratch, s string) []uint32 {
 	if len(s) > maxLong {
 		return m.lookup(dst, w, s)
@@ -39,6 +41,7 @@ func (m *model) longPiece(dst []uint32, w *scratch, s string) []uint32 {
 
 // lookup is piece without the cache.
 func (m *model) lookup(dst []uint32, w *scratch, s string) []uint32 {
+	// Most words of a text are tokens, and most tokens are what merging their bytes ends in: one look-up for ten merges.
 	if id, ok := m.vocab.find(s); ok && m.vocab.isWhole(id) {
 		return append(dst, id)
 	}
@@ -86,7 +89,7 @@ func (m *model) startBytes(w *scratch, s string) {
 	m.flush(w, pending)
 }
 
-// startChars sets w.syms to what the characters of s begin as.
+// startChars sets w.syms to what the characters of s begin as; merge_word in tokenizers/src/models/bpe/model.rs.
 func (m *model) startChars(w *scratch, s string) {
 	w.syms = w.syms[:0]
 	pending := false

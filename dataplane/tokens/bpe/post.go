@@ -22,6 +22,7 @@ func newPost(raw json.RawMessage) (post, error) {
 		return post{}, nil
 	case "TemplateProcessing":
 		return newTemplate(raw)
+	// The two old forms are a template of [CLS] A [SEP]; the other fields of Roberta's are about offsets.
 	case "BertProcessing", "RobertaProcessing":
 		var part struct {
 			Separator token `json:"sep"`
@@ -42,6 +43,8 @@ func newPost(raw json.RawMessage) (post, error) {
 	}
 }
 
+// newPostSequence reads processors that follow each other, as in Llama 3: a ByteLevel, which is about offsets, and a template.
+// What two templates would do to each other is left to the library.
 func newPostSequence(parts []json.RawMessage) (post, error) {
 	var all post
 	found := false
@@ -77,7 +80,7 @@ func (t *token) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// newTemplate reads the template for a single text.
+// newTemplate reads the template for a single text. The one for pairs is for models that compare two texts.
 func newTemplate(raw json.RawMessage) (post, error) {
 	var part struct {
 		Single []struct {

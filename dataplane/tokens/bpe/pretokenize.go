@@ -83,6 +83,8 @@ func (t *tables) addSteps(p *preTokenizer, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	// What each does is in tokenizers/src/pre_tokenizers. Those left out (BertPreTokenizer, Whitespace, CharDelimiterSplit,
+	// UnicodeScripts, FixedLength) are of no BPE model that is served.
 	switch kind {
 	case "Sequence":
 		var parts struct {
@@ -114,6 +116,7 @@ func (t *tables) addSteps(p *preTokenizer, raw json.RawMessage) error {
 		}
 		p.steps = append(p.steps, s)
 		return err
+	// All its parts are runs of what is no white space, so its behavior is Removed.
 	case "WhitespaceSplit":
 		p.steps = append(p.steps, step{find: class{t, space}, behavior: removed})
 		return nil
@@ -134,6 +137,7 @@ func (t *tables) addSteps(p *preTokenizer, raw json.RawMessage) error {
 	}
 }
 
+// addByteLevel adds up to three steps: the prefix, GPT-2's pattern, and the change of alphabet, which all steps after it see.
 func (t *tables) addByteLevel(p *preTokenizer, raw json.RawMessage) error {
 	part := struct {
 		Type     string `json:"type"`
@@ -184,6 +188,7 @@ func (p *preTokenizer) addSplit(find scanner, name string, invert bool) error {
 	return nil
 }
 
+// addMetaspace adds one step or two. Old files say add_prefix_space where newer ones have prepend_scheme; both may be there.
 func (t *tables) addMetaspace(p *preTokenizer, raw json.RawMessage) error {
 	part := struct {
 		Type        string  `json:"type"`

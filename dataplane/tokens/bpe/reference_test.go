@@ -132,8 +132,8 @@ func TestReference(t *testing.T) {
 	corpus := documents(t, filepath.Join(root, "corpus.bin"))
 	bench := documents(t, filepath.Join(root, "bench.bin"))
 	paths, err := filepath.Glob(filepath.Join(root, "reference", "*.json"))
-	if err != nil || len(paths) < 8 {
-		t.Fatalf("%d references, want at least 8: %v", len(paths), err)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no references in %s: %v", root, err)
 	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "%s; %s, GOMAXPROCS %d\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOMAXPROCS(0))
@@ -143,7 +143,7 @@ func TestReference(t *testing.T) {
 	}
 	fmt.Fprintf(&table, "MB of text per second of CPU, on %d documents of prose and code, %.1f MB: first pass / median of five more\n",
 		len(bench), float64(size)/1e6)
-	fmt.Fprintf(&table, "| tokenizer | documents | ids equal | text equal | load | warmpath cold / warm | peers cold / warm |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	table.WriteString("| tokenizer | documents | ids equal | text equal | load | warmpath | peers |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
 		t.Run(name, func(t *testing.T) {

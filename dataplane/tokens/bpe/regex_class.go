@@ -30,6 +30,7 @@ func (p *parser) class() (set, error) {
 				part = result.intersect(part)
 			}
 			result, part, joined = part, nil, true
+		// In Oniguruma these depend on options, and only half of them are sets that are known here.
 		case p.eat("[:"):
 			return nil, unsupported("a POSIX class [[:…:]]")
 		case p.eat("["):
@@ -88,6 +89,7 @@ func (p *parser) item() (set, error) {
 		return low, nil
 	}
 	p.i++
+	// Oniguruma warns of a - before a class or && and goes on in its own way.
 	if strings.HasPrefix(p.src[p.i:], "[") || strings.HasPrefix(p.src[p.i:], "&&") || p.done() {
 		return nil, unsupported("a range without its end")
 	}
@@ -114,6 +116,7 @@ func (p *parser) escape() (set, error) {
 		return nil, unsupported(`a \ at the end`)
 	}
 	r := p.rune()
+	// Escapes that are not here have other meanings in other places, such as \b and \1, or differ by syntax, such as \h.
 	controls := map[rune]rune{'n': '\n', 'r': '\r', 't': '\t', 'f': '\f', 'v': '\v', 'a': '\a', 'e': 0x1B}
 	classes := map[rune]string{'s': "space", 'd': "digit", 'w': "onigword"}
 	switch {

@@ -1,5 +1,7 @@
 package bpe
 
+import "slices"
+
 // regex is a compiled pattern. Matching backtracks as Oniguruma does, so it finds the same match; but a state that failed
 // once is not tried again in a match, so the work is at most the length of the text times that of the program.
 type regex struct {
@@ -50,27 +52,19 @@ func (t *tables) compileRegex(pattern string) (*regex, error) {
 	return r, nil
 }
 
+// The library takes empty matches too, where its iterator and the gaps between matches have cases of their own.
+//
 // mayBeEmpty reports whether a node can match without taking a character.
 func mayBeEmpty(n *node) bool {
 	switch n.kind {
 	case oneOf:
 		return false
 	case choice:
-		for _, part := range n.parts {
-			if mayBeEmpty(part) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(n.parts, mayBeEmpty)
 	case repeat:
 		return n.min == 0 || mayBeEmpty(n.parts[0])
 	case sequence, atomicGroup:
-		for _, part := range n.parts {
-			if !mayBeEmpty(part) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(n.parts, func(part *node) bool { return !mayBeEmpty(part) })
 	default:
 		return true
 	}
@@ -151,6 +145,7 @@ func (r *regex) compileChoice(n *node) error {
 
 func (r *regex) compileRepeat(n *node) error {
 	part := n.parts[0]
+	// Such a loop would go on without moving; Oniguruma has checks for it that decide what matches.
 	if mayBeEmpty(part) && n.max != 1 {
 		return unsupported("a repetition of something that may match nothing")
 	}
@@ -164,6 +159,7 @@ func (r *regex) compileRepeat(n *node) error {
 			return err
 		}
 	}
+	// Without a limit: a loop of split, part, jump back.
 	if n.max < 0 {
 		split := r.emit(instr{op: opSplit})
 		if err := r.compile(part); err != nil {
@@ -174,6 +170,7 @@ func (r *regex) compileRepeat(n *node) error {
 		r.turn(split, n.mode)
 		return nil
 	}
+	// With a limit: the part as often as it may come, each time with a way out to the end.
 	var splits []int
 	for range n.max - n.min {
 		splits = append(splits, r.emit(instr{op: opSplit}))
@@ -234,6 +231,7 @@ func (r *regex) run(s string, pc, i int) int {
 			if steps++; steps == maxUnmarked {
 				tried = map[state]bool{}
 			}
+			// Where all repetitions move on, a second arrival can only fail as the first did.
 			if tried != nil {
 				if tried[now] {
 					break
@@ -302,7 +300,7 @@ func (r *regex) holds(s string, in *instr, at int) bool {
 	}
 }
 
-// next makes a regex a scanner.
+// next makes a regex a scanner: the leftmost match from s[i] on, as Regex::find_iter of the library goes on after each match.
 func (r *regex) next(s string, i int) (int, bool) {
 	for at := i; at < len(s); {
 		if end := r.run(s, 0, at); end >= 0 {

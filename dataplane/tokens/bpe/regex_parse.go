@@ -2,6 +2,7 @@ package bpe
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -107,8 +108,9 @@ func (p *parser) choice() (*node, error) {
 func (p *parser) sequence() (*node, error) {
 	n := &node{kind: sequence}
 	for !p.done() && p.src[p.i] != '|' && p.src[p.i] != ')' {
-		// (?i) alone changes what follows in its group.
-		if p.eat("(?i)") {
+		// (?i) alone is read where it begins the pattern. Elsewhere it also takes in the alternatives after it, which in
+		// other syntaxes it does not.
+		if p.i == 0 && p.eat("(?i)") {
 			p.fold = true
 			continue
 		}
@@ -173,6 +175,7 @@ func (p *parser) literal(r rune) (*node, error) {
 	if !p.fold {
 		return &node{kind: oneOf, set: only(r)}, nil
 	}
+	// Folding is asked for in models for English contractions alone; other alphabets have rules of one to many.
 	low := r | 0x20
 	switch {
 	case r >= 0x80:
@@ -191,6 +194,7 @@ func (p *parser) group() (*node, error) {
 	fold := p.fold
 	defer func() { p.fold = fold }()
 	n := &node{}
+	// Everything else that may follow "(?" is refused: names, conditions, absent groups, options of lines.
 	switch {
 	case p.eat("?:"):
 		n.kind = sequence
@@ -217,6 +221,7 @@ func (p *parser) group() (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Whatever the choice stopped at is either this group's end or the end of the pattern.
 	if !p.eat(")") {
 		return nil, unsupported("a ( without )")
 	}
@@ -229,18 +234,13 @@ func (p *parser) group() (*node, error) {
 
 // oneCharacter reports whether a node matches exactly one character.
 func oneCharacter(n *node) bool {
-	switch {
-	case n.kind == oneOf:
+	switch n.kind {
+	case oneOf:
 		return true
-	case n.kind == sequence:
+	case sequence:
 		return len(n.parts) == 1 && oneCharacter(n.parts[0])
-	case n.kind == choice:
-		for _, part := range n.parts {
-			if !oneCharacter(part) {
-				return false
-			}
-		}
-		return true
+	case choice:
+		return !slices.ContainsFunc(n.parts, func(part *node) bool { return !oneCharacter(part) })
 	default:
 		return false
 	}

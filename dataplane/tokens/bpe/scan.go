@@ -87,6 +87,7 @@ func (t *tables) digits(s string, i, most int) int {
 type gpt2 struct{ *tables }
 
 func (g gpt2) next(s string, i int) (int, bool) {
+	// Each of the three kinds may have one space before it; the last space before something else is left to spaces.
 	if end := contraction(s, i, false); end > i {
 		return end, true
 	}
@@ -116,6 +117,7 @@ type cl100k struct {
 }
 
 func (c cl100k) next(s string, i int) (int, bool) {
+	// Letters and digits begin no contraction, so the order of the alternatives does not matter to them.
 	m, n := c.at(s, i)
 	if m&c.letters != 0 {
 		return c.run(s, i+n, c.letters), true
@@ -129,6 +131,7 @@ func (c cl100k) next(s string, i int) (int, bool) {
 			return end, true
 		}
 	}
+	// Any one other character belongs to the word after it: a space, a bracket, a tab.
 	j := i + n
 	if first != '\r' && first != '\n' && j < len(s) {
 		if m, n := c.at(s, j); m&c.letters != 0 {
@@ -183,6 +186,8 @@ func (o o200k) next(s string, i int) (int, bool) {
 
 // word is the end of one of the two alternatives for words, or i.
 func (o o200k) word(s string, i int, m mask, n int) int {
+	// The optional prefix is taken first and given back where nothing fits behind it. A mark can be both: the prefix of a word,
+	// and a part of one.
 	prefixed := m&(letter|number) == 0 && s[i] != '\r' && s[i] != '\n'
 	bare := m&(letter|mark) != 0
 	if prefixed && i+n < len(s) {

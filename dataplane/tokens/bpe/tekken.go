@@ -44,11 +44,14 @@ func newTekken(f *tekkenFile) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The file holds more tokens than the model has: only the first are used.
 	size := f.Config.Vocab - f.Config.Specials
 	if size < 256 || size > len(f.Vocab) || f.Config.Vocab > maxID || f.Config.Specials < 0 {
 		return nil, fmt.Errorf("%d tokens of which %d special do not go with a vocabulary of %d",
 			f.Config.Vocab, f.Config.Specials, len(f.Vocab))
 	}
+	// tiktoken's regular expressions are the crate regex's, whose Unicode is 16 too; a stretch that matches nothing is dropped there
+	// and a piece here, but the patterns of Mistral's files match everything.
 	find, err := chars.newScanner(pattern{Regex: &f.Config.Pattern})
 	if err != nil {
 		return nil, err
@@ -81,6 +84,7 @@ func newTekken(f *tekkenFile) (*Tokenizer, error) {
 		t.post.before = []uint32{id}
 	}
 	t.finish()
+	// No token is found in text, so there is no place to cut at.
 	t.safe = nil
 	return t, nil
 }

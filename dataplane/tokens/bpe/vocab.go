@@ -22,6 +22,7 @@ type vocab struct {
 // newVocab takes the bytes of each token by id; tokens that no piece can spell are nil.
 func newVocab(tokens [][]byte) vocab {
 	v := vocab{off: make([]uint32, 0, len(tokens)+1), whole: make([]uint64, len(tokens)/64+1), seed: maphash.MakeSeed()}
+	// At most half full, so a look-up ends after one or two steps.
 	size := 1
 	for size < 2*len(tokens) {
 		size *= 2
@@ -132,7 +133,7 @@ func (m *merges) of(left, right uint32) pair {
 }
 
 // checkID refuses ids that would make tables by id too large.
-func checkID(token string, id uint64) error {
+func checkID(token string, id uint32) error {
 	if id >= maxID {
 		return fmt.Errorf("token %q has id %d, more than %d", token, id, maxID)
 	}

@@ -251,7 +251,9 @@ func raiseFunc(s *state, a args) value {
 // namespaceFunc is namespace(mapping, **kw): what a loop can change for the statements behind it.
 func namespaceFunc(s *state, a args) value {
 	v := dictFunc(s, a)
-	v.k = kNamespace
+	if v.k == kDict { // else it has raised
+		v.k = kNamespace
+	}
 	return v
 }
 

@@ -60,9 +60,11 @@ func FuzzRender(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	var models []*chat.Model
+	var models, small []*chat.Model
 	for _, name := range names {
-		models = append(models, modelOf(f, strings.TrimSuffix(filepath.Base(name), ".jinja")))
+		name = strings.TrimSuffix(filepath.Base(name), ".jinja")
+		models = append(models, modelOf(f, name))
+		small = append(small, limited(f, name, chat.Limits{Output: 200, Memory: 4000, Steps: 60}))
 	}
 	raw, err := os.ReadFile("testdata/requests.jsonl")
 	if err != nil {
@@ -83,6 +85,11 @@ func FuzzRender(f *testing.F) {
 		}
 		got, err := m.Render(nil, req)
 		sound(t, err)
+		less, err2 := small[int(which)%len(models)].Render(nil, req)
+		sound(t, err2)
+		if err2 == nil && (err != nil || string(less) != string(got)) {
+			t.Fatalf("%q renders %q, %v; under limits %q", body, got, err, less)
+		}
 		if err != nil {
 			return
 		}

@@ -16,6 +16,12 @@ import (
 // modelOf makes a model of one of our own templates.
 func modelOf(tb testing.TB, name string) *chat.Model {
 	tb.Helper()
+	return limited(tb, name, chat.Limits{})
+}
+
+// limited is modelOf with limits.
+func limited(tb testing.TB, name string, limits chat.Limits) *chat.Model {
+	tb.Helper()
 	raw, err := os.ReadFile("testdata/templates/" + name + ".jinja")
 	if err != nil {
 		tb.Fatal(err)
@@ -23,6 +29,7 @@ func modelOf(tb testing.TB, name string) *chat.Model {
 	m, err := chat.New(chat.Config{
 		Source: chat.Source{Template: string(raw), Tokens: map[string]string{"bos_token": "<s>"}},
 		Engine: chat.Engine{Version: "0.5.23"},
+		Limits: limits,
 		Now:    clock,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -60,6 +61,9 @@ func (p *parser) subscript(e expr) (expr, error) {
 	}
 	p.pos++
 	if len(args) != 1 {
+		if slices.ContainsFunc(args, isSlice) { // of a tuple, which nothing here can be subscripted with
+			p.gap(line, "slice among subscripts")
+		}
 		return &itemExpr{line: line, obj: e, arg: &tupleExpr{items: args}}, nil
 	}
 	if s, ok := args[0].(*sliceExpr); ok {
@@ -90,10 +94,13 @@ func (p *parser) subscribed(line int) (expr, error) {
 			return nil, err
 		}
 	}
-	if !p.cur().is("]") {
-		return nil, p.unexpected("]")
-	}
 	return s, nil
+}
+
+// isSlice reports whether a subscript is a slice.
+func isSlice(e expr) bool {
+	_, ok := e.(*sliceExpr)
+	return ok
 }
 
 // call parses the arguments of a call.

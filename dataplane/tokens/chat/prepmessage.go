@@ -22,6 +22,9 @@ func (p *prep) messages() (value, error) {
 		if items[i], err = p.message(m.o); err != nil {
 			return v, err
 		}
+		if p.s.err != nil { // a limit, and then there is no message
+			return v, p.s.err
+		}
 	}
 	p.lastAssistant(items)
 	for i := range items {

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/server"
+)
+
+// explainOptions are the flags of warmpath explain.
+type explainOptions struct {
+	url, key        string
+	text, ids, body string
+	model, seed     string
+	asJSON          bool
+}
+
+func newExplainCommand() *cobra.Command {
+	o := &explainOptions{}
+	c := &cobra.Command{
+		Use:   "explain (--text TEXT | --ids LIST | --body FILE)",
+		Short: "Why a prompt goes where it goes: every worker's overlap, load, freshness and cost",
+		Long: `Explain asks a running router where a prompt would go, and sends it nowhere. It prints
+every rank with what it holds of the prompt, its load, how far its state is believed, and
+the terms of the predicted time to the first token, in seconds; the winner comes first.
+
+A body is as for /v1/chat/completions (messages), /v1/completions (prompt) or /generate.`,
+		Example: `  warmpath explain --text 'Once upon a time'
+  warmpath explain --ids 101,2023,2003 --model llama
+  warmpath explain --body chat.json --url http://router:8001 --operator-key "$KEY"
+  echo '{"messages":[{"role":"user","content":"Hello"}]}' | warmpath explain --body -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.url, "url", "http://127.0.0.1:8000", "the router's operator API")
+	f.StringVar(&o.key, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"), "bearer token of the operator's API; also WARMPATH_OPERATOR_KEY")
+	f.Lookup("operator-key").DefValue = ""
+	f.StringVar(&o.text, "text", "", "a prompt as text")
+	f.StringVar(&o.ids, "ids", "", "a prompt as token ids, with commas or blanks between them")
+	f.StringVar(&o.body, "body", "", "file with a request's JSON body; - is standard input")
+	f.StringVar(&o.model, "model", "", "model to name with --text or --ids")
+	f.StringVar(&o.seed, "seed", "", "of ties and samples, as an earlier answer named it (default: drawn)")
+	f.BoolVar(&o.asJSON, "json", false, "print the router's whole answer")
+	c.MarkFlagsMutuallyExclusive("text", "ids", "body")
+	c.MarkFlagsOneRequired("text", "ids", "body")
+	return c
+}
+
+func (o *explainOptions) run(cmd *cobra.Command) error {
+	body, err := o.request(cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	answer, err := o.ask(body)
+	if err != nil {
+		return err
+	}
+	if o.asJSON {
+		_, err := cmd.OutOrStdout().Write(answer)
+		return err
+	}
+	var e server.Explained
+	if err := json.Unmarshal(answer, &e); err != nil {
+		return fmt.Errorf("cannot read the answer of %s: %w", o.url, err)
+	}
+	return writeExplained(cmd.OutOrStdout(), &e)
+}
+
+// request makes the body to explain.
+func (o *explainOptions) request(in io.Reader) ([]byte, error) {
+	body := map[string]any{}
+	switch {
+	case o.body == "-":
+		return io.ReadAll(in)
+	case o.body != "":
+		return os.ReadFile(o.body)
+	case o.ids != "":
+		list := strings.FieldsFunc(strings.Trim(strings.TrimSpace(o.ids), "[]"), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' })
+		ids := make([]json.Number, len(list))
+		for i, id := range list {
+			ids[i] = json.Number(id)
+		}
+		body["input_ids"] = ids
+	default:
+		body["text"] = o.text
+	}
+	if o.model != "" {
+		body["model"] = o.model
+	}
+	out, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use --ids %q: want numbers with commas between them", o.ids)
+	}
+	return out, nil
+}
+
+// explainTimeout bounds the question: a worker may be asked for token ids.
+const explainTimeout = 30 * time.Second
+
+func (o *explainOptions) ask(body []byte) ([]byte, error) {
+	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(resp)
+	req.SetRequestURI(strings.TrimRight(o.url, "/") + "/explain")
+	if o.seed != "" {
+		req.URI().QueryArgs().Set("seed", o.seed)
+	}
+	req.Header.SetMethod(fasthttp.MethodPost)
+	req.Header.SetContentType("application/json")
+	if o.key != "" {
+		req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+o.key)
+	}
+	req.SetBodyRaw(body)
+	if err := fasthttp.DoTimeout(req, resp, explainTimeout); err != nil {
+		return nil, fmt.Errorf("cannot ask the router at %s: %w: is it running, and is --url its operator API?", o.url, err)
+	}
+	answer := append([]byte(nil), resp.Body()...)
+	if resp.StatusCode() != fasthttp.StatusOK {
+		return nil, fmt.Errorf("cannot explain: %s answered %d: %w", o.url, resp.StatusCode(), errors.New(strings.TrimSpace(string(answer))))
+	}
+	return answer, nil
+}
+
+// writeExplained prints a table, the winner first and the rest by cost.
+func writeExplained(out io.Writer, e *server.Explained) error {
+	exact := "estimated"
+	if e.Prompt.Exact {
+		exact = "exact"
+	}
+	fmt.Fprintf(out, "prompt of %d tokens (%s)   policy %s   seed %s\n", e.Prompt.Tokens, exact, e.Policy, e.Seed)
+	if e.Error != "" {
+		fmt.Fprintf(out, "goes nowhere: %s\n\n", e.Error)
+	} else {
+		fmt.Fprintf(out, "goes to %s: %s\n\n", e.Winner, e.Why)
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\trank\tstate\tevents\tcached\thost\tmade\tcredit\tin flight\tbacklog\ttokens/s\tqueue s\tcompute s\ttier s\tbatch s\tpool s\tTTFT s\tlater s\tscore\t")
+	ranks := orderExplained(e.Ranks)
+	for i := range ranks {
+		writeExplainedRank(t, &ranks[i])
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range ranks {
+		if r := &ranks[i]; r.Excluded != "" {
+			fmt.Fprintf(out, "%s is no candidate: it %s\n", r.ID, r.Excluded)
+		}
+	}
+	return nil
+}
+
+func writeExplainedRank(t io.Writer, r *server.ExplainedRank) {
+	mark := ""
+	if r.Winner {
+		mark = "->"
+	}
+	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t", mark, r.ID, r.State, r.Events)
+	if r.Overlap == nil || r.Cost == nil {
+		fmt.Fprintf(t, "-\t-\t-\t-\t%d\t%d\t%.0f\t-\t-\t-\t-\t-\t-\t-\t-\t\n", r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond)
+		return
+	}
+	score := "-"
+	if r.Cost.Score != nil {
+		score = fmt.Sprintf("%.4g", *r.Cost.Score)
+	}
+	o, c := r.Overlap, r.Cost
+	fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%d\t%d\t%.0f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%s\t\n",
+		o.GPU+o.Host, o.Host, o.Predicted, r.Trust.Credit, r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond,
+		c.Queue, c.Compute, c.Tier, c.Batch, c.Pool, c.TTFT, c.Later, score)
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/server"
+)
+
+// patience bounds each wait; a passing test comes nowhere near it.
+const patience = 60 * time.Second
+
+// warmpath runs the command line and returns what it prints.
+func warmpath(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(strings.NewReader(stdin))
+	root.SetOut(&out)
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestExplainCommand(t *testing.T) {
+	_, base := startCluster(t, 3, sim.Config{}, "kv")
+	ids := prompt(800, 1)
+	home := generate(t, base, ids, "").worker
+	list := strings.Trim(fmt.Sprint(ids), "[]") // blanks between them
+
+	out, err := warmpath(t, "", "explain", "--url", base, "--ids", list)
+	require.NoError(t, err)
+	assert.Contains(t, out, "prompt of 800 tokens (exact)   policy kv")
+	assert.Contains(t, out, "goes to "+home+": lowest predicted time to first token")
+	lines := strings.Split(out, "\n")
+	assert.Regexp(t, "->  +"+home+" +ready +live +784 +0 ", lines[4], "all whole pages but for the last token's")
+	assert.Equal(t, 3, strings.Count(out, " ready "), out)
+
+	// What is explained is what happens.
+	assert.Equal(t, home, generate(t, base, ids, "").worker)
+
+	// Text, messages, and what the router says of itself.
+	file := filepath.Join(t.TempDir(), "chat.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"messages":[{"role":"user","content":"Hello"}]}`), 0o600))
+	for _, args := range [][]string{{"--text", "Hello"}, {"--body", file}, {"--body", "-"}} {
+		out, err := warmpath(t, `{"prompt":"Hello"}`, append([]string{"explain", "--json", "--seed", "5", "--url", base}, args...)...)
+		require.NoError(t, err, args)
+		var e server.Explained
+		require.NoError(t, json.Unmarshal([]byte(out), &e))
+		assert.Equal(t, "5", e.Seed)
+		assert.NotEmpty(t, e.Winner)
+		assert.Positive(t, e.Prompt.Tokens)
+	}
+	for _, args := range [][]string{{}, {"--text", "a", "--ids", "1"}, {"--ids", "1,x"}, {"--body", file + "x"}, {"--text", "a", "--seed", "x"}} {
+		_, err := warmpath(t, "", append([]string{"explain", "--url", base}, args...)...)
+		assert.Error(t, err, args)
+	}
+	_, err = warmpath(t, "", "explain", "--url", "http://127.0.0.1:1", "--text", "a")
+	assert.ErrorContains(t, err, "is it running")
+}
+
+// TestLoadIsFollowed: the router learns speed and sizes of each rank from its load messages, and where there are none by asking.
+func TestLoadIsFollowed(t *testing.T) {
+	for _, tt := range []struct {
+		name, source string
+		worker       sim.Config
+	}{
+		{"published", "published", sim.Config{DPSize: 2}},
+		{"asked for", "polled", sim.Config{Load: "off"}},
+		{"asked for, without events", "polled", sim.Config{Events: "off"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.worker.CachePages, tt.worker.MaxRunning = 4000, 7
+			cl, base := startCluster(t, 1, tt.worker, "round-robin")
+			for i := range 6 { // 27,000 tokens for each rank: Speed needs 4,096 at once
+				generate(t, base, prompt(9000, i), "")
+			}
+			require.Eventually(t, func() bool {
+				for _, w := range cl.router.Status().Workers {
+					if w.Load.Source != tt.source || w.Load.PrefillPerSecond == 0 {
+						return false
+					}
+				}
+				return true
+			}, patience, 20*time.Millisecond)
+			for _, w := range cl.router.Status().Workers {
+				assert.EqualValues(t, 4000*page, w.Load.PoolTokens)
+				assert.EqualValues(t, 7, w.Load.MaxRunning)
+			}
+			assert.Positive(t, metric(t, base, fmt.Sprintf("warmpath_rank_prefill_tokens_per_second{rank=%q}", cl.router.Status().Workers[0].ID)))
+		})
+	}
+}
+
+// TestSessionAffinity: with a policy that would take turns, a session has one rank, by its body or by its header.
+func TestSessionAffinity(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	cl, err := newCluster(3, sim.Config{Log: log, TimeScale: 50}, dataplane.Config{Listen: "127.0.0.1:0", Policy: "round-robin", Sticky: true, Log: log})
+	require.NoError(t, err)
+	base := "http://" + cl.router.Addr()
+	done := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { done <- cl.run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+		http.DefaultClient.CloseIdleConnections()
+	})
+	awaitCluster(t, cl, 3)
+	ask := func(body, header string) string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/completions", strings.NewReader(body))
+		require.NoError(t, err)
+		if header != "" {
+			req.Header.Set("X-Session-ID", header)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		return resp.Header.Get("X-Warmpath-Worker")
+	}
+	const plain = `{"model":"simulated","prompt":"Hi","max_tokens":1}`
+	first := ask(plain, "one")
+	for range 5 {
+		assert.Equal(t, first, ask(plain, "one"))
+	}
+	const named = `{"model":"simulated","prompt":"Hi","max_tokens":1,"session_id":"two"}`
+	second := ask(named, "")
+	assert.Equal(t, second, ask(named, ""))
+	assert.Equal(t, second, ask(named, "one"), "the body's name comes first")
+	seen := map[string]bool{}
+	for range 3 {
+		seen[ask(plain, "")] = true
+	}
+	assert.Len(t, seen, 3, "without a session they take turns")
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
+
+// policyFlags are the flags of the choice. Those that Dynamo has are named as
+// there.
+func policyFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
+	options := policy.Defaults
+	cfg.Policies = &options
+	f.StringVar(&cfg.Policy, "policy", "kv", strings.Join(policy.Names(), ", "))
+	f.Float64Var(&options.OverlapWeight, "kv-overlap-score-weight", options.OverlapWeight, "kv, dynamo: worth of a cached token, in tokens to prefill")
+	f.Float64Var(&options.Temperature, "router-temperature", 0, "kv, dynamo: 0 takes the cheapest worker, above it a softmax over costs")
+	f.Var((*termsValue)(&options.Without), "kv-without", "kv: terms of the cost to leave out, to see what each is worth: "+strings.Join(policy.TermNames(), ", "))
+	f.Float64Var(&options.Interval, "staleness-interval", 0, "staleness: seconds between reports of a worker (default 5)")
+	f.Float64Var(&options.Objective, "ttft-objective", 0, "dualmap: seconds to the first token that affinity may not endanger (default 2)")
+	f.BoolVar(&cfg.Sticky, "session-affinity", false,
+		"any policy: a session (session_id, session_params.id or the header X-Session-ID) keeps its worker while that is fit and not overloaded")
+}
+
+// termsValue is a list of terms as a flag.
+type termsValue policy.Terms
+
+var _ pflag.Value = (*termsValue)(nil)
+
+// String implements pflag.Value.
+func (v *termsValue) String() string {
+	var names []string
+	for _, n := range policy.TermNames() {
+		if policy.Terms(*v)&policy.TermNamed(n) != 0 {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// Set implements pflag.Value.
+func (v *termsValue) Set(list string) error {
+	for name := range strings.SplitSeq(list, ",") {
+		term := policy.TermNamed(strings.TrimSpace(name))
+		if term == 0 {
+			return fmt.Errorf("there is no term %q: want some of %s", name, strings.Join(policy.TermNames(), ","))
+		}
+		*v |= termsValue(term)
+	}
+	return nil
+}
+
+// Type implements pflag.Value.
+func (*termsValue) Type() string { return "terms" }

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/server"
+)
+
+// startQueued runs a router over simulated workers that are soon full.
+func startQueued(t *testing.T, workers int, worker sim.Config, router dataplane.Config) (cl *cluster, base string, client *http.Client) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	worker.Log, router.Log = log, log
+	router.Listen, router.ProbeInterval = "127.0.0.1:0", 20*time.Millisecond
+	router.ProbeTimeout, router.HangAfter = 30*time.Second, time.Minute // what is measured here is not health, and the machine may be busy
+	cl, err := newCluster(workers, worker, router)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- cl.run(ctx) }()
+	client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		stop()
+		require.NoError(t, <-done)
+	})
+	awaitCluster(t, cl, workers)
+	return cl, "http://" + cl.router.Addr(), client
+}
+
+// asked is one answered request.
+type asked struct {
+	status     int
+	retryAfter string
+	ttft       time.Duration
+	prompt     int
+	cached     int
+	err        error
+}
+
+// ask sends ids with /generate as a stream and reads the answer.
+func ask(ctx context.Context, client *http.Client, base string, ids []uint32, output int, header ...string) (a asked) {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return asked{err: err}
+	}
+	body := fmt.Sprintf(`{"input_ids":%s,"stream":true,"sampling_params":{"max_new_tokens":%d,"ignore_eos":true}}`, list, output)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/generate", strings.NewReader(body))
+	if err != nil {
+		return asked{err: err}
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	began := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		return asked{err: err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	a.status, a.retryAfter = resp.StatusCode, resp.Header.Get("Retry-After")
+	lines, last := bufio.NewReader(resp.Body), ""
+	for {
+		line, err := lines.ReadString('\n')
+		if a.ttft == 0 {
+			a.ttft = time.Since(began)
+		}
+		if data, ok := strings.CutPrefix(line, "data: {"); ok {
+			last = "{" + data
+		}
+		if err != nil {
+			if err != io.EOF {
+				a.err = err
+			}
+			break
+		}
+	}
+	var end struct {
+		Meta struct {
+			Prompt int `json:"prompt_tokens"`
+			Cached int `json:"cached_tokens"`
+		} `json:"meta_info"`
+	}
+	if a.status == http.StatusOK {
+		a.err = json.Unmarshal([]byte(last), &end)
+	}
+	a.prompt, a.cached = end.Meta.Prompt, end.Meta.Cached
+	return a
+}
+
+func randomIDs(rng *rand.Rand, n int) []uint32 {
+	ids := make([]uint32, n)
+	for i := range ids {
+		ids[i] = 1000 + rng.Uint32N(20_000)
+	}
+	return ids
+}
+
+// awaitQueue waits until ok says so of the queue.
+func awaitQueue(t *testing.T, cl *cluster, what string, ok func(server.QueueStatus) bool) {
+	t.Helper()
+	require.Eventually(t, func() bool { return ok(*cl.router.Status().Queue) }, 90*time.Second, 2*time.Millisecond, what)
+}
+
+// outcome is what a saturated cluster gave.
+type outcome struct {
+	hits float64       // of all prompt tokens
+	mean time.Duration // to the first token
+	span time.Duration // until the last answer
+}
+
+// saturate sends each group's requests, which share a long beginning, in turns with the other groups', all at once, to two
+// workers whose caches hold few of the groups.
+func saturate(t *testing.T, fifo bool) outcome {
+	t.Helper()
+	const groups, each, prefix, own, output = 16, 12, 2048, 64, 8
+	cl, base, client := startQueued(t, 2,
+		sim.Config{MaxRunning: 4, CachePages: 8 * prefix / page, TimeScale: 4},
+		dataplane.Config{QueueFIFO: fifo, MaxInFlight: 4})
+	rng := rand.New(rand.NewPCG(1, 2))
+	shared := make([][]uint32, groups)
+	for g := range shared {
+		shared[g] = randomIDs(rng, prefix)
+	}
+	// Blockers fill the workers until all requests wait.
+	var blockers sync.WaitGroup
+	ctx, unblock := context.WithCancel(t.Context())
+	defer unblock()
+	for range 8 {
+		ids := randomIDs(rng, 256)
+		blockers.Go(func() { ask(ctx, client, base, ids, 100_000) })
+	}
+	awaitQueue(t, cl, "the workers are not full", func(q server.QueueStatus) bool { return q.FullModels == 1 })
+	answers := make([]asked, groups*each)
+	var wg sync.WaitGroup
+	for i := range answers {
+		ids := append(append([]uint32(nil), shared[i%groups]...), randomIDs(rng, own)...)
+		wg.Go(func() { answers[i] = ask(t.Context(), client, base, ids, output) })
+	}
+	awaitQueue(t, cl, "not all wait", func(q server.QueueStatus) bool { return q.Waiting == len(answers) })
+	began := time.Now()
+	unblock()
+	wg.Wait()
+	out := outcome{span: time.Since(began)}
+	blockers.Wait()
+	prompt, cached := 0, 0
+	for _, a := range answers {
+		require.NoError(t, a.err)
+		require.Equal(t, http.StatusOK, a.status)
+		out.mean += a.ttft / time.Duration(len(answers))
+		prompt, cached = prompt+a.prompt, cached+a.cached
+	}
+	out.hits = float64(cached) / float64(prompt)
+	st := cl.router.Status().Queue
+	t.Logf("fifo %t: hits %.1f %%, mean TTFT %v, all answered after %v; %d waited, %.2f s on average", fifo, 100*out.hits,
+		out.mean.Round(time.Millisecond), out.span.Round(time.Millisecond), st.Passed, st.MeanWait)
+	return out
+}
+
+// TestDepthFirstKeepsBranchesWarm compares the orders on workers that are full.
+func TestDepthFirstKeepsBranchesWarm(t *testing.T) {
+	depth, fifo := saturate(t, false), saturate(t, true)
+	// In turns, every group comes back when 15 others were there: a cache of 8 keeps none of them. Depth first computes each
+	// about once a worker. Few requests may come before or after their turn, whatever the machine does meanwhile.
+	require.Greater(t, depth.hits, 0.5)
+	require.Greater(t, depth.hits, fifo.hits+0.15)
+}
+
+func TestFullQueueAnswers429(t *testing.T) {
+	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, dataplane.Config{QueueMax: 1, MaxInFlight: 1})
+	rng := rand.New(rand.NewPCG(3, 4))
+	ctx, leave := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { ask(ctx, client, base, randomIDs(rand.New(rand.NewPCG(5, 6)), 64), 100_000) })
+	awaitQueue(t, cl, "the worker is not full", func(q server.QueueStatus) bool { return q.FullModels == 1 })
+	impatient, leaveQueue := context.WithCancel(ctx)
+	wg.Go(func() { ask(impatient, client, base, randomIDs(rand.New(rand.NewPCG(7, 8)), 64), 8) })
+	awaitQueue(t, cl, "nobody waits", func(q server.QueueStatus) bool { return q.Waiting == 1 })
+	a := ask(t.Context(), client, base, randomIDs(rng, 64), 8)
+	require.Equal(t, http.StatusTooManyRequests, a.status)
+	seconds, err := strconv.Atoi(a.retryAfter)
+	require.NoError(t, err, "Retry-After %q", a.retryAfter)
+	require.GreaterOrEqual(t, seconds, 1)
+	resp, err := client.Get(base + "/metrics")
+	require.NoError(t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	for _, line := range []string{
+		"warmpath_queue_depth 1\n", `warmpath_queue_refused_total{reason="full"} 1` + "\n", "warmpath_queue_wait_seconds_count 0\n",
+	} {
+		require.Contains(t, string(text), line)
+	}
+	leaveQueue()
+	awaitQueue(t, cl, "who left still waits", func(q server.QueueStatus) bool { return q.Waiting == 0 && q.Gone == 1 })
+	leave() // and its place is free
+	wg.Wait()
+	require.Equal(t, http.StatusOK, ask(t.Context(), client, base, randomIDs(rng, 64), 8).status)
+}
+
+func TestDeadlineInQueueAnswers429(t *testing.T) {
+	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, dataplane.Config{QueueTimeout: 50 * time.Millisecond, MaxInFlight: 1})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	var wg sync.WaitGroup
+	wg.Go(func() { ask(ctx, client, base, randomIDs(rand.New(rand.NewPCG(5, 6)), 64), 100_000) })
+	awaitQueue(t, cl, "the worker is not full", func(q server.QueueStatus) bool { return q.FullModels == 1 })
+	a := ask(t.Context(), client, base, randomIDs(rand.New(rand.NewPCG(7, 8)), 64), 8)
+	require.Equal(t, http.StatusTooManyRequests, a.status)
+	require.NotEmpty(t, a.retryAfter)
+	leave()
+	wg.Wait()
+}
+
+// TestQuietClientIsNotHeldUpByAFlood has one client with 60 requests waiting when another one's first comes.
+func TestQuietClientIsNotHeldUpByAFlood(t *testing.T) {
+	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2, TimeScale: 20}, dataplane.Config{MaxInFlight: 1})
+	rng := rand.New(rand.NewPCG(9, 10))
+	var mu sync.Mutex
+	var order []string
+	var wg sync.WaitGroup
+	send := func(name string, ids []uint32, output int) {
+		wg.Go(func() {
+			a := ask(t.Context(), client, base, ids, output, "Authorization", "Bearer "+name)
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, name+" "+strconv.Itoa(a.status))
+		})
+	}
+	ctx, unblock := context.WithCancel(t.Context())
+	defer unblock()
+	block := randomIDs(rng, 64)
+	wg.Go(func() { ask(ctx, client, base, block, 100_000) })
+	awaitQueue(t, cl, "the worker is not full", func(q server.QueueStatus) bool { return q.FullModels == 1 })
+	for range 60 {
+		send("flood", randomIDs(rng, 4000), 2)
+	}
+	awaitQueue(t, cl, "the flood does not wait", func(q server.QueueStatus) bool { return q.Waiting == 60 })
+	for range 3 {
+		send("quiet", randomIDs(rng, 4000), 2)
+	}
+	awaitQueue(t, cl, "the quiet client does not wait", func(q server.QueueStatus) bool { return q.Waiting == 63 })
+	unblock()
+	wg.Wait()
+	last := 0
+	for i, name := range order {
+		if name == "quiet 200" {
+			last = i
+		}
+	}
+	require.Len(t, order, 63)
+	// A quantum of either pays for four requests of 4,256 tokens. One runs at a time, but answers that end together may be read
+	// in any order.
+	require.Less(t, last, 16, "order of answers: %v", order)
+}

@@ -1,0 +1,251 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
+)
+
+// ErrBody is a body without a prompt.
+var ErrBody = errors.New("lint: no prompt")
+
+// Prompt is one request's prompt, as parts of text or as numbers.
+type Prompt struct {
+	Model string
+	Parts []Part // in the order in which engines see them
+	Lead  int    // of Parts, those that the template makes: system message and tools; 0: not known
+
+	IDs       []uint64 // instead of Parts: token ids, or ids of blocks
+	IDsTokens int      // tokens that one of IDs stands for
+}
+
+// Part is a piece of a prompt with a name: the role of a message, "tools" or "prompt".
+type Part struct {
+	Name string
+	Text string
+}
+
+// blockTokens is the size of a block in Mooncake's traces, where a line does not say another.
+const blockTokens = 512
+
+// Parse reads the prompt of a JSON object: a request's body for chat, completions or /generate, one of these below "body" (a
+// line of OpenAI's batch files), or a line of a trace with hash_ids. The system message of a chat comes before its tools, as
+// most templates have it. Of a list of prompts the first is taken.
+func Parse(body []byte) (*Prompt, error) {
+	v, err := fastjson.ParseBytes(body)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read body: %w: %w", ErrBody, err)
+	}
+	if inner := v.Get("body"); inner != nil && inner.Type() == fastjson.TypeObject {
+		v = inner
+	}
+	p := &Prompt{Model: string(v.GetStringBytes("model"))}
+	switch {
+	case len(v.GetArray("input_ids")) > 0:
+		p.ids(v.Get("input_ids"), 1)
+	case len(v.GetArray("messages")) > 0:
+		p.chat(v)
+	case len(v.GetArray("hash_ids")) > 0:
+		tokens := v.GetInt("block_size")
+		if tokens <= 0 {
+			tokens = blockTokens
+		}
+		p.ids(v.Get("hash_ids"), tokens)
+	default:
+		p.text(v)
+	}
+	if len(p.Parts) == 0 && len(p.IDs) == 0 {
+		return nil, fmt.Errorf("cannot read body: %w", ErrBody)
+	}
+	return p, nil
+}
+
+// ids takes a list of numbers, or the first one of several.
+func (p *Prompt) ids(v *fastjson.Value, tokens int) {
+	list := v.GetArray()
+	if len(list) > 0 && list[0].Type() == fastjson.TypeArray {
+		list = list[0].GetArray()
+	}
+	p.IDs, p.IDsTokens = make([]uint64, len(list)), tokens
+	for i, id := range list {
+		p.IDs[i] = id.GetUint64()
+	}
+}
+
+// text takes "prompt" or "text": a string, a list of strings or of ids.
+func (p *Prompt) text(v *fastjson.Value) {
+	for _, key := range [...]string{"prompt", "text"} {
+		switch f := v.Get(key); {
+		case f == nil:
+		case f.Type() == fastjson.TypeString:
+			p.add("prompt", string(f.GetStringBytes()))
+		case len(f.GetArray()) > 0 && f.GetArray()[0].Type() == fastjson.TypeString:
+			p.add("prompt", string(f.GetArray()[0].GetStringBytes()))
+		case len(f.GetArray()) > 0:
+			p.ids(f, 1)
+		}
+	}
+}
+
+// chat takes the messages and tools of a chat.
+func (p *Prompt) chat(v *fastjson.Value) {
+	messages := v.GetArray("messages")
+	for len(messages) > 0 && leads(messages[0]) {
+		p.message(messages[0])
+		messages = messages[1:]
+	}
+	if tools := v.GetArray("tools"); len(tools) > 0 {
+		p.add("tools", string(v.Get("tools").MarshalTo(nil)))
+	}
+	p.Lead = len(p.Parts)
+	for _, m := range messages {
+		p.message(m)
+	}
+}
+
+func leads(m *fastjson.Value) bool {
+	role := string(m.GetStringBytes("role"))
+	return role == "system" || role == "developer"
+}
+
+// message takes the text of a message, of its parts and of its calls of tools.
+func (p *Prompt) message(m *fastjson.Value) {
+	var text strings.Builder
+	content := m.Get("content")
+	if content != nil && content.Type() == fastjson.TypeString {
+		text.Write(content.GetStringBytes())
+	}
+	if content != nil && content.Type() == fastjson.TypeArray {
+		for _, part := range content.GetArray() {
+			text.Write(part.GetStringBytes("text"))
+		}
+	}
+	if calls := m.Get("tool_calls"); calls != nil {
+		text.Write(calls.MarshalTo(nil))
+	}
+	p.add(string(m.GetStringBytes("role")), text.String())
+}
+
+func (p *Prompt) add(name, text string) { p.Parts = append(p.Parts, Part{Name: name, Text: text}) }
+
+// units is a prompt cut into what is compared.
+type units struct {
+	*Prompt
+	hash []uint64
+	ends []int // of each unit: bytes of text, or ids, up to and with it
+	lead int   // units of the leading parts; 0: not known
+}
+
+// seed is one for the process: hashes of two prompts are compared.
+var seed = maphash.MakeSeed()
+
+const (
+	// bytesToken is what English text and JSON come to.
+	bytesToken = 4
+	// maxUnit is the longest unit of text, in bytes: without a bound, a picture in base64 would be one.
+	maxUnit = 32
+	// maxUnits bounds what is looked at of one prompt; what stands behind is long past anything that a template makes.
+	maxUnits = 1 << 16
+)
+
+// cut makes the units of a prompt.
+func cut(p *Prompt) *units {
+	u := &units{Prompt: p}
+	for i, id := range p.IDs[:min(len(p.IDs), maxUnits)] {
+		u.add(id*0x9e3779b97f4a7c15+1, i+1)
+	}
+	at := 0
+	for i, part := range p.Parts {
+		u.add(maphash.String(seed, "\x00"+part.Name), at) // where a part begins counts, and weighs nothing
+		for rest := part.Text; rest != "" && len(u.hash) < maxUnits; {
+			n := unitLen(rest)
+			at += n
+			u.add(maphash.String(seed, rest[:n]), at)
+			rest = rest[n:]
+		}
+		if i+1 == p.Lead {
+			u.lead = len(u.hash)
+		}
+	}
+	return u
+}
+
+func (u *units) add(hash uint64, end int) {
+	u.hash, u.ends = append(u.hash, hash), append(u.ends, end)
+}
+
+// unitLen is the length of the unit that s begins with: a word, a number, a sign with what white space follows, or one
+// character of a script without spaces.
+func unitLen(s string) int {
+	first, n := utf8.DecodeRuneInString(s)
+	same := unicode.IsSpace
+	switch {
+	case unicode.IsDigit(first):
+		same = unicode.IsDigit
+	case unicode.IsLetter(first) && first < 0x2e80: // not those of East Asia
+		same = func(r rune) bool { return unicode.IsLetter(r) && r < 0x2e80 }
+	}
+	for n < len(s) && n < maxUnit {
+		r, size := utf8.DecodeRuneInString(s[n:])
+		if !same(r) {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// weight is how many tokens the first n units have.
+func (u *units) weight(n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	if len(u.IDs) > 0 {
+		return float64(u.ends[n-1] * u.IDsTokens)
+	}
+	return float64(u.ends[n-1]) / bytesToken
+}
+
+// place names where the n-th unit begins: the part, and how many bytes into it; of ids, how many before it.
+func (u *units) place(n int) (part string, offset int) {
+	at := 0
+	if n > 0 {
+		at = u.ends[n-1]
+	}
+	if len(u.IDs) > 0 {
+		return "ids", at
+	}
+	for i, p := range u.Parts {
+		if at < len(p.Text) || i+1 == len(u.Parts) {
+			return p.Name, at
+		}
+		at -= len(p.Text)
+	}
+	return "", at
+}
+
+// excerpt is the text of units from to to.
+func (u *units) excerpt(from, to int) string {
+	begin, end := 0, 0
+	if from > 0 {
+		begin = u.ends[from-1]
+	}
+	if to > 0 {
+		end = u.ends[to-1]
+	}
+	if len(u.IDs) > 0 {
+		return strings.Trim(fmt.Sprint(u.IDs[begin:end]), "[]")
+	}
+	var b strings.Builder
+	for _, p := range u.Parts {
+		lo, hi := min(max(begin, 0), len(p.Text)), min(max(end, 0), len(p.Text))
+		b.WriteString(p.Text[lo:hi])
+		begin, end = begin-len(p.Text), end-len(p.Text)
+	}
+	return b.String()
+}

@@ -1,0 +1,159 @@
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Report is what was found among prompts.
+type Report struct {
+	Prompts int       `json:"prompts"` // that were looked at
+	Grouped int       `json:"grouped"` // of them, those of a template that at least 3 have
+	Tokens  float64   `json:"tokens"`  // of all prompts; text counts 4 bytes a token
+	Now     float64   `json:"now"`     // share of the tokens that another prompt begins with too
+	Then    float64   `json:"then"`    // the same, if what is stable stood first
+	Finding []Finding `json:"findings"`
+}
+
+// Finding is a template whose changing parts stand before stable ones; shares are of its prompts' tokens.
+type Finding struct {
+	Model   string  `json:"model"`
+	Prompts int     `json:"prompts"`
+	Tokens  float64 `json:"tokens"` // of a prompt, on average
+	Now     float64 `json:"now"`    // share before the first token that changes
+	Then    float64 `json:"then"`   // the same, if what is stable stood first
+	Lost    float64 `json:"lost"`   // Then - Now: the share of the cache that is lost
+
+	Part        string   `json:"part"`         // where the first change is: a message's role, "tools", "prompt" or "ids"
+	Offset      int      `json:"offset"`       // bytes into that part; of ids, how many stand before
+	Before      float64  `json:"before"`       // tokens before it
+	StableAfter float64  `json:"stable_after"` // stable tokens behind it
+	Changes     int      `json:"changes"`      // changing parts that stand before stable ones
+	Kind        Kind     `json:"kind"`
+	Values      []string `json:"values"` // what stands there in some prompts
+
+	Example string `json:"example"` // an excerpt with «the changing part» marked
+	Better  string `json:"better"`  // the same in a better order
+	Advice  string `json:"advice"`
+}
+
+const (
+	// leastPrompts is how many of a template are needed to tell what changes.
+	leastPrompts = 3
+	// leastShare and leastTokens are the least loss that is reported: prompts below 200 tokens gain nothing from a cache.
+	leastShare, leastTokens = 0.05, 64
+)
+
+// Check looks for templates whose changing parts stand before stable ones, the greatest loss of tokens first.
+func Check(prompts []*Prompt) *Report {
+	r := &Report{Prompts: len(prompts), Finding: []Finding{}}
+	all := make([]*units, len(prompts))
+	for i, p := range prompts {
+		all[i] = cut(p)
+		r.Tokens += all[i].weight(len(all[i].hash))
+	}
+	shared, lost := 0.0, 0.0
+	for _, g := range group(all) {
+		if len(g) < leastPrompts {
+			continue
+		}
+		r.Grouped += len(g)
+		members := measure(g)
+		for _, m := range members {
+			shared += m.weight(m.shared)
+			lost += m.lost
+		}
+		if f, ok := find(members); ok {
+			r.Finding = append(r.Finding, f)
+		}
+	}
+	if r.Tokens > 0 {
+		r.Now, r.Then = shared/r.Tokens, (shared+lost)/r.Tokens
+	}
+	slices.SortStableFunc(r.Finding, func(a, b Finding) int {
+		return cmp.Compare(b.Lost*b.Tokens*float64(b.Prompts), a.Lost*a.Tokens*float64(a.Prompts))
+	})
+	return r
+}
+
+// find describes a group, if it loses enough.
+func find(members []measured) (f Finding, ok bool) {
+	var tokens, shared, lost float64
+	worst := &members[0]
+	for i := range members {
+		m := &members[i]
+		tokens, shared, lost = tokens+m.weight(len(m.hash)), shared+m.weight(m.shared), lost+m.lost
+		if m.lost > worst.lost {
+			worst = m
+		}
+	}
+	n := float64(len(members))
+	if lost < leastShare*tokens || lost < leastTokens*n {
+		return f, false
+	}
+	f = Finding{
+		Model: worst.Model, Prompts: len(members), Tokens: tokens / n, Now: shared / tokens, Then: (shared + lost) / tokens, Lost: lost / tokens,
+		StableAfter: worst.lost, Changes: worst.changes(),
+	}
+	from, to := worst.change()
+	f.Part, f.Offset = worst.place(from)
+	f.Before = worst.weight(from)
+	f.Values = values(members, worst)
+	f.Kind = kindOf(worst.excerpt(from, to))
+	if len(worst.IDs) > 0 && f.Kind != KindOrder {
+		f.Kind = KindUnknown
+	}
+	f.Example, f.Better = worst.examples(from, to)
+	f.Advice = f.advise()
+	return f, true
+}
+
+// values lists what some prompts have where the worst one changes first.
+func values(members []measured, worst *measured) (out []string) {
+	add := func(m *measured) {
+		from, to := m.change()
+		if v := shorten(strings.TrimSpace(m.excerpt(from, to)), excerptBytes); v != "" && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	add(worst)
+	for i := range members {
+		if len(out) < 3 && members[i].lost > 0 {
+			add(&members[i])
+		}
+	}
+	return out
+}
+
+// excerptBytes is how much of each piece an excerpt shows, contextUnits how much around the change.
+const excerptBytes, contextUnits = 72, 14
+
+// examples shows the change where it stands and where it would not harm.
+func (m *measured) examples(from, to int) (before, after string) {
+	flat := func(a, b int) string { return strings.Join(strings.Fields(m.excerpt(a, b)), " ") }
+	head, change := flat(max(from-contextUnits, 0), from), shorten(flat(from, to), excerptBytes)
+	next := flat(to, min(to+contextUnits, len(m.hash)))
+	before = fmt.Sprintf("… %s «%s» %s …", head, change, next)
+	if from == to { // another order
+		return before, fmt.Sprintf("… %s … the same parts, always in one order …", head)
+	}
+	return before, fmt.Sprintf("… %s %s … (all %.0f stable tokens) … «%s»", head, next, m.weight(from)+m.lost, change)
+}
+
+// shorten cuts text at whole characters.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// Percent writes a share as people read it.
+func Percent(share float64) string { return fmt.Sprintf("%.0f %%", math.Round(100*share)) }

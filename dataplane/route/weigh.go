@@ -1,0 +1,142 @@
+package route
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// draw is what a choice owes to chance and order. The same state and draw give
+// the same choice.
+type draw struct{ turn, seed uint64 }
+
+// Pick chooses a rank for the prompt, never one of tried.
+func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, error) {
+	d, _, err := r.choose(s, p, tried, draw{turn: r.turn.Add(1) - 1, seed: r.seed()})
+	return d, err
+}
+
+// choose finds out what the candidates have and lets the policy pick.
+func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (Decision, policy.Request, error) {
+	if err := r.gather(s, p, tried); err != nil {
+		return Decision{}, policy.Request{}, err
+	}
+	d, now := Decision{session: p.Session}, time.Now()
+	if p.Exact && !p.Opaque && p.ExtraKey == "" && !r.believesAnswers() {
+		r.expire(now)
+		r.match(s, p, &d)
+		if s.doubtful(now) {
+			r.distrust()
+			clear(s.byHolder)
+			r.match(s, p, &d)
+		}
+	}
+	r.believe(s, p)
+	r.weigh(s, p, now)
+	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed}
+	if r.needs.Has(policy.NeedsPrefix) {
+		req.Prefix = p.prefix()
+	}
+	if r.Sessions != nil && p.Session != 0 {
+		req.Home = r.Sessions.rank(p.Session)
+	}
+	s.decide(&d, p, r.policy.Pick(req, s.candidates))
+	return d, req, nil
+}
+
+// weigh makes the candidates of s.ranks.
+func (r *Router) weigh(s *Scratch, p *Prompt, now time.Time) {
+	n, nanos := len(s.ranks), now.UnixNano()
+	s.candidates, s.matches = slices.Grow(s.candidates[:0], n)[:n], slices.Grow(s.matches[:0], n)[:n]
+	s.credits, s.loads = slices.Grow(s.credits[:0], n)[:n], slices.Grow(s.loads[:0], n)[:n]
+	for i, rank := range s.ranks {
+		m, f := s.known(i, p)
+		// What is in flight is known from dispatch, so it needs no trust.
+		credit, load := rank.Trust.CreditAt(nanos, s.sources[i] == Events), &s.loads[i]
+		rank.Load.SeeInto(load, nanos)
+		s.matches[i], s.credits[i] = m, credit
+		s.candidates[i] = policy.Candidate{
+			ID: rank.Hash(), Cached: scaled(m.tokens, credit), Host: scaled(m.tokens-m.gpu, credit), Predicted: f.tokens,
+			Pending: load.Pending, InFlight: load.InFlight, Waiting: load.Waiting,
+			Rate: load.Rate, Pool: load.Pool, Used: load.Used, Most: load.Most, Age: silence(rank, load, nanos),
+		}
+		if load.Pool == 0 {
+			s.candidates[i].Pool = int64(rank.Worker.Info().MaxTokens)
+		}
+		if r.Approx != nil && r.believesAnswers() {
+			s.candidates[i].Tree = r.Approx.Held(rank)
+		}
+	}
+	clear(s.byHolder)
+}
+
+// known returns what a rank has of the prompt, and what it will have.
+func (s *Scratch) known(i int, p *Prompt) (held, foreseen match) {
+	rank := s.ranks[i]
+	m, f := s.held(rank), s.foreseen(rank)
+	if f.gpu > m.tokens && len(rank.Holders()) <= 1 { // of a hybrid model, which groups kept it is unknown
+		m = match{tokens: f.gpu, gpu: f.gpu, block: f.block}
+	}
+	// A rank without its history knows some of it by its events, and never too
+	// much: the answers may know more.
+	if n := s.believed[i]; n > m.tokens {
+		m = match{tokens: n, gpu: n}
+	}
+	return m.limited(p), f.limited(p)
+}
+
+// scaled is the part of tokens that is believed.
+func scaled(tokens int, credit float64) int {
+	if credit == 1 {
+		return tokens
+	}
+	return int(float64(tokens) * credit)
+}
+
+// silence returns the seconds since a rank told anything, by load or events; 0
+// where it never does.
+func silence(rank *worker.Rank, load *worker.Seen, now int64) float64 {
+	events := rank.Trust.SilenceAt(now)
+	switch {
+	case load.Age < 0:
+		return max(events, 0)
+	case events < 0:
+		return load.Age
+	}
+	return min(load.Age, events)
+}
+
+// limited returns the whole blocks of m that the engine takes from its cache: it
+// computes at least one token.
+func (m match) limited(p *Prompt) match {
+	limit := max(p.Len()-1, 0)
+	if m.block > 0 {
+		limit = limit / m.block * m.block
+	}
+	m.tokens, m.gpu = min(m.tokens, limit), min(m.gpu, limit)
+	return m
+}
+
+// decide completes the decision.
+func (s *Scratch) decide(d *Decision, p *Prompt, choice policy.Choice) {
+	rank, m := s.ranks[choice.Index], s.matches[choice.Index]
+	d.Rank, d.Choice = rank, choice
+	d.PromptTokens, d.Cached, d.Exact, d.Source = p.Len(), m.tokens, p.Exact, s.sources[choice.Index]
+	d.Predicted = s.candidates[choice.Index].Predicted
+	block := m.block
+	if block == 0 {
+		block = pageSize(rank.Worker.Info())
+	}
+	if (p.Exact || d.Source == Answers) && block > 0 {
+		d.Matched, d.Total = m.tokens/block, p.Len()/block
+	}
+}
+
+func pageSize(info *worker.Info) int {
+	if info.Events != nil && info.Events.BlockSize > 0 {
+		return info.Events.BlockSize
+	}
+	return info.PageSize
+}

@@ -1,0 +1,162 @@
+package server
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fastjson"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/route"
+)
+
+// Explained is the body of POST /explain: where a request would go, and why.
+type Explained struct {
+	Policy string          `json:"policy"`
+	Seed   string          `json:"seed"` // of ties and samples; ?seed= repeats a choice. A string, for 64 bits are too many for JavaScript
+	Turn   uint64          `json:"turn"` // the number of the request, for taking turns
+	Prompt ExplainedPrompt `json:"prompt"`
+	Winner string          `json:"winner,omitempty"` // a rank's id
+	Why    string          `json:"why,omitempty"`
+	Error  string          `json:"error,omitempty"` // why nobody was chosen
+	Ranks  []ExplainedRank `json:"ranks"`           // candidates first
+}
+
+// ExplainedPrompt is what routing knows of the prompt.
+type ExplainedPrompt struct {
+	Model   string `json:"model,omitempty"`
+	Tokens  int    `json:"tokens"` // an estimate unless exact
+	Exact   bool   `json:"exact"`  // the token ids are known
+	LoRA    string `json:"lora,omitempty"`
+	Salted  bool   `json:"salted,omitempty"`
+	Prefix  string `json:"prefix,omitempty"`  // hash of its beginning, for policies that choose by it
+	Session bool   `json:"session,omitempty"` // it belongs to a session that has a rank
+}
+
+// ExplainedRank is one rank's part in the choice.
+type ExplainedRank struct {
+	ID       string            `json:"id"`
+	State    string            `json:"state"`
+	Error    string            `json:"error,omitempty"`    // of its last probe
+	Excluded string            `json:"excluded,omitempty"` // why it was no candidate; then neither overlap nor cost is known
+	Events   string            `json:"events"`             // state of its event stream
+	Overlap  *ExplainedOverlap `json:"overlap,omitempty"`
+	Load     LoadStatus        `json:"load"`
+	Trust    TrustStatus       `json:"trust"`
+	Cost     *ExplainedCost    `json:"cost,omitempty"`
+	Winner   bool              `json:"winner,omitempty"`
+}
+
+// ExplainedOverlap is what the rank has of the prompt, in tokens.
+type ExplainedOverlap struct {
+	GPU       int    `json:"gpu"`
+	Host      int    `json:"host"`      // beyond, in slower tiers
+	Predicted int    `json:"predicted"` // or will have, with the prompts that it is working on
+	Credited  int    `json:"credited"`  // of GPU and Host, what the choice believes
+	Source    string `json:"source"`    // exact, approximate or none
+}
+
+// ExplainedCost is in seconds, by the kv policy's terms whatever the policy is.
+type ExplainedCost struct {
+	policy.Cost
+	TTFT  float64 `json:"ttft"`  // predicted time to the first token
+	Total float64 `json:"total"` // and what the choice costs others: what kv compares
+	// Score is what the policy compares, in its own unit, lower is better; absent where it compares no numbers.
+	Score *float64 `json:"score,omitempty"`
+}
+
+// serveExplain answers where a request with this body would go. It sends
+// nothing there.
+func (s *Server) serveExplain(ctx *fasthttp.RequestCtx) {
+	if !ctx.IsPost() {
+		ctx.Response.Header.Set("Allow", "POST")
+		s.fail(ctx, &openai.Error{
+			Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
+			Message: "/explain takes POST, with a body as for chat, completions or /generate.",
+		})
+		return
+	}
+	seed := s.Router.Seed()
+	if given := ctx.QueryArgs().Peek("seed"); len(given) > 0 {
+		n, err := strconv.ParseUint(string(given), 10, 64)
+		if err != nil {
+			s.fail(ctx, openai.BadRequest("seed", "seed must be a whole number below 2^64."))
+			return
+		}
+		seed = n
+	}
+	e := s.exchange()
+	e.api, e.started = bodyAPI(ctx.PostBody()), time.Now()
+	s.inFlight.Add(1) // release takes it back
+	if err := e.req.Parse(e.api, ctx.PostBody()); err != nil {
+		e.refuse(ctx, err)
+		return
+	}
+	e.inferred = true
+	e.describe(ctx)
+	x := s.Router.Explain(&e.scratch, &e.prompt, seed)
+	answer := s.explained(&x, &e.prompt)
+	e.release()
+	s.serveJSON(ctx, fasthttp.StatusOK, answer)
+}
+
+// bodyAPI says which API a body is for.
+func bodyAPI(body []byte) openai.API {
+	switch {
+	case fastjson.Exists(body, "messages"):
+		return openai.APIChat
+	case fastjson.Exists(body, "prompt"):
+		return openai.APICompletions
+	default:
+		return openai.APIGenerate
+	}
+}
+
+func (s *Server) explained(x *route.Explanation, p *route.Prompt) Explained {
+	out := Explained{
+		Policy: s.Router.Policy().Name(), Seed: strconv.FormatUint(x.Request.Seed, 10), Turn: x.Request.Turn,
+		Prompt: ExplainedPrompt{
+			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "", Session: x.Request.Home != 0,
+		},
+		Ranks: []ExplainedRank{},
+	}
+	if x.Request.Prefix != 0 {
+		out.Prompt.Prefix = strconv.FormatUint(x.Request.Prefix, 16)
+	}
+	if x.Err != nil {
+		out.Error = x.Err.Error()
+	} else {
+		out.Winner, out.Why = x.Decision.Rank.ID(), x.Decision.Choice.Why
+	}
+	now := time.Now()
+	for i := range x.Ranks {
+		out.Ranks = append(out.Ranks, s.explainedRank(x, &x.Ranks[i], now))
+	}
+	return out
+}
+
+func (s *Server) explainedRank(x *route.Explanation, c *route.Considered, now time.Time) ExplainedRank {
+	w := c.Rank.Worker
+	r := ExplainedRank{
+		ID: c.Rank.ID(), State: w.State().String(), Error: w.LastError(), Excluded: c.Excluded, Events: "none",
+		Load: loadStatus(c.Rank, &c.Load), Trust: trustStatus(c.Rank, now),
+	}
+	if stream := s.Ingest.Stream(c.Rank); stream != nil {
+		r.Events = stream.Stats.State().String()
+	}
+	if c.Excluded != "" {
+		return r
+	}
+	r.Trust.Credit = c.Credit
+	r.Overlap = &ExplainedOverlap{
+		GPU: c.GPU, Host: c.Cached - c.GPU, Predicted: c.Candidate.Predicted, Credited: c.Candidate.Cached, Source: c.Source.String(),
+	}
+	r.Cost = &ExplainedCost{Cost: c.Cost, TTFT: c.Cost.TTFT(), Total: c.Cost.Total()}
+	if c.Scored {
+		r.Cost.Score = &c.Score
+	}
+	r.Winner = x.Err == nil && c.Rank == x.Decision.Rank
+	return r
+}

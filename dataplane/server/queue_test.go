@@ -1,0 +1,197 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/server"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+func withQueue(q server.QueueConfig) option {
+	return func(c *server.Config, _ *worker.Config, _ *string) { c.Queue = q }
+}
+
+func withDrain(d time.Duration) option {
+	return func(c *server.Config, _ *worker.Config, _ *string) { c.DrainTimeout = d }
+}
+
+// busyWorker answers /generate one by one, when the test says so, and tells what began.
+func busyWorker(t *testing.T) (w *fakeWorker, began chan string, finish chan struct{}) {
+	t.Helper()
+	w = newFakeWorker(t, info(1))
+	began, finish = make(chan string, 100), make(chan struct{})
+	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		began <- string(body)
+		select {
+		case <-finish:
+			_, _ = io.WriteString(rw, `{"text":"done","meta_info":{"prompt_tokens":1,"cached_tokens":0}}`)
+		case <-r.Context().Done():
+		}
+	})
+	return w, began, finish
+}
+
+func (h *harness) awaitWaiting(n int) {
+	h.t.Helper()
+	require.Eventually(h.t, func() bool { return h.server.Status().Queue.Waiting == n }, 60*time.Second, time.Millisecond, "%d requests do not wait", n)
+}
+
+// send posts in the background and returns the status, 0 for none.
+func (h *harness) send(ctx context.Context, wg *sync.WaitGroup, body string, header ...string) *int {
+	status := new(int)
+	wg.Go(func() {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/generate", strings.NewReader(body))
+		if err != nil {
+			return
+		}
+		for i := 0; i+1 < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		if resp, err := h.client.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			*status = resp.StatusCode
+		}
+	})
+	return status
+}
+
+func TestQueueOrder(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(server.QueueConfig{MaxInFlight: 1}))
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"first"}`)
+	require.Contains(t, <-began, "first")
+	for i, body := range []string{`{"text":"late"}`, `{"text":"low","priority":-1}`, `{"text":"high","priority":7}`, `{"text":"middle","priority":3}`} {
+		h.send(t.Context(), &wg, body)
+		h.awaitWaiting(i + 1)
+	}
+	for _, want := range []string{"high", "middle", "low", "late"} { // a request without a priority comes last, as in SGLang
+		finish <- struct{}{}
+		require.Contains(t, <-began, want)
+	}
+	finish <- struct{}{}
+	wg.Wait()
+	st := h.server.Status().Queue
+	require.Equal(t, uint64(4), st.Passed)
+	require.Zero(t, st.Waiting)
+}
+
+func TestQueueSharesTurnsByKeyAndUser(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(server.QueueConfig{MaxInFlight: 1}))
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	n := 0
+	send := func(body string, header ...string) {
+		h.send(t.Context(), &wg, body, header...)
+		n++
+		h.awaitWaiting(n)
+	}
+	long := strings.Repeat("words ", 20_000) // 30,000 tokens: a client has its turn's credit for one
+	for range 3 {
+		send(`{"text":"flood `+long+`"}`, "Authorization", "Bearer a")
+	}
+	send(`{"text":"other key"}`, "Authorization", "Bearer b")
+	send(`{"text":"other user","user":"x"}`, "Authorization", "Bearer a")
+	send(`{"text":"by address"}`)
+	for _, want := range []string{"flood", "other key", "other user", "by address", "flood", "flood"} {
+		finish <- struct{}{}
+		require.Contains(t, <-began, want)
+	}
+	finish <- struct{}{}
+	wg.Wait()
+}
+
+func TestQueueForgetsClientsThatLeave(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(server.QueueConfig{MaxInFlight: 1}))
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	ctx, leave := context.WithCancel(t.Context())
+	h.send(ctx, &wg, `{"text":"leaves"}`)
+	h.awaitWaiting(1)
+	leave()
+	h.awaitWaiting(0)
+	h.send(t.Context(), &wg, `{"text":"stays"}`)
+	h.awaitWaiting(1)
+	finish <- struct{}{}
+	require.Contains(t, <-began, "stays")
+	finish <- struct{}{}
+	wg.Wait()
+	require.Equal(t, uint64(1), h.server.Status().Queue.Gone)
+}
+
+func TestQueueDrains(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(server.QueueConfig{MaxInFlight: 1}), withDrain(time.Minute))
+	var wg sync.WaitGroup
+	first := h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	second := h.send(t.Context(), &wg, `{"text":"second"}`)
+	h.awaitWaiting(1)
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); h.stop() }()
+	require.Eventually(t, func() bool { return h.server.Status().Draining }, 60*time.Second, time.Millisecond)
+	finish <- struct{}{}
+	require.Contains(t, <-began, "second", "who waits at shutdown is served")
+	finish <- struct{}{}
+	wg.Wait()
+	<-stopped
+	require.Equal(t, []int{200, 200}, []int{*first, *second})
+}
+
+func TestQueueEndsWithTheDrain(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(server.QueueConfig{MaxInFlight: 1}), withDrain(50*time.Millisecond))
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	second := h.send(t.Context(), &wg, `{"text":"second"}`)
+	h.awaitWaiting(1)
+	h.stop() // returns although the worker never answers
+	close(finish)
+	wg.Wait()
+	require.NotEqual(t, 200, *second)
+}
+
+func TestQueueOff(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(server.QueueConfig{MaxInFlight: 1, Max: -1}))
+	var wg sync.WaitGroup
+	for range 3 {
+		h.send(t.Context(), &wg, `{"text":"all at once"}`)
+	}
+	for range 3 {
+		<-began
+	}
+	close(finish)
+	wg.Wait()
+	require.Nil(t, h.server.Status().Queue)
+}
+
+// TestQueueSurvivesWorkersThatDie has requests wait for a worker that goes away: they are told so, and nothing is left behind.
+func TestQueueSurvivesWorkersThatDie(t *testing.T) {
+	w, began, _ := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(server.QueueConfig{MaxInFlight: 1}))
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	second := h.send(t.Context(), &wg, `{"text":"second"}`)
+	h.awaitWaiting(1)
+	require.NoError(t, w.http.Close())
+	wg.Wait()
+	require.GreaterOrEqual(t, *second, 500, "its worker is gone")
+	require.Zero(t, h.server.Status().Queue.Waiting)
+}

@@ -1,0 +1,110 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// loadsTimeout bounds GET /v1/loads. Its answer waits for the engine's scheduler, and so for the batch under way: a chunk of
+	// 8,192 tokens is half a second on a large GPU.
+	loadsTimeout = 2 * time.Second
+	// publishedFor is for how long nobody asks a rank that has published its load: that comes once a second at the latest, so two are
+	// missing then.
+	publishedFor = 3 // seconds
+	// modelsEvery is how often a worker is asked for its models: adapters come and go while it runs.
+	modelsEvery = 10 * time.Second
+)
+
+// poller asks one worker for what it does not publish: its load, and which
+// models and adapters it has loaded. It runs apart from the monitor, whose
+// probes must not wait for a busy scheduler.
+type poller struct {
+	w      *Worker
+	probe  *prober
+	cancel context.CancelFunc
+	done   chan struct{}
+	models time.Time // when they were last read
+	none   bool      // it has no /v1/loads
+}
+
+// poll starts the worker's poller; stop must follow.
+func (m *monitor) poll(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &poller{w: m.w, probe: newProber(ctx, m.w, &m.r.cfg), cancel: cancel, done: make(chan struct{}), models: time.Now()}
+	m.poller = p
+	go p.run(ctx, m.r.cfg.LoadEvery)
+}
+
+func (p *poller) stop() {
+	p.cancel()
+	<-p.done
+}
+
+func (p *poller) run(ctx context.Context, every time.Duration) {
+	defer close(p.done)
+	defer p.probe.client.CloseIdleConnections()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			p.readLoads(ctx, now)
+			if now.Sub(p.models) >= modelsEvery {
+				p.models = now
+				p.readModels()
+			}
+		}
+	}
+}
+
+// readLoads asks for the ranks' load, where they do not publish it. A failure
+// says nothing: probes find out whether the worker lives.
+func (p *poller) readLoads(ctx context.Context, now time.Time) {
+	ranks := p.w.Ranks()
+	quiet := slices.ContainsFunc(ranks, func(r *Rank) bool {
+		v := r.Load.See(now)
+		return v.Polled || v.Age < 0 || v.Age > publishedFor
+	})
+	if p.none || !quiet {
+		return
+	}
+	status, body, err := p.probe.get("/v1/loads?include=core", loadsTimeout)
+	if err != nil || ctx.Err() != nil { // after ctx the rank may be another process's
+		return
+	}
+	if status != fasthttp.StatusOK {
+		p.none = status == fasthttp.StatusNotFound || status == fasthttp.StatusMethodNotAllowed
+		return
+	}
+	reports, err := parseLoadReports(body)
+	if err != nil {
+		return
+	}
+	for _, r := range reports {
+		if r.rank >= 0 && r.rank < len(ranks) {
+			ranks[r.rank].Load.Report(time.Now(), r.report)
+		}
+	}
+}
+
+// readModels learns which adapters are loaded now.
+func (p *poller) readModels() {
+	info := p.w.Info()
+	status, body, err := p.probe.get("/v1/models", loadsTimeout)
+	if err != nil || status != fasthttp.StatusOK || info == nil {
+		return
+	}
+	models, err := parseModels(body)
+	if err != nil || len(models) == 0 || slices.Equal(models, info.Models) {
+		return
+	}
+	fresh := *info
+	fresh.Models = models
+	p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just described it anew
+}
