@@ -142,9 +142,10 @@ func (c *Cluster) startRouter(ctx context.Context, cfg *ClusterConfig, cores []i
 	c.Router, c.PID = addr, cmd.Process.Pid
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	router := c.router // Close may come before the goroutine has seen the end of ctx
 	go func() {
 		select {
-		case <-c.router.ended:
+		case <-router.ended:
 			cancel(errEnded)
 		case <-ctx.Done():
 		}

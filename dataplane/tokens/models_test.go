@@ -189,13 +189,11 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 		for i := range 3 {
 			require.False(t, s.ask(t, m, next()), "%s %d: a worker is asked", name, i)
 		}
-		before := s.engine.calls.Load()
-		require.True(t, s.ask(t, m, next()), "%s: made here", name)
-		for range 2 {
-			require.True(t, s.ask(t, m, next()))
+		for range 3 {
+			require.True(t, s.ask(t, m, next()), "%s: made here", name)
 		}
-		require.LessOrEqual(t, s.engine.calls.Load(), before+1, "%s: but for one in four", name)
 	}
+	require.LessOrEqual(t, s.engine.calls.Load(), int64(3*3+3*3/4), "three of each kind, and one in four of the others")
 	st := s.models.Status()
 	require.Len(t, st, 1)
 	assert.Equal(t, []string{"router", "router", "router"}, []string{st[0].Text, st[0].Chat, st[0].Tools})

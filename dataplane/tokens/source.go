@@ -38,8 +38,8 @@ type Config struct {
 	// time; 0 while that is not known. Without an index there are no hashes.
 	Index     *radix.Index
 	BlockSize func() int
-	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 256 MiB, which is
-	// some 8,000 prompts of 8,000 tokens. Negative: no cache.
+	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 64 MiB, which is
+	// some 1,700 prompts of 8,000 tokens. Negative: no cache.
 	MaxBytes int64
 	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
 	Deadline time.Duration
@@ -99,7 +99,7 @@ func setDefaults(cfg *Config) {
 		cfg.BlockSize = func() int { return 0 }
 	}
 	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = 256 << 20
+		cfg.MaxBytes = 64 << 20
 	}
 	if cfg.Deadline <= 0 {
 		cfg.Deadline = 500 * time.Millisecond
