@@ -30,14 +30,14 @@ func Forwardable(req *openai.Request) bool {
 		if fields := m.GetObject(); fields == nil || fields.Len() != 2 || m.Get("content").Type() != fastjson.TypeString {
 			return false
 		}
-		switch {
-		case i == 0 && role == "system":
-		case role == next && role == "user":
-			next = "assistant"
-		case role == next && role == "assistant":
-			next = "user"
-		default:
+		if i == 0 && role == "system" {
+			continue
+		}
+		if role != next {
 			return false
+		}
+		if next = "user"; role == "user" {
+			next = "assistant"
 		}
 	}
 	return next == "assistant"

@@ -101,22 +101,22 @@ func (w *engine) Fetch(_ context.Context, _, _ string, body []byte) (int, []byte
 	if err := json.Unmarshal(body, &req); err != nil {
 		return 400, nil, nil //nolint:nilerr // it is the worker's answer
 	}
-	text := ""
+	var text strings.Builder
+	if w.wrong.Load() {
+		text.WriteByte('!')
+	}
 	if req.Prompt != nil {
-		text = *req.Prompt
+		text.WriteString(*req.Prompt)
 	} else {
 		for _, m := range req.Messages {
-			text += "<|im_start|>" + m.Role + "\n" + m.Content + "<|im_end|>\n"
+			text.WriteString("<|im_start|>" + m.Role + "\n" + m.Content + "<|im_end|>\n")
 		}
 		if len(req.Tools) > 0 {
-			text += fmt.Sprintf("%d tools", len(req.Tools))
+			fmt.Fprintf(&text, "%d tools", len(req.Tools))
 		}
-		text += "<|im_start|>assistant\n"
+		text.WriteString("<|im_start|>assistant\n")
 	}
-	if w.wrong.Load() {
-		text = "!" + text
-	}
-	ids, err := json.Marshal(bytesOf(text))
+	ids, err := json.Marshal(bytesOf(text.String()))
 	return 200, fmt.Appendf(nil, `{"tokens":%s}`, ids), err
 }
 
@@ -172,6 +172,7 @@ func (s *shop) ask(t *testing.T, m *tokens.Model, req *openai.Request) bool {
 var unique atomic.Int64
 
 func chatBody(t *testing.T, more string) *openai.Request {
+	t.Helper()
 	return parse(t, openai.APIChat, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"number %d: \u4f60\u597d"}]%s}`, unique.Add(1), more))
 }
 

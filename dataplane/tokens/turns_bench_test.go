@@ -34,6 +34,7 @@ func BenchmarkTurns(b *testing.B) {
 }
 
 func benchTurns(b *testing.B, folder string, remember bool) {
+	b.Helper()
 	s := newShop(b, map[string]string{"m": folder})
 	s.models.Offer("m", tokens.Settings{Version: "0.5.23"})
 	m := s.loaded(b)
