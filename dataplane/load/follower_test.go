@@ -77,7 +77,7 @@ func TestFollow(t *testing.T) {
 
 	rank := w.Ranks()[0]
 	sub.OnMessage(zmq.Message{Payload: kvevent.AppendLoad(nil, &kvevent.Load{
-		Running: 3, Waiting: 2, Tokens: 700, MaxTotal: 5000, WaitingUncached: 900, MaxRunning: 16, PrefillUncached: 50_000, PrefillBusyMicros: 5_000_000,
+		Running: 3, Waiting: 2, Tokens: 700, MaxTotal: 5000, WaitingUncached: 900, MaxRunning: 16, PrefillUncached: 100_000, PrefillBusyMicros: 10_000_000,
 	})})
 	v := rank.Load.See(time.Now())
 	require.Equal(t, []int64{5, 2, 700, 5000, 16}, []int64{v.InFlight, v.Waiting, v.Used, v.Pool, v.Most})

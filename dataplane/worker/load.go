@@ -109,6 +109,10 @@ type Report struct {
 	Polled    bool          // asked for over HTTP, not published
 }
 
+// rateTokens is how much a rank must have computed before its speed counts: the first spans may be of short prompts on a machine that was
+// busy, and a rank that looks slow by them gets no prompts to show that it is not.
+const rateTokens = 1 << 16
+
 // Report takes a report that was made now. What cannot be counts as nothing.
 func (l *Load) Report(now time.Time, r Report) {
 	for _, n := range [...]*int64{&r.Running, &r.Waiting, &r.Queued, &r.Used, &r.Pool, &r.Most, &r.Prefilled} {
@@ -132,7 +136,9 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.ownFlight.Store(l.inFlight.Load())
 	s.ownBegun.Store(l.inFlight.Load() - l.waiting.Load())
 	s.ownUncached.Store(l.uncached.Load())
-	s.rate.Store(math.Float64bits(l.speed.Rate()))
+	if r.Prefilled >= rateTokens {
+		s.rate.Store(math.Float64bits(l.speed.Rate()))
+	}
 	s.store(&l.backlog)
 	s.end()
 }
