@@ -86,7 +86,7 @@ func TestLoadIsFollowed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.worker.CachePages, tt.worker.MaxRunning = 4000, 7
 			cl, base := startCluster(t, 1, tt.worker, "round-robin")
-			for i := range 6 { // 27,000 tokens for each rank: Speed needs 4,096 at once
+			for i := range 16 { // 72,000 tokens for each rank: a speed counts from 65,536
 				generate(t, base, prompt(9000, i), "")
 			}
 			require.Eventually(t, func() bool {
