@@ -16,26 +16,46 @@ import "strings"
 func (t *Tokenizer) Cut(text string) int {
 	text = valid(text)
 	cut := 0
-	m := matches{t: t, finder: t.added.raw, s: text}
+	for {
+		// What is behind a place is read as a text of its own: that is what makes it one.
+		next := t.cutAfter(text[cut:], 1)
+		if next == 0 {
+			return cut
+		}
+		cut += next
+	}
+}
+
+// CutAfter is the first place in a text, at least so many bytes behind its beginning, of which [Tokenizer.Cut] is the last. It
+// is 0 where there is none. The text may begin behind such a place, and must be valid UTF-8.
+func (t *Tokenizer) CutAfter(text []byte, least int) int { return t.cutAfter(view(text), least) }
+
+func (t *Tokenizer) cutAfter(s string, least int) int {
+	m := matches{t: t, finder: t.added.raw, s: s}
 	for m.next() {
 		switch {
 		case m.token == nil && t.cutsNormal():
-			inner := matches{t: t, finder: t.added.normal, s: text[m.from:m.to]}
+			inner := matches{t: t, finder: t.added.normal, s: s[m.from:m.to]}
 			for inner.next() {
-				if inner.token != nil && t.safe[inner.token.ID] {
-					cut = m.from + inner.to
+				if end := m.from + inner.to; inner.token != nil && end >= least && t.safe[inner.token.ID] {
+					return end
 				}
 			}
-		case m.token != nil && t.safe[m.token.ID]:
-			cut = m.to
+		case m.token != nil && m.to >= least && t.safe[m.token.ID]:
+			return m.to
 		}
 	}
-	return cut
+	return 0
 }
 
 // AppendRest is Append for a text that goes on behind a Cut.
 func (t *Tokenizer) AppendRest(dst []uint32, rest string) []uint32 {
 	return t.append(dst, rest, false)
+}
+
+// AppendRestBytes is [Tokenizer.AppendRest] for a text in bytes, which must not change meanwhile. They are not kept.
+func (t *Tokenizer) AppendRestBytes(dst []uint32, rest []byte) []uint32 {
+	return t.append(dst, view(rest), false)
 }
 
 // AppendSegment adds the tokens of a text in which added tokens are not looked for, so that <|im_end|> in a user's words
