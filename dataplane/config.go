@@ -17,7 +17,9 @@ type Config struct {
 	Listen         string          // clients; default 127.0.0.1:8000
 	OperatorListen string          // operators; "" serves their API on Listen
 	OperatorKey    string          // bearer token of the operator API; required where it is not on loopback
-	Workers        []string        // URLs
+	Workers        []string        // URLs, of any role
+	Prefill        []string        // prefill workers: URL, URL,BOOTSTRAP_PORT or URL,HOST:PORT
+	Decode         []string        // URLs of decode workers
 	Policy         string          // default kv
 	Policies       *policy.Options // nil: policy.Defaults
 	Sticky         bool            // a session keeps its rank while that is fit and not overloaded; see policy.Sticky
@@ -39,6 +41,10 @@ type Config struct {
 	MaxInFlight      int           // requests of one worker rank from which it is full; default by its own reports
 	LintSample       float64       // share of prompts that are looked at for changing parts before stable ones; 0: none
 	Retries          int           // default 3
+	PairTimeout      time.Duration // how long a decode worker may lag behind its prefill worker; default 30 s; negative: FirstByteTimeout
+	PrefillTimeout   time.Duration // how long a prefill worker may say nothing; default FirstByteTimeout
+	PairHeaders      bool          // rooms travel in headers, where the workers take x-override-*
+	MinUncached      int           // tokens that make a prompt worth a pair where it could go alone; default route.DefaultMinUncached; negative: length never decides
 	FirstByteTimeout time.Duration // default 30 min
 	StallTimeout     time.Duration // default 10 min
 	DrainTimeout     time.Duration // default 30 s
@@ -49,6 +55,8 @@ type Config struct {
 
 	Snapshot         string        // file that keeps the index between two processes; "" keeps none
 	SnapshotInterval time.Duration // between two writes of it; default 1 min, well below what engines keep for replay
+
+	AccessLog string // file to which a line is appended for each request; "" keeps none. See package accesslog
 
 	Version string
 	Log     *slog.Logger

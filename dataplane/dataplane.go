@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmpath/warmpath/dataplane/accesslog"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/lint"
 	"github.com/warmpath/warmpath/dataplane/load"
@@ -34,6 +35,7 @@ type Dataplane struct {
 	server    *server.Server
 	lint      *lint.Sampler    // nil: prompts are not looked at
 	pages     *hugepage.Keeper // nil: the heap is left alone
+	accessLog *accesslog.Log   // nil: none is kept
 	snapshots *snapshots
 	listeners []net.Listener
 }
@@ -42,7 +44,7 @@ type Dataplane struct {
 // Close where it cannot.
 func New(cfg Config) (*Dataplane, error) {
 	cfg.setDefaults()
-	if err := errors.Join(cfg.check(), checkTLS(&cfg), checkSnapshot(cfg.Snapshot), checkTokenize(&cfg)); err != nil {
+	if err := errors.Join(cfg.check(), checkTLS(&cfg), checkSnapshot(cfg.Snapshot), checkTokenize(&cfg), checkWorkers(&cfg)); err != nil {
 		return nil, err
 	}
 	encrypted, toWorkers, err := loadTLS(&cfg)
@@ -87,6 +89,11 @@ func New(cfg Config) (*Dataplane, error) {
 		d.lint = lint.NewSampler(cfg.LintSample)
 		parts.Lint = d.lint
 	}
+	if d.accessLog, err = openAccessLog(&cfg); err != nil {
+		d.Close()
+		return nil, err
+	}
+	parts.AccessLog = d.accessLog
 	if pages != nil {
 		parts.HugeBytes = pages.HugeBytes
 	}
@@ -113,6 +120,7 @@ func (d *Dataplane) serverConfig(encrypted listenerTLS) server.Config {
 		Queue: server.QueueConfig{
 			Max: d.cfg.QueueMax, Timeout: d.cfg.QueueTimeout, MaxInFlight: d.cfg.MaxInFlight, FIFO: d.cfg.QueueFIFO,
 		},
+		Pair:             server.PairConfig{Timeout: d.cfg.PairTimeout, PrefillTimeout: d.cfg.PrefillTimeout, Headers: d.cfg.PairHeaders},
 		FirstByteTimeout: d.cfg.FirstByteTimeout, StallTimeout: d.cfg.StallTimeout, DrainTimeout: d.cfg.DrainTimeout, Log: d.cfg.Log,
 	}
 	if len(d.listeners) > 1 {
@@ -161,14 +169,15 @@ func (d *Dataplane) Run(ctx context.Context) error {
 	if d.lint != nil {
 		g.Go(func() error { return d.lint.Run(workers) })
 	}
+	if d.accessLog != nil {
+		g.Go(func() error { return d.accessLog.Run(workers) })
+	}
 	if d.pages != nil {
 		g.Go(func() error { return d.pages.Run(workers, hugepage.DefaultInterval) })
 	}
-	for _, url := range d.cfg.Workers {
-		if _, err := d.registry.Add(url); err != nil {
-			stopWorkers()
-			return errors.Join(err, g.Wait())
-		}
+	if err := d.addWorkers(); err != nil {
+		stopWorkers()
+		return errors.Join(err, g.Wait())
 	}
 	saves, lastSave := context.WithCancel(parts)
 	defer lastSave()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/proxy"
@@ -26,7 +27,7 @@ const maxTokens = 32 << 20
 var jsonType = []proxy.Field{{Key: "Content-Type", Value: []byte("application/json")}}
 
 // Fetch implements tokens.Fetcher; target is a worker's URL.
-func (f fetcher) Fetch(ctx context.Context, target, path string, body []byte) (int, []byte, error) {
+func (f fetcher) Fetch(ctx context.Context, target, path string, body, into []byte) (int, []byte, error) {
 	w, err := f.registry.Get(target)
 	if err != nil {
 		return 0, nil, err
@@ -45,9 +46,22 @@ func (f fetcher) Fetch(ctx context.Context, target, path string, body []byte) (i
 		return 0, nil, err
 	}
 	defer func() { _ = resp.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(resp, maxTokens))
+	answer, err := readAnswer(resp, into)
 	if err != nil {
 		return 0, nil, fmt.Errorf("cannot read answer of %s%s: %w", target, path, err)
 	}
 	return resp.Status, answer, nil
+}
+
+// readAnswer appends a body of at most maxTokens to into.
+func readAnswer(resp *proxy.Response, into []byte) ([]byte, error) {
+	n := resp.ContentLength()
+	if n < 0 || n > maxTokens {
+		answer, err := io.ReadAll(io.LimitReader(resp, maxTokens))
+		return append(into, answer...), err
+	}
+	have := len(into)
+	into = slices.Grow(into, int(n))[:have+int(n)]
+	_, err := io.ReadFull(resp, into[have:])
+	return into, err
 }

@@ -19,7 +19,7 @@ func newPolicy(cfg *Config) (policy.Policy, error) {
 // newRouter returns a router that picks by it.
 func (d *Dataplane) newRouter(p policy.Policy, believed *route.Approx) *route.Router {
 	router := route.New(d.registry, d.index, d.intake.View, p, rand.Uint64)
-	router.Approx = believed
+	router.Approx, router.MinUncached = believed, d.cfg.MinUncached
 	if d.cfg.Sticky {
 		router.Sessions = route.NewSessions()
 	}

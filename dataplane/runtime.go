@@ -11,11 +11,8 @@ import (
 )
 
 const (
-	// gcPercent is how much the heap may grow over what is in use before the collector runs, in percent. The request path allocates next
-	// to nothing, so the collector runs rarely whatever this is: at Go's default of 100 it takes 0.4 to 1 % of a saturated
-	// router's CPU, and halving it could not be told from noise, while the peak of the process fell from 62 to 50 MB (8 and 64 KB
-	// prompts of token ids). Marking an index of 4 million blocks, 145 MB, takes 20 ms on two cores, so neither does a large index
-	// make it dear.
+	// gcPercent is how much a large heap may grow over what is in use before the collector runs, in percent; a small one may gcHeadroom.
+	// Marking an index of 4 million blocks, 145 MB, takes 20 ms on two cores, which at half of Go's default of 100 is still rare.
 	gcPercent = 50
 	// limitShare is the part of the memory there is, in percent, from which on the collector works harder rather than let the kernel end
 	// the process. The rest is for what Go does not count: stacks of C, pages of files, the kernel's buffers.
@@ -34,6 +31,7 @@ const (
 func tuneRuntime() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+		headroom{set: gcPercent}.watch()
 	}
 	// Once: a limit that is set counts as memory that there is.
 	if os.Getenv("GOMEMLIMIT") == "" && debug.SetMemoryLimit(-1) == math.MaxInt64 {

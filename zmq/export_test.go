@@ -12,9 +12,9 @@ type Found struct {
 	Command   string
 }
 
-// Decode cuts pieces of a stream and returns copies of all it finds. buffer is what the decoder held at the end.
-func Decode(topic string, pieces [][]byte) (found []Found, buffer int, err error) {
-	d := decoder{topic: []byte(topic)}
+// Decode cuts pieces of a stream, of answers to a replay request or of live messages, and returns copies of all it finds. buffer is what the decoder held at the end.
+func Decode(topic string, answers bool, pieces [][]byte) (found []Found, buffer int, err error) {
+	d := decoder{topic: []byte(topic), answers: answers}
 	defer func() {
 		buffer = len(d.buf)
 		d.free()
@@ -62,11 +62,11 @@ func DecodeLoop(stream []byte) (turn func() (messages int)) {
 	}
 }
 
-// Handshake is handshake.
+// Handshake is subscribe.
 func Handshake(conn net.Conn, topic string) (minor byte, err error) {
 	var d decoder
 	defer d.free()
-	return handshake(conn, &d, topic, time.Now())
+	return subscribe(conn, &d, topic, time.Now())
 }
 
 // Beat returns a peer's heartbeat over conn.

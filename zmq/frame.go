@@ -21,6 +21,8 @@ const (
 	maxCommand = 64 << 10
 	// liveFrames is what a live message has: topic, sequence, payload.
 	liveFrames = 3
+	// answerFrames is what an answer of a replay has: an empty one before the same.
+	answerFrames = 4
 )
 
 // buffers are lent to decoders while something waits in them, so that thousands of streams that are silent need none.
@@ -40,19 +42,20 @@ const (
 // decoder cuts a connection's bytes into messages and commands. It holds what has come of a message until the rest has,
 // in memory that grows with what came and not with what a peer announces.
 type decoder struct {
-	topic []byte // Prefix of the topics wanted; publishers filter too.
+	topic   []byte // Prefix of the topics wanted; publishers filter too.
+	answers bool   // Messages are answers to a replay request.
 
 	buf  []byte // Lent by buffers, or larger; nil while nothing waits.
 	keep int    // buf[keep:r] is the message under way, and commands that stand in it.
 	r, w int    // buf[r:w] is not looked at yet.
 
 	// Of the message under way.
-	frames int                // How many began.
-	part   [liveFrames][2]int // Begin and end of the first ones, from keep.
-	wanted bool               // The topic is.
-	drop   bool               // It is not wanted, or too long to have a meaning: nothing is kept of it.
-	skip   int                // Bytes still to come of a frame that is dropped.
-	more   bool               // Another frame follows.
+	frames int                  // How many began.
+	part   [answerFrames][2]int // Begin and end of the first ones, from keep.
+	wanted bool                 // The topic is.
+	drop   bool                 // It is not wanted, or too long to have a meaning: nothing is kept of it.
+	skip   int                  // Bytes still to come of a frame that is dropped.
+	more   bool                 // Another frame follows.
 
 	// What next returned; the slices alias buf until the next call of room or release.
 	msg       Message
@@ -124,7 +127,7 @@ func (d *decoder) frame() (item, error) {
 		return itemNone, err
 	}
 	command := flags&flagCommand != 0
-	if !command && (d.drop || d.frames == liveFrames) {
+	if !command && (d.drop || d.frames == d.most()) {
 		d.drop = true
 		d.pass(head)
 		d.skip = size
@@ -149,6 +152,14 @@ func (d *decoder) frame() (item, error) {
 	d.part[d.frames] = [2]int{begin - d.keep, end - d.keep}
 	d.count(flags)
 	return itemFrame, nil
+}
+
+// most is how many frames a message may have and mean something.
+func (d *decoder) most() int {
+	if d.answers {
+		return answerFrames
+	}
+	return liveFrames
 }
 
 func (d *decoder) count(flags byte) {
@@ -196,6 +207,8 @@ func (d *decoder) end() item {
 	good := d.wanted && n == liveFrames && d.part[1][1]-d.part[1][0] == 8
 	d.keep, d.frames, d.drop = d.r, 0, false
 	switch {
+	case d.answers:
+		return d.answer(at, n)
 	case good:
 		d.msg.Topic = at[d.part[0][0]:d.part[0][1]]
 		d.msg.Seq = binary.BigEndian.Uint64(at[d.part[1][0]:])

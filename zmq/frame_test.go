@@ -13,8 +13,12 @@ import (
 )
 
 // naiveDecode is a decoder that has the whole stream at hand: the oracle. bad is a stream that must be refused.
-func naiveDecode(topic, b []byte) (found []zmq.Found, bad bool) {
+func naiveDecode(topic, b []byte, answers bool) (found []zmq.Found, bad bool) {
 	var message [][]byte
+	most := 3
+	if answers {
+		most = 4
+	}
 	frames, from, off, at := 0, 0, false, 0
 	for {
 		rest := b[at:]
@@ -49,12 +53,14 @@ func naiveDecode(topic, b []byte) (found []zmq.Found, bad bool) {
 		}
 		message, frames = append(message, body), frames+1
 		wanted := bytes.HasPrefix(message[0], topic)
-		off = off || frames > 3
+		off = off || frames > most
 		if flags&1 != 0 {
 			continue
 		}
 		switch {
 		case !wanted:
+		case answers:
+			found = append(found, naiveAnswer(message))
 		case frames == 3 && len(message[1]) == 8:
 			found = append(found, zmq.Found{Message: zmq.Message{
 				Topic: message[0], Seq: binary.BigEndian.Uint64(message[1]), Payload: message[2],
@@ -64,6 +70,19 @@ func naiveDecode(topic, b []byte) (found []zmq.Found, bad bool) {
 		}
 		message, frames, from, off = nil, 0, at, false
 	}
+}
+
+// naiveAnswer reads frames as an answer to a replay request.
+func naiveAnswer(frames [][]byte) zmq.Found {
+	n := len(frames)
+	if n < 3 || n > 4 || len(frames[0]) > 0 || len(frames[n-2]) != 8 {
+		return zmq.Found{Malformed: n}
+	}
+	m := zmq.Message{Seq: binary.BigEndian.Uint64(frames[n-2]), Payload: frames[n-1]}
+	if n == 4 {
+		m.Topic = frames[1]
+	}
+	return zmq.Found{Message: m}
 }
 
 // frame is one, short where that can be, or as asked for.
@@ -97,8 +116,12 @@ func cut(b []byte, seed uint64) (pieces [][]byte) {
 
 func requireDecodes(t *testing.T, topic string, stream []byte, seed uint64) {
 	t.Helper()
-	want, bad := naiveDecode([]byte(topic), stream)
-	got, buffer, err := zmq.Decode(topic, cut(stream, seed))
+	answers := topic == answersTopic
+	if answers {
+		topic = ""
+	}
+	want, bad := naiveDecode([]byte(topic), stream, answers)
+	got, buffer, err := zmq.Decode(topic, answers, cut(stream, seed))
 	require.Equal(t, bad, err != nil, "%v", err)
 	if bad {
 		require.ErrorIs(t, err, zmq.ErrProtocol)
@@ -110,6 +133,14 @@ func requireDecodes(t *testing.T, topic string, stream []byte, seed uint64) {
 		requireMessage(t, got[i].Message, string(want[i].Message.Topic), want[i].Message.Seq, string(want[i].Message.Payload))
 	}
 	require.LessOrEqual(t, buffer, 1<<17+2*len(stream), "memory is that of what came")
+}
+
+// answersTopic has a stream read as answers to a replay request.
+const answersTopic = "answers"
+
+// answer is one of those as libzmq sends it.
+func answer(topic string, seq uint64, payload string) []byte {
+	return append(frame(1, "", false), wire(topic, seq, payload)...)
 }
 
 // streams are what peers send, and what they should not.
@@ -126,6 +157,8 @@ func streams() [][]byte {
 		join(bytes.Repeat(frame(1, big[:100], false), 700), frame(0, "", false), wire("t", 1, "after")),
 		join(bytes.Repeat(frame(1, "t", false), 300), frame(1, big, true), ping, frame(0, big, true), wire("t", 1, "after")),
 		join(wire("t", 1, "x"), []byte{0x08, 0}), join(wire("t", 1, "x"), []byte{0x05, 0}), join(wire("t", 1, "x"), []byte{0xff}),
+		join(answer("t", 0, "a"), ping, answer("", 1, big), frame(1, "", false), frame(1, "12345678", false), frame(0, "old", false)),
+		join(answer("", 1<<64-1, ""), frame(1, "", false), wire("1234567", 1, "p"), frame(1, "", false), answer("t", 1, "five"), answer("t", 2, "b")),
 		{2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 		{2, 0, 0, 0, 0, 4, 0, 0, 1},
 		{2, 0, 0, 0, 0, 4, 0, 0, 0},
@@ -137,8 +170,8 @@ func streams() [][]byte {
 
 func TestDecoder(t *testing.T) {
 	for _, stream := range streams() {
-		for seed := range uint64(6) {
-			requireDecodes(t, []string{"", "t", "tea"}[seed%3], stream, seed)
+		for seed := range uint64(8) {
+			requireDecodes(t, []string{"", "t", "tea", answersTopic}[seed%4], stream, seed)
 		}
 	}
 }
@@ -147,6 +180,7 @@ func TestDecoder(t *testing.T) {
 func FuzzDecoder(f *testing.F) {
 	for i, stream := range streams() {
 		f.Add("t", stream[:min(len(stream), 1<<12)], uint64(i))
+		f.Add(answersTopic, stream[:min(len(stream), 1<<12)], uint64(i))
 	}
 	f.Fuzz(requireDecodes)
 }
@@ -154,16 +188,16 @@ func FuzzDecoder(f *testing.F) {
 // TestDecoderHoldsWhatCame: a peer that announces much and sends little costs little.
 func TestDecoderHoldsWhatCame(t *testing.T) {
 	announced := append(frame(1, "t", false), 2, 0, 0, 0, 0, 3, 0xff, 0, 0)
-	_, buffer, err := zmq.Decode("t", [][]byte{announced, make([]byte, 100_000)})
+	_, buffer, err := zmq.Decode("t", false, [][]byte{announced, make([]byte, 100_000)})
 	require.NoError(t, err)
 	require.LessOrEqual(t, buffer, 256<<10)
 
 	many := bytes.Repeat(frame(1, strings.Repeat("x", 200), false), 10_000)
-	_, buffer, err = zmq.Decode("", cut(many, 5))
+	_, buffer, err = zmq.Decode("", false, cut(many, 5))
 	require.NoError(t, err)
 	require.LessOrEqual(t, buffer, 64<<10, "frames without an end")
 
-	got, buffer, err := zmq.Decode("", [][]byte{wire("t", 1, strings.Repeat("x", 10<<20))})
+	got, buffer, err := zmq.Decode("", false, [][]byte{wire("t", 1, strings.Repeat("x", 10<<20))})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Zero(t, buffer, "nothing waits")

@@ -114,9 +114,21 @@ const (
 // socketType is the property of READY that says what a peer is.
 const socketType = "Socket-Type"
 
+// role is what we are to a peer, and what it must be to us.
+type role struct {
+	name  string    // Ours.
+	peers [2]string // Theirs, either of them.
+	hint  string    // What a peer is asked for that is neither.
+}
+
+var (
+	subscriber = role{"SUB", [2]string{"PUB", "XPUB"}, "want PUB: is this the port of the replay?"}
+	replayer   = role{"DEALER", [2]string{"ROUTER", "DEALER"}, "want ROUTER: is this the port of the live events?"}
+)
+
 // appendReady appends our READY: a property is its name behind one byte of length, then its value behind four.
-func appendReady(b []byte) []byte {
-	return appendFrame(b, flagCommand, readyCommand, "\x0b", socketType, "\x00\x00\x00\x03SUB")
+func appendReady(b []byte, own role) []byte {
+	return appendFrame(b, flagCommand, readyCommand, "\x0b", socketType, "\x00\x00\x00"+string(rune(len(own.name))), own.name)
 }
 
 // appendSubscribe appends the subscription in the way of the peer's version. A topic has at most maxTopic bytes.
@@ -131,7 +143,7 @@ func appendSubscribe(b []byte, peerMinor byte, topic string) []byte {
 const maxTopic = 255 - len(subscribeCommand)
 
 // checkReady reads the peer's first command.
-func checkReady(b []byte) error {
+func checkReady(b []byte, own role) error {
 	if reason, ok := bytes.CutPrefix(b, []byte(errorCommand)); ok {
 		return refusal(reason)
 	}
@@ -143,8 +155,8 @@ func checkReady(b []byte) error {
 	switch {
 	case err != nil:
 		return err
-	case kind != "PUB" && kind != "XPUB":
-		return fmt.Errorf("%w: the peer is a %.16q socket, want PUB: is this the port of the replay?", ErrProtocol, kind)
+	case kind != own.peers[0] && kind != own.peers[1]:
+		return fmt.Errorf("%w: the peer is a %.16q socket, %s", ErrProtocol, kind, own.hint)
 	}
 	return nil
 }
@@ -177,24 +189,27 @@ func refusal(reason []byte) error {
 	return fmt.Errorf("%w: the peer refuses: %.200q", ErrProtocol, reason)
 }
 
-// handshake makes conn a subscription of topic, and returns the peer's minor version. What came behind the handshake is
-// in d, which sees all topics until then.
-func handshake(conn net.Conn, d *decoder, topic string, now time.Time) (peerMinor byte, err error) {
+// handshake makes conn what own says, sends what first makes for the peer's minor version, and returns that version. What
+// came behind the handshake is in d.
+func handshake(conn net.Conn, d *decoder, own role, first func(peerMinor byte) []byte, now time.Time) (peerMinor byte, err error) {
 	if err := conn.SetDeadline(now.Add(handshakeTimeout)); err != nil {
 		return 0, err
 	}
-	if peerMinor, err = shake(conn, d, topic); err != nil {
+	if peerMinor, err = shake(conn, d, own); err != nil {
 		return 0, inHandshake(err)
 	}
-	d.topic = []byte(topic)
+	// Not before: libzmq takes no message as long as its own READY is not sent.
+	if _, err := conn.Write(first(peerMinor)); err != nil {
+		return 0, inHandshake(err)
+	}
 	return peerMinor, conn.SetDeadline(time.Time{})
 }
 
-func shake(conn net.Conn, d *decoder, topic string) (peerMinor byte, err error) {
+func shake(conn net.Conn, d *decoder, own role) (peerMinor byte, err error) {
 	if peerMinor, err = greet(conn); err != nil {
 		return 0, err
 	}
-	if _, err := conn.Write(appendReady(nil)); err != nil {
+	if _, err := conn.Write(appendReady(nil, own)); err != nil {
 		return 0, err
 	}
 	for {
@@ -203,12 +218,7 @@ func shake(conn net.Conn, d *decoder, topic string) (peerMinor byte, err error) 
 		case err != nil:
 			return 0, err
 		case it == itemCommand:
-			if err := checkReady(d.command); err != nil {
-				return 0, err
-			}
-			// Not before: libzmq takes no message as long as its own READY is not sent.
-			_, err := conn.Write(appendSubscribe(nil, peerMinor, topic))
-			return peerMinor, err
+			return peerMinor, checkReady(d.command, own)
 		case it != itemNone:
 			return 0, fmt.Errorf("%w: the peer sent a message before READY", ErrProtocol)
 		}
@@ -217,4 +227,13 @@ func shake(conn net.Conn, d *decoder, topic string) (peerMinor byte, err error) 
 			return 0, err
 		}
 	}
+}
+
+// subscribe makes conn a subscription of topic. d sees all topics until then.
+func subscribe(conn net.Conn, d *decoder, topic string, now time.Time) (peerMinor byte, err error) {
+	first := func(peerMinor byte) []byte { return appendSubscribe(nil, peerMinor, topic) }
+	if peerMinor, err = handshake(conn, d, subscriber, first, now); err == nil {
+		d.topic = []byte(topic)
+	}
+	return peerMinor, err
 }

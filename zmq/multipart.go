@@ -1,15 +1,14 @@
 package zmq
 
 import (
-	"encoding/binary"
 	"syscall"
 
 	zmq4 "github.com/pebbe/zmq4"
 )
 
 // maxFrames is the longest message that has a meaning to libzmq's sockets here: a replay request as a ROUTER sees it has
-// 3 frames, an answer 4.
-const maxFrames = 4
+// 3 frames.
+const maxFrames = 3
 
 // frames is one multipart message of a libzmq socket. It keeps the first frames and counts them all, so that a hostile
 // peer's thousand frames take no memory.
@@ -33,23 +32,6 @@ func (f *frames) recv(s *zmq4.Socket) error {
 		}
 	}
 	return nil
-}
-
-// answer reads f as ["", topic, sequence, payload], or without the topic as SGLang up to 0.5.15 sends it.
-func (f *frames) answer() (m Message, ok bool) {
-	part := f.part[:min(f.n, maxFrames)]
-	switch {
-	case f.n != 3 && f.n != 4, len(part[0]) != 0:
-		return m, false
-	case f.n == 4:
-		m.Topic = part[1]
-	}
-	seq := part[f.n-2]
-	if len(seq) != 8 {
-		return m, false
-	}
-	m.Seq, m.Payload = binary.BigEndian.Uint64(seq), part[f.n-1]
-	return m, true
 }
 
 // again reports whether err only says that nothing waits.

@@ -57,7 +57,7 @@ func (f *follower) serve(conn net.Conn) error {
 	p := &peer{f: f, conn: conn}
 	defer p.d.free()
 	var err error
-	if p.minor, err = handshake(conn, &p.d, f.Topic, time.Now()); err != nil {
+	if p.minor, err = subscribe(conn, &p.d, f.Topic, time.Now()); err != nil {
 		return err
 	}
 	f.connected()

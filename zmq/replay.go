@@ -2,16 +2,15 @@ package zmq
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"time"
-
-	zmq4 "github.com/pebbe/zmq4"
 )
 
 const (
-	// replaySlice is how long a replay waits before it looks at its context again.
-	replaySlice = 20 * time.Millisecond
 	// replaySafe is how many answers come through for certain: engines leave their ROUTER at ZeroMQ's default high-water
 	// mark, and what they send beyond it is dropped. SGLang 0.5.23 lost 1,532 of 10,000, and the end marker.
 	replaySafe = 1000
@@ -24,100 +23,164 @@ const (
 // order, once, and returns how many there were. An error of fn ends it. Engines look at requests between events, every
 // 100 ms at worst, and a peer that is not there is waited for: give ctx a deadline.
 //
-// A publisher drops answers where a long replay overflows its queue; Replay asks again for those. What is older than the
-// publisher's buffer cannot be had: compare the sequences with what was asked for.
+// While fn runs nothing is read, so that a long replay takes no more memory than its longest message. A publisher drops answers
+// where that overflows its queue; Replay asks again for those. What is older than the publisher's buffer cannot be had: compare
+// the sequences with what was asked for.
 func Replay(ctx context.Context, endpoint string, from uint64, fn func(Message) error) (n int, err error) {
-	n, err = replay(ctx, endpoint, from, fn)
-	if err != nil {
-		return n, fmt.Errorf("cannot replay %q from %d: %w", endpoint, from, err)
+	r := replay{ctx: ctx, next: from, fn: fn}
+	if err := r.run(endpoint); err != nil {
+		return r.n, fmt.Errorf("cannot replay %q from %d: %w", endpoint, from, err)
 	}
-	return n, nil
+	return r.n, nil
 }
 
-func replay(ctx context.Context, endpoint string, from uint64, fn func(Message) error) (n int, err error) {
-	c, err := newContext()
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, c.Term()) }()
-	next := from
-	for {
-		r := round{next: next, fn: fn}
-		whole, err := r.run(ctx, c, endpoint)
-		n += r.n
-		if whole || err != nil {
-			return n, err
-		}
-		next = r.next
-	}
-}
-
-// round is one request and its answers. Each has a socket of its own, so that late answers to an earlier request cannot
-// be taken for its own.
-type round struct {
+// replay is a running Replay.
+type replay struct {
+	ctx  context.Context
+	fn   func(Message) error
 	next uint64 // Sequence that comes next if nothing is missing.
 	n    int    // Answers taken.
-	fn   func(Message) error
+	conn net.Conn
+	d    decoder
 }
 
-// run reports whether the replay is whole; otherwise the rest must be asked for from next on.
-func (r *round) run(ctx context.Context, c *zmq4.Context, endpoint string) (whole bool, err error) {
-	s, err := c.NewSocket(zmq4.DEALER)
+// run asks until the replay is whole. A peer that cannot be reached is tried again as long as nothing has come from it;
+// later another process would be at its place, whose messages must not be mixed with those that came.
+func (r *replay) run(endpoint string) error {
+	network, address, err := parseEndpoint(endpoint, false)
 	if err != nil {
-		return false, err
+		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	err = each(
-		func() error { return prepare(s, endpoint) },
-		func() error { return s.SetRcvhwm(0) }, // No reason to push back on a publisher that then drops.
-		func() error { return s.Connect(endpoint) },
-		func() error { _, err := s.SendMessage("", putSeq(r.next)); return err },
-	)
+	for failures := 0; ; failures++ {
+		whole, asked, err := r.round(network, address)
+		switch {
+		case whole && err == nil:
+			return nil
+		case r.ctx.Err() != nil:
+			return errors.Join(r.ctx.Err(), err)
+		case err == nil: // Answers were lost: the rest must be asked for.
+			failures = -1
+			continue
+		case asked || r.n > 0 || errors.Is(err, ErrProtocol):
+			return err
+		}
+		timer := time.NewTimer(delay(failures, err))
+		select {
+		case <-timer.C:
+		case <-r.ctx.Done():
+			timer.Stop()
+			return errors.Join(r.ctx.Err(), err)
+		}
+	}
+}
+
+// round is one request and its answers. Each has a connection of its own, so that late answers to an earlier request cannot
+// be taken for its own. It reports whether the replay is whole, and whether the publisher was asked.
+func (r *replay) round(network, address string) (whole, asked bool, err error) {
+	dialer := net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepaliveConfig, Control: control}
+	if r.conn, err = dialer.DialContext(r.ctx, network, address); err != nil {
+		return false, false, err
+	}
+	closed := make(chan struct{})
+	stop := context.AfterFunc(r.ctx, func() {
+		_ = r.conn.Close()
+		close(closed)
+	})
+	r.d = decoder{answers: true}
+	defer func() {
+		if !stop() {
+			<-closed
+		}
+		_ = r.conn.Close()
+		r.d.free()
+	}()
+	request := func(byte) []byte {
+		return appendFrame(appendFrame(nil, flagMore), 0, string(binary.BigEndian.AppendUint64(nil, r.next)))
+	}
+	minor, err := handshake(r.conn, &r.d, replayer, request, time.Now())
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	return r.answers(ctx, s)
+	whole, err = r.answers(minor)
+	return whole, true, err
 }
 
 // answers reads until the end marker, or until something is missing that another request can bring.
-func (r *round) answers(ctx context.Context, s *zmq4.Socket) (whole bool, err error) {
-	p := zmq4.NewPoller()
-	p.Add(s, zmq4.POLLIN)
-	idle := time.Duration(0)
+func (r *replay) answers(minor byte) (whole bool, err error) {
+	p := peer{conn: r.conn, minor: minor}
 	for {
-		if err := ctx.Err(); err != nil {
+		it, err := r.d.next()
+		switch {
+		case err != nil:
 			return false, err
-		}
-		var f frames
-		err := f.recv(s)
-		if again(err) {
-			if idle += replaySlice; r.n >= replaySafe && idle > replayStall {
-				return false, nil
-			}
-			if _, err := p.Poll(replaySlice); err != nil {
+		case it == itemMalformed:
+			return false, fmt.Errorf("%d frames: %w", r.d.malformed, ErrMalformed)
+		case it == itemCommand:
+			if err := p.command(r.d.command); err != nil {
 				return false, err
 			}
-			continue
+		case it == itemMessage:
+			if end, whole, err := r.take(r.d.msg); end || err != nil {
+				return whole, err
+			}
+		default:
+			if lost, err := r.read(); lost || err != nil {
+				return false, err
+			}
 		}
-		if err != nil {
-			return false, err
-		}
-		idle = 0
-		m, ok := f.answer()
-		switch {
-		case !ok:
-			return false, fmt.Errorf("%d frames: %w", f.n, ErrMalformed)
-		case m.Seq == endSeq:
-			return true, nil
-		case m.Seq < r.next:
-			continue // Taken in an earlier round.
-		case m.Seq > r.next && r.n >= replaySafe:
-			return false, nil
-		}
-		if err := r.fn(m); err != nil {
-			return false, err
-		}
-		r.next = m.Seq + 1
-		r.n++
 	}
+}
+
+// take hands an answer over. end says that it was the last of this round.
+func (r *replay) take(m Message) (end, whole bool, err error) {
+	switch {
+	case r.ctx.Err() != nil:
+		return true, false, r.ctx.Err()
+	case m.Seq == endSeq:
+		return true, true, nil
+	case m.Seq < r.next: // Taken in an earlier round.
+		return false, false, nil
+	case m.Seq > r.next && r.n >= replaySafe:
+		return true, false, nil
+	}
+	if err := r.fn(m); err != nil {
+		return true, false, err
+	}
+	r.next = m.Seq + 1
+	r.n++
+	return false, false, nil
+}
+
+// read waits for more bytes, for as long as it takes unless the end marker may be lost.
+func (r *replay) read() (lost bool, err error) {
+	if r.n >= replaySafe {
+		if err := r.conn.SetReadDeadline(time.Now().Add(replayStall)); err != nil {
+			return false, err
+		}
+	}
+	got, err := r.conn.Read(r.d.room())
+	r.d.w += got
+	switch {
+	case got > 0:
+		return false, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return true, nil
+	default:
+		return false, errors.Join(errHungUp, err)
+	}
+}
+
+// answer reads parts as an answer to a replay request: ["", topic, sequence, payload], or without the topic as SGLang up to
+// 0.5.15 sends it.
+func (d *decoder) answer(at []byte, frames int) item {
+	part := func(i int) []byte { return at[d.part[i][0]:d.part[i][1]] }
+	d.malformed = frames
+	if frames < liveFrames || frames > answerFrames || len(part(0)) != 0 || len(part(frames-2)) != 8 {
+		return itemMalformed
+	}
+	d.msg = Message{Seq: binary.BigEndian.Uint64(part(frames - 2)), Payload: part(frames - 1)}
+	if frames == answerFrames {
+		d.msg.Topic = part(1)
+	}
+	return itemMessage
 }

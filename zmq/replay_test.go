@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	zmq4 "github.com/pebbe/zmq4"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/zmq"
@@ -182,4 +186,93 @@ func TestReplayAsksAgain(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, got.seqs)
+}
+
+// replayPeer plays an engine's ROUTER on one connection: it shakes hands, reads the request and sends answers.
+func replayPeer(t *testing.T, conn net.Conn, answers ...[]byte) (request []byte) {
+	t.Helper()
+	_, err := io.WriteString(conn, peerHello+"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER")
+	assert.NoError(t, err)
+	request = make([]byte, len(helloBytes)+len(readyBytes)+3+2+10) // DEALER is longer than SUB.
+	_, err = io.ReadFull(conn, request)
+	assert.NoError(t, err)
+	for _, b := range answers {
+		_, err := conn.Write(b)
+		assert.NoError(t, err)
+	}
+	return request
+}
+
+// TestReplaySays: byte for byte, what is said to a ROUTER; and a PING on the way is answered.
+func TestReplaySays(t *testing.T) {
+	said, pong := make(chan []byte, 1), make(chan []byte, 1)
+	endpoint := scripted(t, func(conn net.Conn) {
+		said <- replayPeer(t, conn, answer("t", 7, "a"), frame(4, "\x04PING\x00\x00ctx", false))
+		b := make([]byte, len("\x04\x08\x04PONGctx"))
+		_, err := io.ReadFull(conn, b)
+		assert.NoError(t, err)
+		pong <- b
+		_, err = conn.Write(answer("", 1<<64-1, ""))
+		assert.NoError(t, err)
+	})
+	require.Equal(t, []string{"t7:a"}, replayAll(t, endpoint, 7))
+	require.Equal(t, helloBytes+"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"+"\x01\x00"+"\x00\x08"+string(seqFrame(7)), string(<-said))
+	require.Equal(t, "\x04\x08\x04PONGctx", string(<-pong))
+}
+
+// TestReplayOfADyingPublisher: what came is kept, and whoever is at its place next is not asked for the rest.
+func TestReplayOfADyingPublisher(t *testing.T) {
+	var asked atomic.Int32
+	endpoint := scripted(t, func(conn net.Conn) {
+		asked.Add(1)
+		replayPeer(t, conn, answer("t", 3, "a"), answer("t", 4, "b")[:5])
+	})
+	n, err := zmq.Replay(waitCtx(t), endpoint, 3, ignore)
+	require.ErrorContains(t, err, "hung up")
+	require.Equal(t, 1, n)
+	require.EqualValues(t, 1, asked.Load())
+}
+
+// TestReplayAwaitsItsPublisher: a peer that hangs up in the handshake may only be starting.
+func TestReplayAwaitsItsPublisher(t *testing.T) {
+	var asked atomic.Int32
+	endpoint := scripted(t, func(conn net.Conn) {
+		if asked.Add(1) < 3 {
+			return
+		}
+		replayPeer(t, conn, answer("", 1<<64-1, ""))
+		_, _ = conn.Read(make([]byte, 1)) // Until it has hung up.
+	})
+	require.Empty(t, replayAll(t, endpoint, 0))
+}
+
+// TestReplayOfAStranger: what will not be a replay endpoint later either is told at once, and in words.
+func TestReplayOfAStranger(t *testing.T) {
+	pub, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
+	web := scripted(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") })
+	for endpoint, want := range map[string]string{pub.Endpoint(): "port of the live events", web: "speaks no ZMTP"} {
+		_, err := zmq.Replay(waitCtx(t), endpoint, 0, ignore)
+		require.ErrorIs(t, err, zmq.ErrProtocol)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestReplayHoldsWhatIsRead: a callback that is slow keeps the publisher waiting, and not a queue of its answers.
+func TestReplayHoldsWhatIsRead(t *testing.T) {
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
+	const n = 500 // Of 1 MiB: below the ROUTER's high-water mark.
+	payload := make([]byte, 1<<20)
+	for range n {
+		p.Publish(payload)
+	}
+	before, most := memory(), uint64(0)
+	got, err := zmq.Replay(waitCtx(t), p.ReplayEndpoint(), 0, func(m zmq.Message) error {
+		if m.Seq%100 == 50 {
+			most = max(most, memory())
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, n, got)
+	require.Less(t, most, before+32<<20)
 }

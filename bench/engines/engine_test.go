@@ -21,16 +21,37 @@ const (
 	pageSize   = 4    // tokens a cache page: serve.sh's --page-size
 	poolTokens = 4096 // tokens an engine's cache holds: serve.sh's --max-total-tokens
 
-	// An engine takes 28 s to start on two idle cores and 90 s on two that others use as well.
-	startLimit = 6 * time.Minute
+	// Two engines take 28 s to start on two idle cores, five of them 280 s and more on two that ten others use as well.
+	startLimit = 12 * time.Minute
 )
 
 // engine is one real SGLang server.
 type engine struct {
-	index int
-	url   string
-	ports []int // HTTP, events, replay
-	proc  *process
+	index   int
+	mode    string // prefill or decode; empty where one engine answers alone
+	backend string // that moves the KV pages of a pair: nixl or mooncake
+	url     string
+	ports   []int // HTTP, events, replay; the bootstrap server of a prefill engine
+	proc    *process
+}
+
+// portsEach is how many ports an engine is given.
+const portsEach = 4
+
+// name is what logs call the engine.
+func (e *engine) name() string {
+	if e.mode == "" {
+		return fmt.Sprintf("engine %d", e.index+1)
+	}
+	return fmt.Sprintf("%s %d (%s)", e.mode, e.index+1, e.backend)
+}
+
+// flag is how `warmpath serve` is told of the engine.
+func (e *engine) flag() string {
+	if e.mode == "" {
+		return "--worker"
+	}
+	return "--" + e.mode
 }
 
 // installation returns the folder that install.sh filled.
@@ -59,19 +80,32 @@ func python(t *testing.T) string {
 // start runs the engine's process; ready waits for it. A second start comes back on the same ports.
 func (e *engine) start(t *testing.T, k *keeper, dir string) {
 	t.Helper()
-	args := []string{"serve.sh"}
-	for _, port := range e.ports {
+	args, ports := []string{"serve.sh"}, e.ports[:3]
+	if e.mode != "" {
+		args, ports = []string{"pd.sh", e.backend, e.mode}, e.ports
+	}
+	for _, port := range ports {
 		args = append(args, strconv.Itoa(port))
 	}
 	cmd := exec.Command("bash", args...)
 	cmd.Env = append(os.Environ(), "BIND="+strconv.Itoa(e.index%runtime.NumCPU()))
-	e.proc = spawn(t, k, dir, fmt.Sprintf("engine%d-%d", e.index+1, time.Now().Unix()), cmd)
+	e.proc = spawn(t, k, dir, fmt.Sprintf("engine%s%s%d-%d", e.backend, e.mode, e.index+1, time.Now().Unix()), cmd)
 }
 
-// isReady asks /ready, which costs the engine nothing: /health generates a token.
+// isReady asks /ready, which costs the engine nothing: /health generates a token. The bootstrap server of a prefill engine
+// may know its engine before or after that.
 func (e *engine) isReady() bool {
+	if !answers(e.url + "/ready") {
+		return false
+	}
+	const route = "http://127.0.0.1:%d/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1"
+	return e.mode != "prefill" || answers(fmt.Sprintf(route, e.ports[3]))
+}
+
+// answers asks for a URL that a ready engine answers with status 200.
+func answers(url string) bool {
 	client := http.Client{Timeout: time.Second}
-	answer, err := client.Get(e.url + "/ready")
+	answer, err := client.Get(url)
 	if err != nil {
 		return false
 	}
@@ -89,44 +123,55 @@ func (e *engine) waitReady(t *testing.T, period time.Duration) time.Time {
 	for !e.isReady() {
 		select {
 		case <-e.proc.dead:
-			t.Fatalf("engine %d ended while it started", e.index+1)
+			t.Fatalf("%s ended while it started", e.name())
 		case now := <-ticker.C:
 			if now.Sub(told) > 10*time.Second {
 				told = now
-				t.Logf("engine %d is not ready after %.0f s", e.index+1, now.Sub(began).Seconds())
+				t.Logf("%s is not ready after %.0f s", e.name(), now.Sub(began).Seconds())
 			}
 			if now.Sub(began) > startLimit {
-				t.Fatalf("engine %d is not ready after %v", e.index+1, startLimit)
+				t.Fatalf("%s is not ready after %v", e.name(), startLimit)
 			}
 		}
 	}
-	t.Logf("engine %d ready on %s after %.1f s", e.index+1, e.url, time.Since(began).Seconds())
+	t.Logf("%s ready on %s after %.1f s", e.name(), e.url, time.Since(began).Seconds())
 	return time.Now()
 }
 
 // startEngines runs n engines, each on a core of its own.
 func startEngines(t *testing.T, k *keeper, dir string, n int) []*engine {
 	t.Helper()
-	ports := freePorts(t, 3*n)
-	var engines []*engine
-	for i := range n {
-		e := &engine{index: i, ports: ports[3*i : 3*i+3]}
+	engines := make([]*engine, n)
+	for i := range engines {
+		engines[i] = &engine{index: i}
+	}
+	launch(t, k, dir, engines)
+	return engines
+}
+
+// launch gives engines their ports, starts them and waits until all are ready.
+func launch(t *testing.T, k *keeper, dir string, engines []*engine) {
+	t.Helper()
+	if attach(t, engines) {
+		return
+	}
+	ports := freePorts(t, portsEach*len(engines))
+	for i, e := range engines {
+		e.ports = ports[portsEach*i : portsEach*(i+1)]
 		e.url = fmt.Sprintf("http://127.0.0.1:%d", e.ports[0])
 		e.start(t, k, dir)
-		engines = append(engines, e)
 	}
 	for _, e := range engines {
 		e.waitReady(t, 100*time.Millisecond)
 	}
-	return engines
 }
 
-// running is the number of requests that the engine works on.
+// running is the number of requests that the engine works on; of a pair's engine also those that wait for their partner.
 func (e *engine) running(t *testing.T) int {
 	t.Helper()
 	answer, err := http.Get(e.url + "/v1/loads")
 	if err != nil {
-		t.Fatalf("cannot read engine %d's load: %v", e.index+1, err)
+		t.Fatalf("cannot read the load of %s: %v", e.name(), err)
 	}
 	defer answer.Body.Close()
 	var body struct {
@@ -136,7 +181,7 @@ func (e *engine) running(t *testing.T) int {
 		} `json:"loads"`
 	}
 	if err := json.NewDecoder(answer.Body).Decode(&body); err != nil {
-		t.Fatalf("cannot read engine %d's load: %v", e.index+1, err)
+		t.Fatalf("cannot read the load of %s: %v", e.name(), err)
 	}
 	total := 0
 	for _, rank := range body.Loads {
@@ -152,7 +197,7 @@ func (e *engine) flush(t *testing.T) {
 	for range 50 {
 		answer, err := http.Post(e.url+"/flush_cache", "", nil)
 		if err != nil {
-			t.Fatalf("cannot flush engine %d: %v", e.index+1, err)
+			t.Fatalf("cannot flush %s: %v", e.name(), err)
 		}
 		text, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
@@ -162,5 +207,5 @@ func (e *engine) flush(t *testing.T) {
 		last = strings.TrimSpace(string(text))
 		<-time.After(100 * time.Millisecond)
 	}
-	t.Fatalf("engine %d does not flush: %s", e.index+1, last)
+	t.Fatalf("%s does not flush: %s", e.name(), last)
 }

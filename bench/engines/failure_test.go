@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,9 +49,9 @@ func (p *proof) clientGone(t *testing.T) {
 				answer.Body.Close()
 			}
 		}()
-		p.waitRunning(t, 1, 10*time.Second)
+		waitRunning(t, p.engines, 1, 10*time.Second)
 		cancel()
-		took := p.waitRunning(t, 0, 30*time.Second)
+		took := waitRunning(t, p.engines, 0, 30*time.Second)
 		<-gone
 		p.note(t, "client gone (stream %v): the engines were idle %.2f s later", stream, took.Seconds())
 		if took > abortWithin {
@@ -60,12 +61,12 @@ func (p *proof) clientGone(t *testing.T) {
 }
 
 // waitRunning waits until the engines together work on that many requests.
-func (p *proof) waitRunning(t *testing.T, want int, limit time.Duration) time.Duration {
+func waitRunning(t *testing.T, engines []*engine, want int, limit time.Duration) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for {
 		running := 0
-		for _, e := range p.engines {
+		for _, e := range engines {
 			running += e.running(t)
 		}
 		if running == want {
@@ -164,6 +165,25 @@ func startTraffic(ctx context.Context, base string) *traffic {
 		})
 	}
 	return tr
+}
+
+// all returns the outcomes so far.
+func (tr *traffic) all() []outcome {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return slices.Clone(tr.outcomes)
+}
+
+// times returns, sorted, what the requests took that fit.
+func (tr *traffic) times(fits func(*outcome) bool) []time.Duration {
+	var took []time.Duration
+	for _, o := range tr.all() {
+		if fits(&o) {
+			took = append(took, o.took)
+		}
+	}
+	slices.Sort(took)
+	return took
 }
 
 func (tr *traffic) add(o outcome) {

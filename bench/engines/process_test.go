@@ -91,6 +91,14 @@ func (p *process) kill() {
 	<-p.dead
 }
 
+// signal sends a signal to the whole process group.
+func (p *process) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(-p.cmd.Process.Pid, sig); err != nil {
+		t.Fatalf("cannot send %v to %s: %v", sig, p.name, err)
+	}
+}
+
 // stop asks the child to end (SIGTERM), and kills it after a while. It returns how long that took.
 func (p *process) stop(grace time.Duration) time.Duration {
 	began := time.Now()

@@ -19,6 +19,7 @@ import (
 type outcome struct {
 	api    string
 	worker string // X-Warmpath-Worker
+	helper string // X-Warmpath-Prefill: of a pair, the worker that computed the prompt
 	header string // X-Warmpath-Overlap, as it came
 	prompt int    // prompt tokens
 	cached int    // the engine's cached_tokens
@@ -26,6 +27,9 @@ type outcome struct {
 	ids    []int  // generated ids, of /generate only
 	text   string // generated text, of the openai client only
 	began  bool   // bytes of the answer had come when err happened
+	told   bool   // err is an error that the stream itself ended with, in the way of its API
+	at     time.Time
+	took   time.Duration
 	err    error
 }
 
@@ -79,12 +83,14 @@ func open(ctx context.Context, base string, ids []int, maxNew int, stream bool) 
 }
 
 // generate sends one /generate request and reads the whole answer.
-func generate(ctx context.Context, base string, ids []int, maxNew int, stream bool) outcome {
-	o := outcome{api: "generate"}
+func generate(ctx context.Context, base string, ids []int, maxNew int, stream bool) (o outcome) {
+	o.api = "generate"
 	if stream {
 		o.api = "generate, stream"
 	}
 	began := time.Now()
+	o.at = began
+	defer func() { o.took = time.Since(began) }()
 	answer, err := open(ctx, base, ids, maxNew, stream)
 	if err != nil {
 		o.err = err
@@ -92,6 +98,7 @@ func generate(ctx context.Context, base string, ids []int, maxNew int, stream bo
 	}
 	defer answer.Body.Close()
 	o.worker, o.header = answer.Header.Get("X-Warmpath-Worker"), answer.Header.Get("X-Warmpath-Overlap")
+	o.helper = answer.Header.Get("X-Warmpath-Prefill")
 	if answer.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(answer.Body)
 		o.err = fmt.Errorf("status %d: %s", answer.StatusCode, bytes.TrimSpace(text))
@@ -140,6 +147,7 @@ func (o *outcome) take(document []byte) error {
 		return fmt.Errorf("cannot read the answer %q: %w", document, err)
 	}
 	if len(g.Error) > 0 {
+		o.told = true
 		return fmt.Errorf("the stream carries an error: %s", g.Error)
 	}
 	o.prompt, o.cached, o.ids = g.Meta.PromptTokens, g.Meta.CachedTokens, g.OutputIDs

@@ -4,7 +4,9 @@ package engines_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,13 +39,100 @@ func startRouter(t *testing.T, k *keeper, dir, binary, policy string, engines []
 	t.Helper()
 	r := &router{url: fmt.Sprintf("http://127.0.0.1:%d", freePorts(t, 1)[0])}
 	args := append([]string{"serve", "--listen", r.url[len("http://"):], "--policy", policy}, more...)
+	pairs := false
 	for _, e := range engines {
-		args = append(args, "--worker", e.url)
+		args = append(args, e.flag(), e.url)
+		pairs = pairs || e.mode != ""
 	}
 	name := fmt.Sprintf("router-%s-%d", policy, time.Now().UnixMilli())
 	r.proc = spawn(t, k, dir, name, exec.Command(binary, args...))
-	r.waitWorkers(t, len(engines))
+	r.waitReady(t, len(engines))
+	if !pairs { // which answer by twos
+		r.waitWorkers(t, len(engines))
+	}
 	return r
+}
+
+// routerStatus is what the tests read of GET /status.
+type routerStatus struct {
+	InFlight int64 `json:"in_flight"`
+	Workers  []workerStatus
+}
+
+type workerStatus struct {
+	URL      string
+	State    string
+	InFlight int64 `json:"in_flight"`
+	Pending  int64 `json:"pending_tokens"`
+	Events   struct{ State string }
+	Load     struct {
+		InFlight int64 `json:"own_in_flight"`
+		Pending  int64 `json:"own_pending_tokens"`
+		Reserved int64 `json:"reserved_tokens"` // for answers of decode workers
+	}
+}
+
+func (r *router) status(t *testing.T) routerStatus {
+	t.Helper()
+	answer, err := http.Get(r.url + "/status")
+	if err != nil {
+		t.Fatalf("cannot read the router's status: %v", err)
+	}
+	defer answer.Body.Close()
+	var st routerStatus
+	if err := json.NewDecoder(answer.Body).Decode(&st); err != nil {
+		t.Fatalf("cannot read the router's status: %v", err)
+	}
+	return st
+}
+
+// waitStatus polls the router's status until it fits.
+func (r *router) waitStatus(t *testing.T, what string, fits func(routerStatus) bool) {
+	t.Helper()
+	limit := time.Now().Add(time.Minute)
+	for {
+		st := r.status(t)
+		if fits(st) {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("after a minute the router has not %s: %+v", what, st)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// waitReady waits until the router may use n workers and hears their events.
+func (r *router) waitReady(t *testing.T, n int) {
+	t.Helper()
+	limit := time.Now().Add(time.Minute)
+	for !answers(r.url + "/health") { // the process has to begin to listen
+		if time.Now().After(limit) {
+			t.Fatal("the router does not listen after a minute")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	r.waitStatus(t, "found its workers", func(st routerStatus) bool {
+		ready := 0
+		for _, w := range st.Workers {
+			if w.State == "ready" && w.Events.State == "live" {
+				ready++
+			}
+		}
+		return ready == n
+	})
+}
+
+// waitIdle waits until the router counts no request on any worker.
+func (r *router) waitIdle(t *testing.T) {
+	t.Helper()
+	r.waitStatus(t, "given all load back", func(st routerStatus) bool {
+		load := st.InFlight
+		for _, w := range st.Workers {
+			load += w.InFlight + w.Pending + w.Load.InFlight + w.Load.Pending + w.Load.Reserved
+		}
+		return load == 0
+	})
 }
 
 // waitWorkers sends the smallest requests there are until n workers have answered one. Prompt and answer of three tokens

@@ -4,8 +4,8 @@ import "github.com/warmpath/warmpath/dataplane/policy"
 
 // ablation is what a run's routers are denied.
 type ablation struct {
-	predictions, load, progress, rate bool
-	terms                             policy.Terms
+	predictions, load, progress, rate, replica bool
+	terms                                      policy.Terms
 }
 
 // Ablations lists what [Config].Ablate can take away: what a router knows, and the terms of the kv policy's cost.
@@ -15,6 +15,7 @@ func Ablations() []string {
 		"load",        // load comes from reports only, not from dispatch
 		"progress",    // a prompt counts wholly until its first token
 		"rate",        // workers' speeds are not learnt
+		"replica",     // replicas do not know that there are others
 	}, policy.TermNames()...)
 }
 
@@ -29,6 +30,8 @@ func ablate(names []string) (a ablation) {
 			a.progress = true
 		case "rate":
 			a.rate = true
+		case "replica":
+			a.replica = true
 		default:
 			a.terms |= policy.TermNamed(name)
 		}

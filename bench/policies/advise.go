@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // Thresholds of the decision rules of the articles that this project's design began from.
@@ -167,5 +169,5 @@ func (a *adviser) rules() {
 		rule = fmt.Sprintf("router first: with more than %d distinct prefixes it gives more than the engines' trees", manyPrefixes)
 	}
 	a.say("The rules of thumb of the articles, for %d workers and %s prefixes that come more than once, say: %s. They do not look at load; "+
-		"where they and the simulation differ, believe the simulation of your own trace.", n, count(t.Repeated), rule)
+		"where they and the simulation differ, believe the simulation of your own trace.", n, trace.Grouped(t.Repeated), rule)
 }

@@ -3,7 +3,7 @@ package policies
 import "time"
 
 // clock is simulated time in picoseconds: the cost of one token in a decode step is 17 ns and must divide by the speed of
-// a worker without a rounding that adds up. 2^63 ps are 106 days.
+// a worker without a rounding that adds up. 2^63 ps are 106 days, and trace.MaxSpan leaves two weeks of them to finish what waits.
 type clock int64
 
 const (
@@ -11,9 +11,6 @@ const (
 	second           = 1_000_000_000 * nanosecond
 	never      clock = 1<<63 - 1
 )
-
-// maxSpan is the longest trace: 90 days leave two weeks to finish what waits.
-const maxSpan = 90 * 24 * time.Hour
 
 func ticks(d time.Duration) clock       { return clock(d) * nanosecond }
 func (c clock) duration() time.Duration { return time.Duration(c / nanosecond) }

@@ -31,8 +31,12 @@ type Config struct {
 	EventDelay time.Duration // from a change in a cache until routers know; default 5 ms
 	EventLoss  float64       // share of events that a router does not get
 	Resync     time.Duration // until a router has learnt what it missed; default 1 s
-	Poll       time.Duration // between reports of a worker's load; default 1 s, as SGLang publishes them
-	// Share is how replicas know of each other's requests before the next report tells them.
+	// Poll is the time between reports of a worker's load; default 100 ms: SGLang publishes at each fifth step of its scheduler, five
+	// decode steps, and at the latest every second. Workers that publish nothing are asked once a second.
+	Poll time.Duration
+	// Share is how replicas know of each other's requests before the next report tells them. Each of them knows that it is one of
+	// several (policy.Options.Replicas), unless one chooses for all or Ablate has "replica". Its zero is SharePolls, and
+	// where there are several routers, kv is then also simulated with ShareGossip.
 	Share Sharing
 	// Hop is how long one message between replicas takes; default 500 µs.
 	Hop time.Duration
@@ -45,6 +49,8 @@ type Config struct {
 	Study   []string       // names of [Ablations]: kv is also simulated without each of them
 	// Approx makes every policy see the approximate tree instead of events.
 	Approx bool
+	both   bool // Share was left open
+
 	// TreeTokens bounds a worker's approximate tree; default 16 million: sglang-router's 2^26 characters.
 	TreeTokens int
 }
@@ -65,6 +71,9 @@ const (
 var ErrConfig = errors.New("policies: bad configuration")
 
 func (c Config) withDefaults() Config {
+	if c.Share == "" {
+		c.Share, c.both = SharePolls, c.Routers > 1
+	}
 	or(&c.Workers, 8)
 	or(&c.PageSize, 16)
 	or(&c.CacheTokens, 1_000_000)
@@ -73,8 +82,7 @@ func (c Config) withDefaults() Config {
 	or(&c.Routers, 1)
 	or(&c.EventDelay, 5*time.Millisecond)
 	or(&c.Resync, time.Second)
-	or(&c.Poll, time.Second)
-	or(&c.Share, SharePolls)
+	or(&c.Poll, 100*time.Millisecond)
 	or(&c.Hop, 500*time.Microsecond)
 	or(&c.TreeTokens, 1<<24)
 	or(&c.Options, policy.Defaults)

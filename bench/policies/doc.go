@@ -36,6 +36,6 @@
 //
 // # Errors
 //
-// [ErrTrace] is a line of a trace that is no request, [ErrConfig] what cannot be simulated; policy.ErrUnknown a policy that
+// [ErrConfig] is what cannot be simulated; policy.ErrUnknown a policy that
 // does not exist.
 package policies

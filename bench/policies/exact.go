@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // exactResults repeats the articles' calculations, and plays each that can be played.
@@ -132,7 +134,7 @@ func promptOrder(ctx context.Context) ([]Exact, error) {
 // Table writes the curves beside the published values, and the calculations.
 func (a *Articles) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%d nodes, %d prompts with weights 1/(i+1), %s requests: share of requests that find their prefix, by prefixes a node keeps\n",
-		articleNodes, articlePrompts, count(articleRequests))
+		articleNodes, articlePrompts, trace.Grouped(articleRequests))
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(out, "prefixes a node\t")
 	for _, c := range a.Capacities {
@@ -184,7 +186,7 @@ func (a *Articles) exactTable() string {
 
 func (x *Exact) value(v float64) string {
 	if x.Unit == "" {
-		return count(int(v))
+		return trace.Grouped(int(v))
 	}
 	return fmt.Sprintf("%.2f %s", v, x.Unit)
 }

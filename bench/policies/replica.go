@@ -5,7 +5,8 @@ import "github.com/warmpath/warmpath/dataplane/policy"
 // replica is one router: its view of the caches, its own dispatches, which it knows at once, and what the workers last
 // reported, which also tells of other replicas' requests.
 type replica struct {
-	view   *view    // by events; shared by replicas that hear the same
+	pick   policy.Policy
+	view   *view    // by events
 	trees  []*cache // approximate, of each worker; nil unless the policy has no events
 	loads  []load
 	spaces []policy.Candidate

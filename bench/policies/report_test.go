@@ -85,7 +85,7 @@ func TestReport(t *testing.T) {
 		assert.Contains(t, page.String(), ">"+name+"</text>")
 	}
 	for _, want := range []string{
-		"300 requests", "1 requests are longer than a worker's KV pool", "Recommendation", "2 routers that share by polls", "10 % lost",
+		"300 requests", "1 requests are longer than a worker's KV pool", "Recommendation", "2 routers that tell each other nothing", "10 % lost",
 		"articles", "replica", "[1 2]",
 	} {
 		assert.Contains(t, strings.ReplaceAll(table.String(), "301 requests", "300 requests"), want)

@@ -17,7 +17,7 @@ func (s *run) route(r *replica, t *task) {
 	if s.name == "dualmap" {
 		prefix = s.family(t.job, len(r.spaces))
 	}
-	choice := s.pick.Pick(policy.Request{
+	choice := r.pick.Pick(policy.Request{
 		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Prefix: prefix,
 	}, r.spaces)
 	r.turn++
@@ -60,6 +60,8 @@ func (s *run) candidate(r *replica, i int) policy.Candidate {
 		}
 		c.Pending = int64(l.pending)
 	}
+	// What others tell of a request may be overtaken by a worker's report of it.
+	c.Waiting = max(c.Waiting, 0)
 	if s.ablated.predictions {
 		c.Predicted = c.Cached
 	}

@@ -20,7 +20,7 @@ type run struct {
 	*plan
 	cfg      Config
 	name     string
-	pick     policy.Policy // nil: greedy
+	pick     policy.Policy // of the first replica; nil: greedy
 	workers  []*worker
 	replicas []*replica
 	tasks    []task
@@ -47,9 +47,7 @@ func (s *run) targets() []*worker {
 func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) {
 	s := &run{plan: p, cfg: cfg, name: name, tasks: make([]task, len(p.jobs)), ablated: ablate(cfg.Ablate), progress: progress}
 	if name != Greedy {
-		options := cfg.Options
-		options.Without |= s.ablated.terms
-		pick, err := policy.New(name, options)
+		pick, err := policy.New(name, s.options(0))
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +55,16 @@ func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) 
 	}
 	s.build()
 	return s, nil
+}
+
+// options are those of a replica's policy.
+func (s *run) options(replica int) policy.Options {
+	o := s.cfg.Options
+	o.Without |= s.ablated.terms
+	if s.cfg.Share != ShareOne && !s.ablated.replica {
+		o.Replica, o.Replicas = replica, s.cfg.Routers
+	}
+	return o
 }
 
 // simulate plays the plan under one policy. cfg has its defaults.
@@ -91,8 +99,11 @@ func (s *run) build() {
 	}
 	s.transfer = clock(math.Round(float64(second) / s.cfg.TransferTokensPerSecond))
 	n := len(s.targets())
-	for range s.cfg.Routers {
-		r := &replica{loads: make([]load, n), spaces: make([]policy.Candidate, n), laps: make([]overlap, n), view: newView(s.plan, n)}
+	for k := range s.cfg.Routers {
+		r := &replica{pick: s.pick, loads: make([]load, n), spaces: make([]policy.Candidate, n), laps: make([]overlap, n), view: newView(s.plan, n)}
+		if k > 0 && s.pick != nil {
+			r.pick, _ = policy.New(s.name, s.options(k)) // is known by now
+		}
 		if s.approximate() {
 			for i := range n {
 				r.trees = append(r.trees, newCache(s.plan, func(n, held int32) { r.view.set(int32(i), n, held) }))
@@ -190,6 +201,7 @@ func (s *run) upkeep(at clock) {
 		for i, w := range s.targets() {
 			report := w.report(s.notes.nextPoll)
 			for _, r := range s.replicas {
+				r.take(s.notes.nextPoll) // else what the report counts would be counted again
 				r.hear(i, report)
 			}
 		}

@@ -291,7 +291,7 @@ func TestOneBlockTrap(t *testing.T) {
 		s, err := newRun(p, cfg, pick, func(int) {})
 		require.NoError(t, err)
 		if name != pick {
-			s.pick = alone{}
+			s.replicas[0].pick = alone{}
 		}
 		require.NoError(t, s.loop(t.Context()))
 		r := s.result()

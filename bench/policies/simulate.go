@@ -50,6 +50,16 @@ func Simulate(ctx context.Context, name string, trace []Request, cfg Config, nam
 		}
 		r.Results = append(r.Results, result)
 	}
+	if s.cfg.both && slices.Contains(names, "kv") {
+		cfg := s.cfg
+		cfg.Share = ShareGossip
+		result, err := s.run(ctx, "kv", cfg)
+		if err != nil {
+			return r, fmt.Errorf("cannot simulate kv with replicas that share: %w", err)
+		}
+		result.Policy = "kv, shared"
+		r.Results = append(r.Results, result)
+	}
 	for _, what := range s.cfg.Study {
 		cfg := s.cfg
 		cfg.Ablate = append(slices.Clone(cfg.Ablate), what)

@@ -3,17 +3,18 @@ package policies
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // Table writes the report for people: the trace, a row for each policy, warnings and advice.
 func (r *Report) Table(w io.Writer) error {
 	t := &r.Trace
 	fmt.Fprintf(w, "%s: %s requests in %v, mean input %.0f and output %.0f tokens; no router can find more than %.1f %% of them in a cache\n",
-		t.Name, count(t.Requests), t.Span.Round(time.Second), t.Input, t.Output, 100*t.Bound)
+		t.Name, trace.Grouped(t.Requests), t.Span.Round(time.Second), t.Input, t.Output, 100*t.Bound)
 	fmt.Fprintln(w, r.Config.describe())
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(out, "policy\tTTFT mean\tp50\tp90\tp99\thits\trequests/s\tITL mean\tp99\timbalance\tbusy\tforeseen\t")
@@ -42,17 +43,27 @@ func (r *Report) Table(w io.Writer) error {
 // describe says what was simulated, in one line.
 func (c *Config) describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d workers of %s cached tokens", c.Workers, count(c.CacheTokens))
+	fmt.Fprintf(&b, "%d workers of %s cached tokens", c.Workers, trace.Grouped(c.CacheTokens))
 	if c.HostTokens > 0 {
-		fmt.Fprintf(&b, " and %s in host memory", count(c.HostTokens))
+		fmt.Fprintf(&b, " and %s in host memory", trace.Grouped(c.HostTokens))
 	}
-	fmt.Fprintf(&b, ", %s prefill tokens/s", count(int(c.Service.PrefillTokensPerSecond)))
+	fmt.Fprintf(&b, ", %s prefill tokens/s", trace.Grouped(int(c.Service.PrefillTokensPerSecond)))
 	if len(c.Speeds) > 1 || c.Speeds[0] != 1 {
 		fmt.Fprintf(&b, " times %v", c.Speeds)
 	}
 	fmt.Fprintf(&b, "; %d router", c.Routers)
 	if c.Routers > 1 {
-		fmt.Fprintf(&b, "s that share by %s", c.Share)
+		switch c.Share {
+		case ShareGossip:
+			fmt.Fprintf(&b, "s that tell each other each dispatch, %v late", c.Hop)
+		case ShareOne:
+			fmt.Fprintf(&b, "s, of which one chooses for all, %v away", c.Hop)
+		default:
+			fmt.Fprintf(&b, "s that tell each other nothing and hear of workers' load every %v", c.Poll)
+		}
+		if c.both {
+			fmt.Fprintf(&b, `; in "kv, shared" each dispatch, %v late`, c.Hop)
+		}
 	}
 	fmt.Fprintf(&b, ", events %v late", c.EventDelay)
 	if c.EventLoss > 0 {
@@ -70,16 +81,3 @@ func (c *Config) describe() string {
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
 
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }
-
-// count groups digits by thousands.
-func count(n int) string {
-	digits := strconv.Itoa(n)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
-}

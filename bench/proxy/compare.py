@@ -123,6 +123,14 @@ class Machine:
         cores = sorted(os.sched_getaffinity(0))
         self.router_cores, self.load_cores = ({cores[0]}, set(cores[1:])) if len(cores) > 1 else (None, None)
         self.workers, self.mocks, self.routers = {}, [], {}
+        self.start_workers()
+
+    def start_workers(self):
+        """Starts the workers, in place of those that there are."""
+        args = self.args
+        for mock in self.mocks:
+            mock.stop()
+        self.mocks = []
         for events in (False, True):
             command = [args.ours, "bench", "proxy", "mock", "--listen", "127.0.0.1:0", "--workers", str(WORKERS), "--page-size", str(PAGE)]
             command += ["--events", "--tokenize"] if events else []
@@ -289,6 +297,8 @@ def memory(machine, args, keep):
             if name == "direct" or name not in machine.routers:
                 continue
             with turn(args.lock):
+                # New workers: a router that starts asks for the events that they keep for replay, 60 MB each after the router before.
+                machine.start_workers()
                 started = machine.start(name)
                 if started is None:
                     continue

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // API is the endpoint that a replay speaks to.
@@ -41,9 +43,9 @@ type Vocabulary struct {
 	First, Size uint32
 }
 
-// token is the i-th token of a block. It depends on nothing else, so equal ids give equal tokens in every run.
-func (v Vocabulary) token(block uint64, i int) uint32 {
-	x := block*BlockTokens + uint64(i) + 0x9e3779b97f4a7c15
+// token is the i-th token of a prompt. It depends on its block and its place there, so equal ids give equal tokens in every run.
+func (v Vocabulary) token(r *trace.Request, i int) uint32 {
+	x := r.IDs[i/r.Block]*uint64(r.Block) + uint64(i%r.Block) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9 // splitmix64
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return v.First + uint32((x^x>>31)%uint64(v.Size))
@@ -58,7 +60,7 @@ type bodies struct {
 
 // append appends the body of one request. A prompt of 12,000 tokens takes 0.15 ms: a cache of encoded blocks would
 // save less than its memory costs.
-func (b *bodies) append(dst []byte, r *Request) []byte {
+func (b *bodies) append(dst []byte, r *trace.Request) []byte {
 	switch b.api {
 	case APIGenerate:
 		dst = append(dst, `{"input_ids":[`...)
@@ -77,7 +79,7 @@ func (b *bodies) append(dst []byte, r *Request) []byte {
 
 // appendOpenAI appends the fields that both OpenAI endpoints share. ignore_eos is an extension of SGLang and vLLM that makes
 // an answer as long as the trace says.
-func (b *bodies) appendOpenAI(dst []byte, r *Request) []byte {
+func (b *bodies) appendOpenAI(dst []byte, r *trace.Request) []byte {
 	dst = append(dst, '{')
 	if len(b.model) > 0 {
 		dst = append(append(append(dst, `"model":`...), b.model...), ',')
@@ -87,26 +89,26 @@ func (b *bodies) appendOpenAI(dst []byte, r *Request) []byte {
 }
 
 // appendTokens appends the prompt's token ids in decimal.
-func (b *bodies) appendTokens(dst []byte, r *Request) []byte {
+func (b *bodies) appendTokens(dst []byte, r *trace.Request) []byte {
 	for i := range r.Input {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = strconv.AppendUint(dst, uint64(b.vocabulary.token(r.Blocks[i/BlockTokens], i%BlockTokens)), 10)
+		dst = strconv.AppendUint(dst, uint64(b.vocabulary.token(r, i)), 10)
 	}
 	return dst
 }
 
-// words are one token each, with the space before them, in every large model's tokenizer. A block has 512 of them, so
-// sixteen are enough to tell blocks apart.
+// words are one token each, with the space before them, in every large model's tokenizer and in that of the simulated workers, which
+// takes up to three letters. A block has 512 of them, so sixteen are enough to tell blocks apart.
 var words = [...]string{
-	" the", " of", " and", " to", " in", " is", " you", " that", " it", " he", " was", " for", " on", " are", " as", " with",
+	" the", " of", " and", " to", " in", " is", " you", " but", " it", " he", " was", " for", " on", " are", " as", " not",
 }
 
 // appendWords appends a text of as many words as the prompt has tokens.
-func (b *bodies) appendWords(dst []byte, r *Request) []byte {
+func (b *bodies) appendWords(dst []byte, r *trace.Request) []byte {
 	for i := range r.Input {
-		dst = append(dst, words[b.vocabulary.token(r.Blocks[i/BlockTokens], i%BlockTokens)%uint32(len(words))]...)
+		dst = append(dst, words[b.vocabulary.token(r, i)%uint32(len(words))]...)
 	}
 	return dst
 }

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 func TestBodiesAreJSONWithTheRightPrompt(t *testing.T) {
-	r := Request{Input: 700, Output: 9, Blocks: []uint64{4, 7}}
+	r := trace.Request{Input: 700, Output: 9, Block: trace.BlockTokens, IDs: []uint64{4, 7}}
 	voc := Vocabulary{First: 100, Size: 1000}
 	for _, api := range []API{APIGenerate, APICompletions, APIChat} {
 		t.Run(api.String(), func(t *testing.T) {
@@ -49,8 +51,8 @@ func TestBodiesAreJSONWithTheRightPrompt(t *testing.T) {
 // A longer prompt with the same ids must continue the shorter one, or nothing is ever cached.
 func TestCutBlockIsAPrefix(t *testing.T) {
 	b := bodies{api: APIGenerate, vocabulary: Vocabulary{First: 1, Size: 30000}}
-	short := b.appendTokens(nil, &Request{Input: 600, Blocks: []uint64{1, 2}})
-	long := b.appendTokens(nil, &Request{Input: 1500, Blocks: []uint64{1, 2, 3}})
+	short := b.appendTokens(nil, &trace.Request{Input: 600, Block: trace.BlockTokens, IDs: []uint64{1, 2}})
+	long := b.appendTokens(nil, &trace.Request{Input: 1500, Block: trace.BlockTokens, IDs: []uint64{1, 2, 3}})
 	if !strings.HasPrefix(string(long), string(short)+",") {
 		t.Error("the prompt of 1500 tokens does not begin with that of 600")
 	}
@@ -68,7 +70,7 @@ func TestParseAPI(t *testing.T) {
 }
 
 func BenchmarkBody(b *testing.B) {
-	r := Request{Input: 12_000, Blocks: make([]uint64, 24)}
+	r := trace.Request{Input: 12_000, Block: trace.BlockTokens, IDs: make([]uint64, 24)}
 	e := bodies{api: APICompletions, vocabulary: Vocabulary{First: 100, Size: 32_000}}
 	var dst []byte
 	b.ReportAllocs()

@@ -1,7 +1,7 @@
 // Package replay sends the requests of a trace to an OpenAI or SGLang URL, at the trace's own times, and measures what a
 // client sees: the time to the first token, the time to the last, and how much of each prompt was found in a cache.
 //
-// A trace is a [Source]: a file in Mooncake's format ([NewTrace]) or a made one ([NewSynthetic]). [Run] replays it once;
+// A trace is a [Source]: a recorded one ([NewRecorded] of package trace's requests) or a made one ([NewSynthetic]). [Run] replays it once;
 // [Compare] replays it once for each policy of a cluster that the caller starts, and [Table] sets the results side by side.
 //
 // # Concurrency
@@ -17,6 +17,6 @@
 //
 // # Errors
 //
-// [ErrTrace] is a line of a trace that cannot be meant, with its number. A request that fails is counted in the [Result]
-// and ends nothing.
+// [ErrConfig] is what cannot be replayed, [ErrURL] an address that cannot be used. A request that fails is counted in the
+// [Result] and ends nothing.
 package replay

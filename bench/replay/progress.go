@@ -7,6 +7,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // NewProgress returns a function for [Config.Progress]: a bar where w is a terminal, and elsewhere a line for each tenth of
@@ -21,7 +23,7 @@ func NewProgress(w io.Writer, total int, title string) func(n int) {
 	}
 	return func(n int) {
 		if n%step == 0 || n == total {
-			fmt.Fprintf(w, "%s: %s of %s requests answered\n", title, count(n), orAll(total))
+			fmt.Fprintf(w, "%s: %s of %s requests answered\n", title, trace.Grouped(n), orAll(total))
 		}
 	}
 }
@@ -30,7 +32,7 @@ func orAll(total int) string {
 	if total < 1 {
 		return "all"
 	}
-	return count(total)
+	return trace.Grouped(total)
 }
 
 func bar(w io.Writer, total int, title string) func(n int) {

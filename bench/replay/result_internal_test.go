@@ -102,11 +102,3 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
-
-func TestCountGroupsDigits(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 12: "12", 123: "123", 1234: "1,234", 1234567: "1,234,567", -123456: "-123,456"} {
-		if got := count(n); got != want {
-			t.Errorf("count(%d) = %q, want %q", n, got, want)
-		}
-	}
-}

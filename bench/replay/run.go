@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // Config says how a trace is replayed.
@@ -125,7 +127,7 @@ func (r *run) dispatch(ctx context.Context, source Source, began time.Time, flyi
 }
 
 // send replays one request and enters what it showed.
-func (r *run) send(ctx context.Context, request *Request) {
+func (r *run) send(ctx context.Context, request *trace.Request) {
 	w := r.pool.Get().(*worker)
 	defer r.pool.Put(w)
 	w.body = r.bodies.append(w.body[:0], request)

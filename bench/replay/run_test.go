@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/bench/replay"
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // fake answers as an SSE server of any of the three APIs would, with 96 of each prompt's tokens cached.
@@ -173,7 +174,7 @@ type stepped struct {
 	n      int
 }
 
-func (s *stepped) Next() (replay.Request, error) {
+func (s *stepped) Next() (trace.Request, error) {
 	s.before(s.n)
 	s.n++
 	return s.Source.Next()
@@ -219,12 +220,24 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
+// broken is a source that fails after its first request.
+type broken struct{ sent bool }
+
+var errBroken = errors.New("broken")
+
+func (b *broken) Next() (trace.Request, error) {
+	if b.sent {
+		return trace.Request{}, errBroken
+	}
+	b.sent = true
+	return trace.Request{Input: 1, Output: 1, Block: 512, IDs: []uint64{1}}, nil
+}
+
 func TestRunReturnsTheTracesError(t *testing.T) {
 	f := newFake(t, nil)
-	trace := replay.NewTrace(strings.NewReader(`{"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": [1]}` + "\nnonsense\n"))
-	got, err := replay.Run(t.Context(), f.URL, trace, replay.Config{})
-	if !errors.Is(err, replay.ErrTrace) || got.Requests != 1 {
-		t.Errorf("Run = %+v, %v, want one request and ErrTrace", got, err)
+	got, err := replay.Run(t.Context(), f.URL, &broken{}, replay.Config{})
+	if !errors.Is(err, errBroken) || got.Requests != 1 {
+		t.Errorf("Run = %+v, %v, want one request and the source's error", got, err)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // The synthetic family: what the routing of a chat service meets, in the sizes of Mooncake's conversation trace (mean
@@ -44,17 +46,17 @@ func NewSynthetic(seed uint64, n int) *Synthetic {
 }
 
 // Next returns the next request, with memory of its own.
-func (s *Synthetic) Next() (Request, error) {
+func (s *Synthetic) Next() (trace.Request, error) {
 	if s.left == 0 {
-		return Request{}, io.EOF
+		return trace.Request{}, io.EOF
 	}
 	s.left--
 	s.at += time.Duration(s.rnd.ExpFloat64() / requestsASec * float64(time.Second))
 	c := s.session()
 	s.grow(c)
-	return Request{
+	return trace.Request{
 		At: s.at, Input: c.input, Output: 1 + int(s.rnd.ExpFloat64()*meanOutput),
-		Blocks: append([]uint64(nil), c.blocks...),
+		Block: trace.BlockTokens, IDs: append([]uint64(nil), c.blocks...), Cached: -1,
 	}, nil
 }
 
@@ -65,7 +67,7 @@ func (s *Synthetic) session() *session {
 			return c
 		}
 	}
-	fresh := session{input: systemBlocks * BlockTokens}
+	fresh := session{input: systemBlocks * trace.BlockTokens}
 	system := uint64(s.zipf())
 	for i := range uint64(systemBlocks) {
 		fresh.blocks = append(fresh.blocks, system*systemBlocks+i)
@@ -82,7 +84,7 @@ func (s *Synthetic) session() *session {
 // grow adds a turn. Blocks that were full stay as they are, so the turn before is a prefix of this one.
 func (s *Synthetic) grow(c *session) {
 	c.input += 1 + int(s.rnd.ExpFloat64()*meanTurn)
-	for len(c.blocks)*BlockTokens < c.input {
+	for len(c.blocks)*trace.BlockTokens < c.input {
 		c.blocks = append(c.blocks, s.nextID)
 		s.nextID++
 	}

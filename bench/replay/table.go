@@ -6,10 +6,10 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/warmpath/warmpath/bench/trace"
 )
 
 // Table writes the results side by side, a column each.
@@ -69,12 +69,12 @@ type row struct {
 func rows(results []*Result) []row {
 	all := []row{
 		{"policy", func(r *Result) string { return cmp.Or(r.Policy, "-") }},
-		{"requests", func(r *Result) string { return count(r.Requests) }},
-		{"errors", func(r *Result) string { return count(r.Errors) }},
-		{"prompt tokens", func(r *Result) string { return count(r.PromptTokens) }},
-		{"hit tokens", func(r *Result) string { return count(r.HitTokens) }},
+		{"requests", func(r *Result) string { return trace.Grouped(r.Requests) }},
+		{"errors", func(r *Result) string { return trace.Grouped(r.Errors) }},
+		{"prompt tokens", func(r *Result) string { return trace.Grouped(r.PromptTokens) }},
+		{"hit tokens", func(r *Result) string { return trace.Grouped(r.HitTokens) }},
 		{"hit rate", func(r *Result) string { return percent(r.HitTokens, r.PromptTokens) }},
-		{"output tokens", func(r *Result) string { return count(r.OutputTokens) }},
+		{"output tokens", func(r *Result) string { return trace.Grouped(r.OutputTokens) }},
 		{"TTFT mean", func(r *Result) string { return seconds(r.TTFT.Mean) }},
 		{"TTFT p50", func(r *Result) string { return seconds(r.TTFT.P50) }},
 		{"TTFT p99", func(r *Result) string { return seconds(r.TTFT.P99) }},
@@ -88,7 +88,7 @@ func rows(results []*Result) []row {
 	return append(all,
 		row{"overlap exact", func(r *Result) string { return percent(r.Overlap.Exact, r.Overlap.Compared) }},
 		row{"overlap >= 0.8", func(r *Result) string { return percent(r.Overlap.Enough, r.Overlap.Compared) }},
-		row{"expected tokens", func(r *Result) string { return count(r.Overlap.Expected) }},
+		row{"expected tokens", func(r *Result) string { return trace.Grouped(r.Overlap.Expected) }},
 		row{"sent late, at most", func(r *Result) string { return r.MaxLate.Round(time.Millisecond).String() }},
 		row{"wall time", func(r *Result) string { return r.Wall.Round(100 * time.Millisecond).String() }},
 	)
@@ -111,19 +111,6 @@ func nthShare(r *Result, n int) string {
 		return "-"
 	}
 	return percent(counts[n], r.Requests-r.Errors)
-}
-
-// count groups digits by thousands.
-func count(n int) string {
-	digits := strconv.Itoa(n)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
 }
 
 func percent(part, whole int) string {

@@ -9,12 +9,12 @@ import (
 // health serves /health and /health_generate: one generated token, and so as slow
 // as the worker is busy.
 func (l *life) health(ctx *fasthttp.RequestCtx) {
-	j := &job{id: newID(), born: time.Now(), n: 1, rank: l.pick()}
+	j := &job{id: newID(), born: time.Now(), n: 1, whole: true}
 	if err := l.build(j, [][]uint32{{tokenBOS}}, nil, space{}, []sampling{{max: 1, n: 1, ignoreEOS: true}}); err != nil {
 		asProblem(err).native(ctx)
 		return
 	}
-	l.submit(j)
+	l.submit(j, false)
 	defer l.done(j)
 	if _, ok := l.wait(j.reqs[0]); !ok {
 		ctx.SetConnectionClose()

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bufio"
+	"net"
 
 	"github.com/valyala/fasthttp"
 )
@@ -16,27 +17,54 @@ type wording interface {
 	begin(dst []byte, j *job, i int) []byte
 	// chunk appends the events that bring sequence i from sent tokens to p.
 	chunk(dst []byte, j *job, i, sent int, p progress) []byte
+	// tellsAborts says whether a sequence that failed has an event of its own, or ends
+	// the stream with an error.
+	tellsAborts() bool
 	// end appends what follows the last chunk of all sequences.
 	end(dst []byte, j *job, ps []progress) []byte
 }
 
 // answer runs a job and writes its answer.
 func (l *life) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
-	l.submit(j)
+	fault := l.faults.next()
+	if l.spoil(ctx, j, fault) {
+		return
+	}
+	j.late = fault
+	l.submit(j, fault == failStall)
+	c := ctx.Conn()
 	if j.stream {
 		ctx.SetContentType(eventStream)
 		ctx.SetBodyStreamWriter(func(out *bufio.Writer) {
 			defer l.done(j)
-			l.stream(out, j, w)
+			l.stream(c, out, j, w)
 		})
 		return
 	}
 	defer l.done(j)
+	if j.late >= failResetLate && l.begun(j) {
+		l.leave(j)
+		if j.late == failResetLate {
+			resetConn(ctx.Conn())
+		} else {
+			failure(spoiled()).openAI(ctx)
+		}
+		return
+	}
 	ps := make([]progress, len(j.reqs))
 	for i, r := range j.reqs {
 		var ok bool
 		if ps[i], ok = l.wait(r); !ok {
 			ctx.SetConnectionClose()
+			return
+		}
+		if f := ps[i].reason; f.status != 0 {
+			l.leave(j) // nobody would read the answers of the others
+			if _, own := w.(native); own {
+				failure(f).native(ctx)
+			} else {
+				failure(f).openAI(ctx)
+			}
 			return
 		}
 	}
@@ -45,7 +73,7 @@ func (l *life) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
 
 // stream writes a job's events as its tokens come. Tokens that came while the
 // client was slow leave in one event, as they do in SGLang.
-func (l *life) stream(out *bufio.Writer, j *job, w wording) {
+func (l *life) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
 	var buf []byte
 	ps := make([]progress, len(j.reqs))
 	sent := make([]int, len(j.reqs)) // tokens; -1 once the last event is out
@@ -64,6 +92,11 @@ func (l *life) stream(out *bufio.Writer, j *job, w wording) {
 			if len(p.out) == sent[i] && p.reason.kind == "" {
 				continue
 			}
+			if p.reason.status != 0 && !w.tellsAborts() {
+				l.leave(j)
+				write(out, errorEvent(buf, p.reason))
+				return
+			}
 			if !begun[i] {
 				begun[i] = true
 				buf = w.begin(buf, j, i)
@@ -80,6 +113,54 @@ func (l *life) stream(out *bufio.Writer, j *job, w wording) {
 		if !write(out, buf) {
 			l.leave(j)
 			return
+		}
+		if j.late >= failResetLate && len(buf) > 0 {
+			l.leave(j)
+			if j.late == failResetLate {
+				resetConn(c)
+			} else {
+				write(out, errorEvent(nil, spoiled()))
+			}
+			return
+		}
+	}
+}
+
+// spoiled is what a request that a fault has hit is told.
+func spoiled() finish {
+	return finish{kind: "abort", status: fasthttp.StatusInternalServerError, message: "Internal server error"}
+}
+
+// spoil answers a request as a fault wants it to be; false if there is none, or one
+// that comes later.
+func (l *life) spoil(ctx *fasthttp.RequestCtx, j *job, fault requestFault) bool {
+	switch fault {
+	case failStatus:
+	case failReset:
+		resetConn(ctx.Conn())
+		return true
+	case failEvent:
+		if j.stream {
+			ctx.SetContentType(eventStream)
+			ctx.SetBody(errorEvent(nil, spoiled()))
+			return true
+		}
+	default:
+		return false
+	}
+	(&problem{status: spoiled().status, message: spoiled().message}).openAI(ctx)
+	return true
+}
+
+// begun returns when the first of j's sequences has a token or has ended; false after
+// a crash.
+func (l *life) begun(j *job) bool {
+	for {
+		if p := j.reqs[0].progress(); len(p.out) > 0 || p.reason.kind != "" {
+			return true
+		}
+		if !l.await(j) {
+			return false
 		}
 	}
 }
@@ -98,7 +179,7 @@ func (l *life) await(j *job) bool {
 // cannot write.
 func (l *life) leave(j *job) {
 	for _, r := range j.reqs {
-		j.rank.abort(r.id, false)
+		r.home.abort(r.id, false)
 	}
 }
 

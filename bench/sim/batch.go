@@ -46,7 +46,7 @@ func (k *rank) take(b []piece, r *request, budget *int) []piece {
 // admit finds r's cached prefix, locks it and promises r the pages it will need.
 // It returns false, with nothing changed, if the pool cannot promise them now.
 func (k *rank) admit(r *request) bool {
-	last, pages := k.cache.match(r.space, r.prompt[:len(r.prompt)-1])
+	last, pages := k.cache.match(r.space, r.prompt[:r.findable()])
 	k.cache.lock(last)
 	need := k.pagesOf(r.most()) - pages
 	if need > k.free()+k.cache.evictablePages()-k.owed {
@@ -86,6 +86,9 @@ func (k *rank) allot(r *request, n int) {
 // store puts the whole pages of r's first n tokens into the cache and moves r's
 // lock there. Pages that another request has stored meanwhile are not kept twice.
 func (k *rank) store(r *request, n int) {
+	if k.cacheless() {
+		return
+	}
 	last, _ := k.cache.insert(r.space, r.all(n))
 	if last == nil {
 		return
@@ -124,8 +127,11 @@ func (k *rank) prefilled(p piece, now time.Time) {
 	k.store(r, r.computed)
 	switch {
 	case r == k.chunked:
+		k.ship(r)
+	case r.leg != nil:
+		k.handOver(r, now)
 	case r.planned == 0:
-		k.finish(r, "length")
+		k.finish(r, finish{kind: "length"})
 	default:
 		k.step(r, now)
 		if r.reason.kind == "" {
@@ -174,8 +180,8 @@ func (k *rank) step(r *request, now time.Time) {
 }
 
 // finish ends r for a reason that is not in its tokens.
-func (k *rank) finish(r *request, kind string) {
-	r.end(kind, time.Now())
+func (k *rank) finish(r *request, f finish) {
+	r.end(f, time.Now())
 	k.release(r)
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // promptOf is a prompt of n tokens of which the first shared are the same for
@@ -60,10 +62,12 @@ func BenchmarkParseGenerate(b *testing.B) {
 	body := []byte(generateBody(promptOf(0, 12_000, 0), 300, ""))
 	l := &life{cfg: &Config{ContextLength: 1 << 20, CachePages: 1 << 20, PageSize: 16}}
 	l.ranks = []*rank{nil}
+	ctx := &fasthttp.RequestCtx{}
+	ctx.Request.SetBodyRaw(body)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := l.generateJob(body); err != nil {
+		if _, err := l.generateJob(ctx); err != nil {
 			b.Fatal(err)
 		}
 	}

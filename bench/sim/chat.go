@@ -44,6 +44,13 @@ func (l *life) chatJob(ctx *fasthttp.RequestCtx) (*job, error) {
 		return nil, refused("max_completion_tokens is too large: %d."+
 			"This model supports at most %d completion tokens.", p.max, limit)
 	}
+	if j.logprobs, err = o.flag("logprobs"); err != nil {
+		return nil, err
+	}
+	if j.top, err = o.number("top_logprobs", 0); err != nil {
+		return nil, err
+	}
+	j.top = min(maxTop, max(0, j.top))
 	j.n = p.n
 	return j, l.finishOpenAI(j, o, [][]uint32{prompt}, p)
 }
@@ -90,7 +97,10 @@ func (l *life) openAIJob(o object, ctx *fasthttp.RequestCtx) (j *job, err error)
 			return nil, err
 		}
 	}
-	j.rank, err = l.pickRank(o, ctx.Request.Header.Peek("X-Data-Parallel-Rank"))
+	if j.rank, err = l.pickRank(o, ctx.Request.Header.Peek("X-Data-Parallel-Rank")); err != nil {
+		return nil, err
+	}
+	j.pair, err = l.pairingOf(o, &ctx.Request.Header)
 	return j, err
 }
 
@@ -125,7 +135,7 @@ func (chatWording) whole(dst []byte, j *job, ps []progress) []byte {
 		dst = append(dst, `,"message":{"role":"assistant","content":`...)
 		dst = appendJSONString(dst, answerText(j.reqs[i], p))
 		dst = append(dst, `,"reasoning_content":null}`...)
-		dst = append(appendReason(dst, p.reason), '}')
+		dst = append(appendReason(dst, j.logged(i, 0, p, true), p.reason), '}')
 	}
 	dst = append(dst, `],"usage":`...)
 	dst = appendUsage(dst, j, ps, true)
@@ -140,7 +150,7 @@ func (chatWording) whole(dst []byte, j *job, ps []progress) []byte {
 func (chatWording) begin(dst []byte, j *job, i int) []byte {
 	dst = appendDelta(dst, j, i)
 	dst = append(dst, `,"role":"assistant","content":""}`...)
-	return append(appendReason(dst, finish{}), "}]}\n\n"...)
+	return append(appendReason(dst, logged{}, finish{}), "}]}\n\n"...)
 }
 
 // chunk brings the new text, and in an event of its own why the answer ended.
@@ -149,7 +159,7 @@ func (chatWording) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 		dst = appendDelta(dst, j, i)
 		dst = append(dst, `,"content":`...)
 		dst = append(appendJSONString(dst, text), '}')
-		dst = append(appendReason(dst, finish{}), "}]"...)
+		dst = append(appendReason(dst, j.logged(i, sent, p, true), finish{}), "}]"...)
 		if j.every {
 			dst = append(dst, `,"usage":`...)
 			dst = appendUsage(dst, j, []progress{p}, true)
@@ -160,8 +170,10 @@ func (chatWording) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 		return dst
 	}
 	dst = append(appendDelta(dst, j, i), '}')
-	return append(appendReason(dst, p.reason), "}]}\n\n"...)
+	return append(appendReason(dst, logged{}, p.reason), "}]}\n\n"...)
 }
+
+func (chatWording) tellsAborts() bool { return false }
 
 func (chatWording) end(dst []byte, j *job, ps []progress) []byte {
 	if j.wantIDs {

@@ -20,7 +20,7 @@ func (l *life) completionsJob(ctx *fasthttp.RequestCtx) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	prompts, err := completionPrompts(o)
+	prompts, batch, err := completionPrompts(o)
 	if err != nil {
 		return nil, err
 	}
@@ -28,6 +28,7 @@ func (l *life) completionsJob(ctx *fasthttp.RequestCtx) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.batch = batch
 	p, err := samplingOf(o)
 	if err != nil {
 		return nil, err
@@ -41,30 +42,45 @@ func (l *life) completionsJob(ctx *fasthttp.RequestCtx) (*job, error) {
 	if j.echo, err = o.flag("echo"); err != nil {
 		return nil, err
 	}
+	if err = j.readCompletionLogprobs(o); err != nil {
+		return nil, err
+	}
 	j.n = p.n
 	return j, l.finishOpenAI(j, o, prompts, p)
 }
 
+// readCompletionLogprobs reads logprobs: a number of alternatives. Those of the prompt
+// come with echo and one alternative or more.
+func (j *job) readCompletionLogprobs(o object) (err error) {
+	if j.logprobs = o.raw("logprobs") != nil; !j.logprobs {
+		return nil
+	}
+	j.top, err = o.number("logprobs", 0)
+	if j.top = min(maxTop, max(0, j.top)); j.echo && j.top > 0 {
+		j.logFrom = []int{0}
+	}
+	return err
+}
+
 // completionPrompts reads prompt: a text, texts, ids or lists of ids.
-func completionPrompts(o object) (prompts [][]uint32, err error) {
+func completionPrompts(o object) (prompts [][]uint32, batch bool, err error) {
 	raw := o.raw("prompt")
 	if raw == nil {
-		return nil, invalid("missing", "prompt", "Field required")
+		return nil, false, invalid("missing", "prompt", "Field required")
 	}
 	if raw[0] == '[' {
 		switch rest := space0(raw[1:]); {
 		case len(rest) > 0 && rest[0] == ']':
-			return nil, refused("Prompt cannot be empty")
+			return nil, false, refused("Prompt cannot be empty")
 		case len(rest) > 0 && rest[0] != '"':
-			prompts, _, err = idLists(raw, "prompt")
-			return prompts, err
+			return idLists(raw, "prompt")
 		}
 	}
 	texts, err := o.texts("prompt")
 	for _, t := range texts {
 		prompts = append(prompts, encode([]byte(t)))
 	}
-	return prompts, err
+	return prompts, raw[0] == '[', err
 }
 
 // completionWording words answers as /v1/completions does.
@@ -77,27 +93,29 @@ func (completionWording) whole(dst []byte, j *job, ps []progress) []byte {
 			dst = append(dst, ',')
 		}
 		text := append(j.echoed(i), answerText(j.reqs[i], p)...)
-		dst = appendChoice(dst, i, text, p.reason)
+		dst = appendChoice(dst, i, text, j.logged(i, 0, p, false), p.reason)
 	}
 	dst = append(dst, `],"usage":`...)
 	dst = appendUsage(dst, j, ps, true)
 	return append(appendMetadata(dst, ps), '}')
 }
 
-func (completionWording) begin(dst []byte, j *job, i int) []byte {
-	if !j.echo {
-		return dst
-	}
-	return appendCompletion(dst, j, i, j.echoed(i), finish{}, nil)
-}
+func (completionWording) begin(dst []byte, _ *job, _ int) []byte { return dst }
 
+// chunk of a first token brings the prompt with it, if the client wants it back.
 func (completionWording) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 	var usage []progress
 	if j.every {
 		usage = []progress{p}
 	}
-	return appendCompletion(dst, j, i, newText(j.reqs[i], sent, p), p.reason, usage)
+	text := newText(j.reqs[i], sent, p)
+	if sent == 0 {
+		text = append(j.echoed(i), text...)
+	}
+	return appendCompletion(dst, j, i, text, j.logged(i, sent, p, false), p.reason, usage)
 }
+
+func (completionWording) tellsAborts() bool { return false }
 
 func (completionWording) end(dst []byte, j *job, ps []progress) []byte {
 	if !j.usage {
@@ -118,10 +136,10 @@ func (j *job) echoed(i int) []byte {
 }
 
 // appendCompletion appends one event; usage is null unless some is given.
-func appendCompletion(dst []byte, j *job, i int, text []byte, f finish, usage []progress) []byte {
+func appendCompletion(dst []byte, j *job, i int, text []byte, g logged, f finish, usage []progress) []byte {
 	dst = append(dst, "data: "...)
 	dst = appendHead(dst, j, j.reqs[i].id, "text_completion")
-	dst = appendChoice(dst, i, text, f)
+	dst = appendChoice(dst, i, text, g, f)
 	dst = append(dst, `],"usage":`...)
 	if len(usage) == 0 {
 		return append(dst, "null}\n\n"...)
@@ -129,10 +147,10 @@ func appendCompletion(dst []byte, j *job, i int, text []byte, f finish, usage []
 	return append(appendUsage(dst, j, usage, false), "}\n\n"...)
 }
 
-func appendChoice(dst []byte, i int, text []byte, f finish) []byte {
+func appendChoice(dst []byte, i int, text []byte, g logged, f finish) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = appendInt(dst, i)
 	dst = append(dst, `,"text":`...)
 	dst = appendJSONString(dst, text)
-	return append(appendReason(dst, f), '}')
+	return append(appendReason(dst, g, f), '}')
 }

@@ -20,6 +20,19 @@ type Config struct {
 	DPSize        int    // ranks, each with its own cache and sockets; default 1
 	ContextLength int    // default 131,072
 
+	// Mode is "" for an aggregated worker, or [ModePrefill] or [ModeDecode] for one
+	// that serves requests in pairs.
+	Mode string
+	// BootstrapPort is where a prefill worker's bootstrap server listens, on the host of
+	// Listen (default: any free port), and where a decode worker looks for one that a
+	// request does not name (default 8998, as in SGLang).
+	BootstrapPort    int
+	BootstrapDelay   time.Duration // until a prefill worker's ranks have registered; simulated
+	BootstrapTimeout time.Duration // of a prefill leg without a partner; simulated, default 300 s as in SGLang
+	WaitingTimeout   time.Duration // of a decode leg without keys and values; simulated, default 300 s
+	DecodeCache      bool          // a decode worker keeps a prefix cache, which SGLang's does only when told to
+	HeaderOverrides  bool          // x-override-* headers count, as with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES
+
 	Service   Service // how long work takes
 	TimeScale float64 // simulated seconds a second; default 1
 
@@ -46,7 +59,19 @@ type Service struct {
 	DecodeBase             time.Duration // of every decode step; default 14 ms
 	DecodePerRequest       time.Duration // default 60 µs
 	DecodePerToken         time.Duration // for each token of context in the batch; default 17 ns
+
+	TransferTokensPerSecond float64       // of the link between a prefill rank and all decode ranks; default 125,000
+	TransferLatency         time.Duration // of each transfer; default 3 ms
 }
+
+// Modes of a worker, as /server_info names them.
+const (
+	ModePrefill = "prefill"
+	ModeDecode  = "decode"
+)
+
+// bootstrapDefault is SGLang's --disaggregation-bootstrap-port.
+const bootstrapDefault = 8998
 
 // off as an endpoint means that there is no such socket.
 const off = "off"
@@ -74,6 +99,11 @@ func (c Config) withDefaults() Config {
 	or(&c.Encoding, kvevent.SGLang0523)
 	or(&c.BufferSteps, 10_000)
 	orString(&c.Version, release(c.Encoding))
+	or(&c.BootstrapTimeout, 300*time.Second)
+	or(&c.WaitingTimeout, 300*time.Second)
+	if c.Mode != ModePrefill {
+		or(&c.BootstrapPort, bootstrapDefault)
+	}
 	if c.Events == off {
 		c.Replay, c.Load = off, off // as in SGLang, both hang on the event publisher
 	}
@@ -91,6 +121,8 @@ func (s Service) withDefaults() Service {
 	or(&s.DecodeBase, 14*time.Millisecond)
 	or(&s.DecodePerRequest, 60*time.Microsecond)
 	or(&s.DecodePerToken, 17*time.Nanosecond)
+	or(&s.TransferTokensPerSecond, 125_000)
+	or(&s.TransferLatency, 3*time.Millisecond)
 	return s
 }
 
@@ -127,12 +159,18 @@ func (c Config) check() error {
 	case c.Service.ChunkedPrefill < c.PageSize:
 		return fmt.Errorf("cannot use chunks of %d tokens with pages of %d: %w",
 			c.Service.ChunkedPrefill, c.PageSize, ErrConfig)
+	case c.Mode != "" && c.Mode != ModePrefill && c.Mode != ModeDecode:
+		return fmt.Errorf("cannot use mode %q: %w", c.Mode, ErrConfig)
+	case min(c.BootstrapDelay, c.BootstrapTimeout, c.WaitingTimeout) < 0 || c.BootstrapPort < 0 || c.BootstrapPort > 65_535:
+		return fmt.Errorf("cannot use bootstrap port %d, delay %v, timeouts %v and %v: %w",
+			c.BootstrapPort, c.BootstrapDelay, c.BootstrapTimeout, c.WaitingTimeout, ErrConfig)
 	}
 	return c.Service.check()
 }
 
 func (s Service) check() error {
-	if !(s.PrefillTokensPerSecond > 0) || min(s.PrefillBase, s.DecodeBase, s.DecodePerRequest, s.DecodePerToken) < 0 {
+	if !(s.PrefillTokensPerSecond > 0) || !(s.TransferTokensPerSecond > 0) ||
+		min(s.PrefillBase, s.DecodeBase, s.DecodePerRequest, s.DecodePerToken, s.TransferLatency) < 0 {
 		return fmt.Errorf("cannot use service times %+v: %w", s, ErrConfig)
 	}
 	return nil
@@ -155,3 +193,30 @@ func (c Config) maxInput() int { return c.maxTotal() - 5 }
 
 // maxTotal is how long a prompt and its answer may become together.
 func (c Config) maxTotal() int { return min(c.ContextLength, c.CachePages*c.PageSize) - 1 }
+
+// transfer is how long the link is busy with tokens tokens.
+func (s Service) transfer(tokens int) time.Duration {
+	return time.Duration(float64(tokens) / s.TransferTokensPerSecond * float64(time.Second))
+}
+
+// disaggregation is the mode as /server_info says it.
+func (c Config) disaggregation() string {
+	if c.Mode == "" {
+		return "null"
+	}
+	return c.Mode
+}
+
+// real is how long a simulated time is on the clock.
+func (c Config) real(d time.Duration) time.Duration {
+	return time.Duration(float64(d) / c.TimeScale)
+}
+
+// decodeLegs is how many legs a decode rank may hold pages for: SGLang gives small
+// batches twice their size on top for what is being received.
+func (c Config) decodeLegs() int {
+	if c.MaxRunning <= 32 {
+		return 3 * c.MaxRunning
+	}
+	return c.MaxRunning
+}

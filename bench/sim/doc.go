@@ -42,7 +42,29 @@
 // and what the model says becomes the same ids again when a chat sends it back. An
 // answer's words and length depend on the prompt alone.
 //
-// Known differences: log probabilities mean nothing; tools are rendered into the prompt
+// Pairs. With [Config].Mode a worker is one half of a pair, as SGLang with
+// --disaggregation-mode: a request that names a bootstrap server and a room goes to a
+// prefill and a decode worker at once. The prefill leg waits until the decode worker has
+// pages and has come to its room (room mod DP size is the rank), is computed, and holds
+// its pages until the transfer is done; then both answer: prefill with one token, decode
+// with all of them. The transfer of n tokens takes n / TransferTokensPerSecond on the
+// prefill rank's one link, behind those before it and beside what is computed, and
+// TransferLatency. By default 125,000 tokens/s: 320 KB each over 40 GB/s, what a node with
+// eight NICs of 400 Gbit/s gets at 10 %. Workers may be processes of their own: they find
+// each other by the bootstrap server, see wire.go for what they say then.
+//
+// A leg that nobody meets fails with status 500 after BootstrapTimeout or WaitingTimeout,
+// one without a room with 400, in SGLang's words. As there, a decode leg learns of a dead
+// prefill worker by two missed heartbeats (10 to 15 s) and of an aborted prefill leg not
+// at all; a prefill leg learns of a decode leg's end at once if it was told, else when it
+// sends. What SGLang's bootstrap server answers, this one does.
+//
+// Log probabilities are made of a token and the one before it, so that an answer has the
+// same ones whoever computes it: those of the prompt by the prefill leg, those of the
+// answer by the decode leg.
+//
+// Known differences: log probabilities mean nothing; a leg that fails ends the others of
+// its batch, which SGLang computes for nobody; tools are rendered into the prompt
 // but never called; no speculative decoding, no sessions, no host tier of the cache;
 // token ids outside the vocabulary and empty prompts get status 400, where SGLang 0.5.23 on
 // the CPU dies of both; while a worker hangs, its replay socket still answers; every LoRA
@@ -56,9 +78,12 @@
 //
 // All exported methods may be called from any goroutine, except that [Worker.Run]
 // may be called once, and not together with [Worker.Close]. A rank's cache and queues belong to
-// the one goroutine that runs it; others hand it functions (rank.do). A request's answer
+// the one goroutine that runs it; others hand it functions (rank.do). A decode leg has a
+// goroutine that waits for its keys and values, and a prefill worker two for each
+// connection of one; all end with their leg or with the worker. A request's answer
 // is guarded by its own mutex. Locks, none held while another is taken: request.mu,
-// rank.inboxMu, rank.snapMu, Faults.mu, registry.mu, requestCounts.mu, listener.mu.
+// rank.inboxMu, rank.snapMu, Faults.mu, registry.mu, requestCounts.mu, listener.mu,
+// desk.mu, rooms.mu, routeTable.mu, peers.mu, peer.mu.
 //
 // # Ownership
 //

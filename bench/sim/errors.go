@@ -3,6 +3,8 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 )
@@ -13,6 +15,12 @@ type problem struct {
 	status     int
 	message    string
 	validation bool // found while the body was read, worded alike everywhere
+	scheduler  bool // found by the scheduler: its status is also its type
+}
+
+// failure is f, an abort with a status, as a problem.
+func failure(f finish) *problem {
+	return &problem{status: f.status, message: f.message, scheduler: f.status >= fasthttp.StatusInternalServerError}
 }
 
 // Error implements error.
@@ -44,7 +52,7 @@ func asProblem(err error) *problem {
 
 // native writes p as /generate does.
 func (p *problem) native(ctx *fasthttp.RequestCtx) {
-	if p.validation {
+	if p.validation || p.scheduler {
 		p.openAI(ctx)
 		return
 	}
@@ -59,6 +67,8 @@ func (p *problem) openAI(ctx *fasthttp.RequestCtx) {
 	switch {
 	case p.validation:
 		kind = "Bad Request"
+	case p.scheduler:
+		kind = strconv.Itoa(p.status)
 	case p.status >= fasthttp.StatusInternalServerError:
 		kind = "InternalServerError"
 	}
@@ -78,6 +88,15 @@ func (p *problem) event(dst []byte) []byte {
 	dst = append(dst, `,"type":"invalid_request_error","code":`...)
 	dst = appendInt(dst, p.status)
 	return append(dst, ",\"retryable\":false}}\n\ndata: [DONE]\n\n"...)
+}
+
+// errorEvent is f as the last event of an OpenAI stream.
+func errorEvent(dst []byte, f finish) []byte {
+	name := strings.ToUpper(strings.ReplaceAll(fasthttp.StatusMessage(f.status), " ", "_"))
+	dst = append(dst, `data: {"error": {"object": "error", "message": `...)
+	dst = append(appendJSONString(dst, f.message), `, "type": "`...)
+	dst = append(append(dst, name...), `", "param": null, "code": `...)
+	return append(appendInt(dst, f.status), "}}\n\ndata: [DONE]\n\n"...)
 }
 
 func writeJSON(ctx *fasthttp.RequestCtx, status int, b []byte) {

@@ -13,16 +13,35 @@ import (
 // goroutine while the worker runs; what they set outlives a restart, except a
 // hang, which ends with the process that hung.
 type Faults struct {
-	drops    atomic.Int64  // event batches still to be dropped
-	lost     atomic.Bool   // dropped batches cannot be replayed either
-	failures atomic.Int64  // requests still to be answered with 500
-	factor   atomic.Uint64 // float64 bits of the slowdown, 0 for none
+	drops    atomic.Int64             // event batches still to be dropped
+	lost     atomic.Bool              // dropped batches cannot be replayed either
+	requests [faultKinds]atomic.Int64 // requests still to fail, by how
+	factor   atomic.Uint64            // float64 bits of the slowdown, 0 for none
+	stalls   atomic.Int64             // transfers that never end
+	link     atomic.Uint64            // float64 bits of the slowdown of transfers, 0 for none
+
+	bootstrapDown atomic.Bool // the bootstrap server resets connections
+	bootstrapBusy atomic.Bool // GET /route says 503
 
 	mu      sync.Mutex
-	gate    chan struct{} // non-nil and open while the worker hangs
-	orders  chan order    // to Worker.Run
-	pending *time.Timer   // ends a fault that was given a time
+	gate    chan struct{}          // non-nil and open while the worker hangs
+	orders  chan order             // to Worker.Run
+	pending map[string]*time.Timer // end faults that were given a time, by kind
 }
+
+// requestFault is how one request fails.
+type requestFault int
+
+const (
+	failStatus    requestFault = iota // status 500
+	failReset                         // connection reset, nothing begun
+	failStall                         // no answer, until it is aborted
+	failEvent                         // status 200 and an error event; 500 where no stream was asked for
+	failResetLate                     // connection reset behind the first token
+	failEventLate                     // an error event behind the first token; 500 without a stream
+	faultKinds
+	failNot requestFault = -1
+)
 
 // order is what Worker.Run is told to do with the life of the engine.
 type order struct {
@@ -49,7 +68,7 @@ func (f *Faults) DropEvents(n int, lost bool) {
 }
 
 // Fail answers the next n generation requests with status 500.
-func (f *Faults) Fail(n int) { f.failures.Store(int64(n)) }
+func (f *Faults) Fail(n int) { f.requests[failStatus].Store(int64(n)) }
 
 // Slow makes everything take factor times as long; 1 ends it.
 func (f *Faults) Slow(factor float64) { f.factor.Store(math.Float64bits(factor)) }
@@ -91,13 +110,19 @@ func (f *Faults) order(o order) {
 	}
 }
 
-// later calls end after d, instead of what was to be called before.
-func (f *Faults) later(d time.Duration, end func()) {
+// later calls end after d, instead of what was to be called before for the same kind.
+func (f *Faults) later(kind string, d time.Duration, end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.stopLocked()
+	if t := f.pending[kind]; t != nil {
+		t.Stop()
+		delete(f.pending, kind)
+	}
 	if d > 0 {
-		f.pending = time.AfterFunc(d, end)
+		if f.pending == nil {
+			f.pending = make(map[string]*time.Timer)
+		}
+		f.pending[kind] = time.AfterFunc(d, end)
 	}
 }
 
@@ -105,14 +130,10 @@ func (f *Faults) later(d time.Duration, end func()) {
 func (f *Faults) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.stopLocked()
-}
-
-func (f *Faults) stopLocked() {
-	if f.pending != nil {
-		f.pending.Stop()
-		f.pending = nil
+	for _, t := range f.pending {
+		t.Stop()
 	}
+	clear(f.pending)
 }
 
 // pass returns true at once if the worker does not hang, else when it goes on;
@@ -150,8 +171,26 @@ func (f *Faults) eventFate() eventFate {
 	return eventUnsent
 }
 
-// fails says whether this request is one to fail.
-func (f *Faults) fails() bool { return take(&f.failures) }
+// Pending is how many requests and transfers are still to fail.
+func (f *Faults) Pending() (n int) {
+	for i := range f.requests {
+		n += int(f.requests[i].Load())
+	}
+	return n + int(f.stalls.Load())
+}
+
+// next says how this request fails.
+func (f *Faults) next() requestFault {
+	for i := range f.requests {
+		if take(&f.requests[i]) {
+			return requestFault(i)
+		}
+	}
+	return failNot
+}
+
+// stallsTransfer says whether this transfer is one that never ends.
+func (f *Faults) stallsTransfer() bool { return take(&f.stalls) }
 
 // take counts n down and says whether there was anything left.
 func take(n *atomic.Int64) bool {
@@ -166,8 +205,11 @@ func take(n *atomic.Int64) bool {
 	}
 }
 
-func (f *Faults) slowdown() float64 {
-	if b := f.factor.Load(); b != 0 {
+func (f *Faults) slowdown() float64         { return factorOf(&f.factor) }
+func (f *Faults) transferSlowdown() float64 { return factorOf(&f.link) }
+
+func factorOf(bits *atomic.Uint64) float64 {
+	if b := bits.Load(); b != 0 {
 		return math.Float64frombits(b)
 	}
 	return 1
@@ -182,43 +224,77 @@ type Fault struct {
 	Lost    bool    // dropped events cannot be replayed
 }
 
-// Apply does what a fault's kind says: "drop-events", "hang", "unhang", "crash",
-// "restart", "slow", "error-5xx" or "none", which ends all that can be ended.
+// requestFaults are the faults of single requests by the name of their kind.
+func requestFaults() map[string]requestFault {
+	return map[string]requestFault{
+		"error-5xx": failStatus, "reset": failReset, "stall": failStall, "error-event": failEvent,
+		"reset-late": failResetLate, "error-event-late": failEventLate,
+	}
+}
+
+// Apply does what a fault's kind says. Of the whole worker: "drop-events", "hang",
+// "unhang", "crash", "restart", "slow". Of the next Count requests: "error-5xx",
+// "reset", "stall", "error-event", "reset-late", "error-event-late" (late is behind the
+// first token). Of a prefill worker: "bootstrap-down" and "bootstrap-503" for a time,
+// "stall-transfer" for the next Count, "slow-transfer". "none" ends all that can be ended.
 func (f *Faults) Apply(x Fault) error {
 	n, d := max(1, x.Count), time.Duration(x.Seconds*float64(time.Second))
+	if kind, ok := requestFaults()[x.Kind]; ok {
+		f.requests[kind].Store(int64(n))
+		return nil
+	}
 	switch x.Kind {
 	case "drop-events":
 		f.DropEvents(n, x.Lost)
-	case "error-5xx":
-		f.Fail(n)
 	case "hang":
 		f.Hang()
-		f.later(d, f.Unhang)
+		f.later("hang", d, f.Unhang)
 	case "unhang":
 		f.Unhang()
 	case "crash":
 		if f.Crash(); d > 0 {
-			f.later(d, func() { f.Restart(0) })
+			f.later("crash", d, func() { f.Restart(0) })
 		}
 	case "restart":
 		f.Restart(d)
 	case "slow":
-		f.slow(x.Factor, d)
+		f.slow("slow", &f.factor, x.Factor, d)
+	case "slow-transfer":
+		f.slow("slow-transfer", &f.link, x.Factor, d)
+	case "stall-transfer":
+		f.stalls.Store(int64(n))
+	case "bootstrap-down":
+		f.bootstrapDown.Store(true)
+		f.later("bootstrap-down", d, func() { f.bootstrapDown.Store(false) })
+	case "bootstrap-503":
+		f.bootstrapBusy.Store(true)
+		f.later("bootstrap-503", d, func() { f.bootstrapBusy.Store(false) })
 	case "none":
-		f.DropEvents(0, false)
-		f.Fail(0)
-		f.Slow(1)
-		f.Unhang()
+		f.none()
 	default:
 		return fmt.Errorf("cannot apply fault %q: %w", x.Kind, ErrFault)
 	}
 	return nil
 }
 
-func (f *Faults) slow(factor float64, d time.Duration) {
+// none ends every fault. Requests that are stalled stay so: they are somebody's to abort.
+func (f *Faults) none() {
+	f.DropEvents(0, false)
+	for i := range f.requests {
+		f.requests[i].Store(0)
+	}
+	f.stalls.Store(0)
+	f.Slow(1)
+	f.link.Store(0)
+	f.bootstrapDown.Store(false)
+	f.bootstrapBusy.Store(false)
+	f.Unhang()
+}
+
+func (f *Faults) slow(kind string, bits *atomic.Uint64, factor float64, d time.Duration) {
 	if factor <= 0 {
 		factor = 4
 	}
-	f.Slow(factor)
-	f.later(d, func() { f.Slow(1) })
+	bits.Store(math.Float64bits(factor))
+	f.later(kind, d, func() { bits.Store(0) })
 }

@@ -12,7 +12,7 @@ const generateDefault = 128
 
 // generate serves SGLang's own /generate.
 func (l *life) generate(ctx *fasthttp.RequestCtx) {
-	j, err := l.generateJob(ctx.PostBody())
+	j, err := l.generateJob(ctx)
 	if err != nil {
 		p := asProblem(err)
 		if j != nil && j.stream && !p.validation {
@@ -28,8 +28,8 @@ func (l *life) generate(ctx *fasthttp.RequestCtx) {
 
 // generateJob reads the body of /generate. With an error the job may still be
 // there, to say whether a stream was asked for.
-func (l *life) generateJob(body []byte) (*job, error) {
-	o, err := parseObject(body)
+func (l *life) generateJob(ctx *fasthttp.RequestCtx) (*job, error) {
+	o, err := parseObject(ctx.PostBody())
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (l *life) generateJob(body []byte) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.list = list
+	j.batch, j.list = list, list
 	params, err := generateSampling(o)
 	if err != nil {
 		return nil, err
@@ -49,10 +49,13 @@ func (l *life) generateJob(body []byte) (*job, error) {
 	if j.stream, err = o.flag("stream"); err != nil {
 		return nil, err
 	}
-	if j.logprobs, err = o.flag("return_logprob"); err != nil {
-		j.logprobs = o.raw("return_logprob")[0] == '[' // one for each prompt
+	if err = j.readLogprobs(o); err != nil {
+		return nil, err
 	}
 	if j.rank, err = l.pickRank(o, nil); err != nil { // the header is for OpenAI's endpoints only
+		return nil, err
+	}
+	if j.pair, err = l.pairingOf(o, &ctx.Request.Header); err != nil {
 		return nil, err
 	}
 	ids, err := o.texts("rid")
@@ -64,6 +67,25 @@ func (l *life) generateJob(body []byte) (*job, error) {
 		return nil, err
 	}
 	return j, l.build(j, prompts, ids, s, params)
+}
+
+// readLogprobs reads what /generate's clients ask of log probabilities.
+func (j *job) readLogprobs(o object) (err error) {
+	if j.logprobs, err = o.flag("return_logprob"); err != nil {
+		j.logprobs = o.raw("return_logprob")[0] == '[' // one for each prompt
+	}
+	from, _, err := wholeNumbers(o, "logprob_start_len", -1)
+	if err != nil {
+		return err
+	}
+	for _, n := range from {
+		j.logFrom = append(j.logFrom, int(n))
+	}
+	top, _, err := wholeNumbers(o, "top_logprobs_num", 0)
+	if j.logprobs {
+		j.top = int(min(maxTop, max(0, pick(top, 0, 0))))
+	}
+	return err
 }
 
 // generatePrompts reads text or input_ids; list says that there may be several.
@@ -167,6 +189,8 @@ func (native) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 	return append(dst, "\n\n"...)
 }
 
+func (native) tellsAborts() bool { return true }
+
 func (native) end(dst []byte, _ *job, _ []progress) []byte { return dst }
 
 // appendNative appends the answer of one sequence so far, of which sent tokens
@@ -191,7 +215,7 @@ func appendNative(dst []byte, j *job, i, sent int, p progress) []byte {
 	dst = append(dst, `,"queue_time":`...)
 	dst = appendFloat(dst, max(0, p.times.scheduled.Sub(p.times.received).Seconds()))
 	if j.logprobs {
-		dst = appendLogprobs(dst, p.out)
+		dst = appendLogprobs(dst, r, p.out, j.top)
 	}
 	dst = append(dst, `,"reasoning_tokens":0,"completion_tokens":`...)
 	dst = appendInt(dst, len(p.out))
@@ -204,7 +228,7 @@ func appendNative(dst []byte, j *job, i, sent int, p progress) []byte {
 	dst = append(dst, `,"cached_tokens_details":`...)
 	dst = appendCachedDetails(dst, p.cached)
 	dst = append(dst, `,"dp_rank":`...)
-	dst = appendRank(dst, j)
+	dst = appendRank(dst, r.home)
 	dst = appendNativeTimes(dst, r, sent, p)
 	return append(dst, "}}"...)
 }
@@ -218,11 +242,11 @@ func appendCachedDetails(dst []byte, cached int) []byte {
 }
 
 // appendRank is null on a worker of one rank, as in SGLang.
-func appendRank(dst []byte, j *job) []byte {
-	if j.rank.cfg.DPSize == 1 {
+func appendRank(dst []byte, k *rank) []byte {
+	if k.cfg.DPSize == 1 {
 		return append(dst, "null"...)
 	}
-	return appendInt(dst, j.rank.id)
+	return appendInt(dst, k.id)
 }
 
 // appendNativeTimes appends what only the last event knows, and in the first and
@@ -267,7 +291,14 @@ func appendNativeReason(dst []byte, p progress) []byte {
 	case f.kind == "":
 		return append(dst, "null"...)
 	case f.kind == "abort":
-		return append(dst, `{"type":"abort","message":"Aborted","status_code":null,"err_type":null}`...)
+		dst = append(dst, `{"type":"abort","message":`...)
+		dst = append(appendJSONString(dst, f.message), `,"status_code":`...)
+		if f.status == 0 {
+			return append(dst, `null,"err_type":null}`...)
+		}
+		return append(appendInt(dst, f.status), `,"err_type":null}`...)
+	case f.handed:
+		return append(dst, `{"type":"length","length":0}`...)
 	case f.kind == "length":
 		dst = append(dst, `{"type":"length","length":`...)
 		return append(appendInt(dst, len(p.out)), '}')
@@ -278,20 +309,4 @@ func appendNativeReason(dst []byte, p progress) []byte {
 		dst = append(dst, `{"type":"stop","matched":`...)
 		return append(appendJSONString(dst, f.matched), '}')
 	}
-}
-
-// appendLogprobs makes up log probabilities: a client must find the fields, their
-// values mean nothing.
-func appendLogprobs(dst []byte, out []uint32) []byte {
-	dst = append(dst, `,"input_token_logprobs":[],"output_token_logprobs":[`...)
-	for i, id := range out {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, "[-1.0,"...)
-		dst = strconv.AppendUint(dst, uint64(id), 10)
-		dst = append(dst, ",null]"...)
-	}
-	dst = append(dst, `],"output_token_logprobs_length":`...)
-	return appendInt(dst, len(out))
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -37,7 +38,7 @@ func (l *life) modelInfo(ctx *fasthttp.RequestCtx) {
 	b = append(b, `,"tokenizer_path":`...)
 	b = appendJSONString(b, l.cfg.Model)
 	b = append(b, `,"is_generation":true,"preferred_sampling_params":null,"weight_version":"default",`+
-		`"load_format":"dummy","reasoning_parser":null,"tool_call_parser":null,"disaggregation_mode":"null",`+
+		`"load_format":"dummy","reasoning_parser":null,"tool_call_parser":null,"disaggregation_mode":"`+l.cfg.disaggregation()+`",`+
 		`"has_image_understanding":false,"has_audio_understanding":false,"model_type":"simulated",`+
 		`"architectures":["SimulatedForCausalLM"]}`...)
 	writeJSON(ctx, fasthttp.StatusOK, b)
@@ -63,9 +64,10 @@ func (l *life) serverInfo(ctx *fasthttp.RequestCtx) {
 	b = appendInt(b, c.MaxRunning)
 	b = append(b, `,"tp_size":1,"dcp_size":1,"pp_size":1,"dp_size":`...)
 	b = appendInt(b, c.DPSize)
-	b = append(b, `,"schedule_policy":"fcfs","radix_eviction_policy":"lru","disable_radix_cache":false,`+
-		`"enable_cache_report":true,"enable_metrics":true,"enable_hierarchical_cache":false,`+
-		`"disaggregation_mode":"null","skip_tokenizer_init":false,"status":"ready","max_total_tokens":`...)
+	b = append(b, `,"schedule_policy":"fcfs","radix_eviction_policy":"lru",`+
+		`"enable_cache_report":true,"enable_metrics":true,"enable_hierarchical_cache":false,`...)
+	b = l.appendDisaggregation(b)
+	b = append(b, `,"skip_tokenizer_init":false,"status":"ready","max_total_tokens":`...)
 	b = appendInt(b, c.CachePages*c.PageSize)
 	b = append(b, `,"max_total_num_tokens":`...)
 	b = appendInt(b, c.CachePages*c.PageSize)
@@ -79,6 +81,19 @@ func (l *life) serverInfo(ctx *fasthttp.RequestCtx) {
 	b = append(b, `,"version":`...)
 	b = appendJSONString(b, c.Version)
 	writeJSON(ctx, fasthttp.StatusOK, append(b, `,"frontend":"python"}`...))
+}
+
+// appendDisaggregation says which half of a pair the worker is.
+func (l *life) appendDisaggregation(dst []byte) []byte {
+	c := l.cfg
+	dst = strconv.AppendBool(append(dst, `"disable_radix_cache":`...), c.Mode == ModeDecode && !c.DecodeCache)
+	dst = append(append(append(dst, `,"disaggregation_mode":"`...), c.disaggregation()...), `","disaggregation_bootstrap_port":`...)
+	dst = append(appendInt(dst, c.BootstrapPort), `,"disaggregation_decode_enable_radix_cache":`...)
+	dst = append(strconv.AppendBool(dst, c.DecodeCache), `,"disaggregation_transfer_backend":"nixl","load_balance_method":"`...)
+	if c.Mode == ModePrefill {
+		return append(dst, `follow_bootstrap_room"`...)
+	}
+	return append(dst, `round_robin"`...)
 }
 
 // appendEvents says where the events are, so that a router needs the URL only.
@@ -157,12 +172,14 @@ func appendLoad(dst []byte, now time.Time, s snapshot, full bool) []byte {
 	if full {
 		dst = append(dst, `,"memory":{"weight_gb":0.0,"kv_cache_gb":0.0,"graph_gb":0.0,"token_capacity":`...)
 		dst = appendInt(dst, int(n.MaxTotal))
-		dst = append(dst, `},"disaggregation":{"mode":"null","prefill_bootstrap_queue_reqs":0,`+
-			`"prefill_inflight_queue_reqs":0,"decode_prealloc_queue_reqs":0,"decode_transfer_queue_reqs":0,`+
-			`"decode_retracted_queue_reqs":0,"kv_transfer_speed_gb_s":0.0,"kv_transfer_latency_ms":0.0},`+
+		dst = append(append(append(dst, `},"disaggregation":{"mode":"`...), s.mode...), `","prefill_bootstrap_queue_reqs":`...)
+		dst = append(appendInt(dst, s.legs[legParked]), `,"prefill_inflight_queue_reqs":`...)
+		dst = append(appendInt(dst, s.legs[legSending]), `,"decode_prealloc_queue_reqs":`...)
+		dst = append(appendInt(dst, s.legs[legMeeting]+s.legs[legReady]), `,"decode_transfer_queue_reqs":`...)
+		dst = append(appendInt(dst, s.legs[legReceiving]), `,"decode_retracted_queue_reqs":0,"kv_transfer_speed_gb_s":0.0,"kv_transfer_latency_ms":0.0},`+
 			`"queues":{"waiting":`...)
-		dst = appendInt(dst, int(n.Waiting))
-		dst = append(dst, `,"grammar":0,"paused":0,"retracted":0,"prealloc_ready":0}`...)
+		dst = append(appendInt(dst, s.queued), `,"grammar":0,"paused":0,"retracted":0,"prealloc_ready":`...)
+		dst = append(appendInt(dst, s.legs[legReady]), '}')
 	}
 	return append(dst, '}')
 }

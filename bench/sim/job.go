@@ -3,6 +3,8 @@ package sim
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,11 +19,17 @@ type job struct {
 	usage    bool // stream_options.include_usage
 	every    bool // stream_options.continuous_usage_stats
 	echo     bool
-	logprobs bool // /generate: return_logprob
-	list     bool // /generate: answer with a list although there is one sequence
-	wantIDs  bool // x-sglext-return-input-ids
-	n        int  // sequences a prompt
-	rank     *rank
+	logprobs bool  // return_logprob, or OpenAI's logprobs
+	logFrom  []int // /generate: logprob_start_len, one or one a prompt
+	top      int   // log probabilities of other tokens at each place
+	batch    bool  // a list of prompts: one id names them all, with a number each
+	list     bool  // /generate: answer with a list although there is one sequence
+	wantIDs  bool  // x-sglext-return-input-ids
+	n        int   // sequences a prompt
+	rank     *rank // as the client named it, else nil
+	pair     pairing
+	whole    bool // no leg, whatever the worker's mode: its own health check
+	late     requestFault
 	born     time.Time
 	wake     chan struct{} // shared by reqs
 	reqs     []*request    // prompt-major: n of the first prompt come first
@@ -77,20 +85,63 @@ func newID() string {
 // build makes the sequences of a job from its prompts.
 func (l *life) build(j *job, prompts [][]uint32, ids []string, s space, p []sampling) error {
 	j.wake = make(chan struct{}, 1)
+	if err := j.pair.check(len(prompts)); err != nil {
+		return err
+	}
+	turn := j.rank
+	if turn == nil {
+		turn = l.pick()
+	}
 	for i, prompt := range prompts {
 		sp := p[min(i, len(p)-1)]
 		if err := l.checkLength(len(prompt), sp.max); err != nil {
 			return err
 		}
+		from := pick(j.logFrom, i, -1)
+		if from > len(prompt) {
+			return refused("req.logprob_start_len=%d is higher than the number of input tokens len(req.origin_input_ids)=%d. "+
+				"Please use a smaller logprob_start_len.", from, len(prompt))
+		}
 		for k := range j.n {
-			id := newID()
-			if k == 0 && i < len(ids) {
-				id = ids[i]
+			r := l.newRequest(j, j.idOf(ids, i, k), prompt, s, sp)
+			if r.logFrom = len(prompt); j.logprobs && from >= 0 {
+				r.logFrom = from
 			}
-			j.reqs = append(j.reqs, l.newRequest(j, id, prompt, s, sp))
+			r.leg, r.home = j.pair.leg(len(j.reqs), i, l.cfg.BootstrapPort), turn
+			l.plan(j, r)
+			j.reqs = append(j.reqs, r)
 		}
 	}
 	return nil
+}
+
+// idOf is the id of answer k to prompt i. SGLang numbers those of a batch that has one
+// id, and makes new ones for further answers to a prompt.
+func (j *job) idOf(ids []string, i, k int) string {
+	switch {
+	case k > 0 || len(ids) == 0:
+		return newID()
+	case j.batch && len(ids) == 1:
+		return ids[0] + "_" + strconv.Itoa(i)
+	case i < len(ids):
+		return ids[i]
+	}
+	return newID()
+}
+
+// maxTop is the most alternatives that OpenAI's clients may ask for at one place.
+const maxTop = 20
+
+// plan decides the answer of r, and what its worker does of it.
+func (l *life) plan(j *job, r *request) {
+	r.plan()
+	if r.leg == nil || l.cfg.Mode != ModePrefill {
+		return
+	}
+	r.planned = 1
+	if j.rank == nil {
+		r.home = l.ranks[int(r.leg.room%int64(len(l.ranks)))]
+	}
 }
 
 // checkLength refuses what does not fit into the context, as SGLang words it.
@@ -131,15 +182,21 @@ func (l *life) newRequest(j *job, id string, prompt []uint32, s space, p samplin
 			r.stops = append(r.stops, []byte(stop))
 		}
 	}
-	r.plan()
 	return r
 }
 
-// submit hands a job's sequences to its rank.
-func (l *life) submit(j *job) {
+// submit hands a job's sequences to their ranks.
+func (l *life) submit(j *job, stalled bool) {
 	for _, r := range j.reqs {
 		l.busy.add(r.id)
-		j.rank.submit(r)
+		if l.cfg.Mode != "" && r.leg == nil && !j.whole {
+			r.end(finish{kind: "abort", status: fasthttp.StatusBadRequest, message: fmt.Sprintf(
+				"Invalid request: Disaggregated request received without bootstrap room id. req.rid='%s'", r.id)}, time.Now())
+			r.signal()
+			continue
+		}
+		r.stalled = stalled
+		r.home.submit(r)
 	}
 }
 
@@ -164,7 +221,7 @@ func (l *life) wait(r *request) (progress, bool) {
 	}
 }
 
-// pickRank is the rank that a job names, or the next in turn.
+// pickRank is the rank that a job names, nil for none.
 func (l *life) pickRank(o object, header []byte) (*rank, error) {
 	want, err := o.number("data_parallel_rank", -1)
 	if err != nil {
@@ -180,7 +237,7 @@ func (l *life) pickRank(o object, header []byte) (*rank, error) {
 	}
 	switch {
 	case want == -1:
-		return l.pick(), nil
+		return nil, nil
 	case want < 0 || want >= len(l.ranks):
 		return nil, refused("routed_dp_rank=%d out of range [0, %d)", want, len(l.ranks))
 	}

@@ -25,6 +25,12 @@ type life struct {
 	busy    registry
 	served  requestCounts
 
+	desk      *desk     // of a prefill worker
+	bootstrap *listener // of a prefill worker, nil for others
+	kv        *listener // likewise
+	table     routeTable
+	peers     *peers // of a decode worker
+
 	ctx    context.Context // ends with this life
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -32,21 +38,26 @@ type life struct {
 
 // newLife binds everything a worker listens on. Its cfg has the addresses that it
 // got, so that the next life can get the same ones.
-func newLife(c Config, f *Faults) (*life, error) {
+func newLife(c Config, f *Faults, book *rooms) (*life, error) {
 	cfg := &c
 	raw, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen: %w", err)
 	}
 	l := &life{cfg: cfg, faults: f, born: time.Now(), ln: newListener(raw)}
-	l.sockets, err = openSockets(cfg)
-	if err != nil {
+	cfg.Listen = raw.Addr().String()
+	if err = l.openPairing(); err != nil {
 		return nil, errors.Join(err, raw.Close())
 	}
-	cfg.Listen = raw.Addr().String()
+	if l.sockets, err = openSockets(cfg); err != nil {
+		l.closePairing()
+		return nil, errors.Join(err, raw.Close())
+	}
 	for i := range cfg.DPSize {
 		s := l.sockets[i]
-		l.ranks = append(l.ranks, newRank(i, cfg, f, s.publisher(s.events), s.publisher(s.loads)))
+		k := newRank(i, cfg, f, s.publisher(s.events), s.publisher(s.loads))
+		k.side = side{desk: l.desk, receive: l.receive, book: book}
+		l.ranks = append(l.ranks, k)
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.http = newServer(l)
@@ -55,6 +66,9 @@ func newLife(c Config, f *Faults) (*life, error) {
 
 // start runs the ranks, the sockets and the HTTP server in the background.
 func (l *life) start() {
+	if l.bootstrap != nil {
+		l.startPairing()
+	}
 	for i := range l.ranks {
 		l.wg.Go(func() { l.ranks[i].run(l.ctx) })
 		l.sockets[i].run(l)
@@ -69,6 +83,7 @@ func (l *life) start() {
 // kill ends everything at once, in the middle of whatever it does.
 func (l *life) kill() {
 	l.ln.kill() // first: a handler that ends must not end its answer in order
+	l.closePairing()
 	l.cancel()
 	for _, s := range l.sockets {
 		s.close()

@@ -75,6 +75,13 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// resetConn ends c as a killed process would.
+func resetConn(c net.Conn) {
+	if c, ok := c.(*conn); ok {
+		_ = c.reset()
+	}
+}
+
 // reset makes the peer see ECONNRESET instead of an orderly end.
 func (c *conn) reset() error {
 	if t, ok := c.Conn.(*net.TCPConn); ok {

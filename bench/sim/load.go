@@ -53,6 +53,11 @@ type snapshot struct {
 	behind   time.Duration // largest delay behind the schedule
 	clock    time.Duration // simulated
 	rateMark rateMark
+	mode     string
+	legs     [legStates]int // by state
+	queued   int            // of SGLang's waiting queue alone
+	stalled  int            // by a fault
+	held     int            // pages locked or private, or promised
 }
 
 // rateMark is where the window of snapshot.rate began.
@@ -87,6 +92,9 @@ func (k *rank) observe(idle bool) {
 	s := &k.snap
 	s.load, s.count = l, k.count
 	s.active, s.free, s.tree, s.evicted = int(l.Tokens), k.free(), k.cache.pages, k.cache.evicted*k.cfg.PageSize
+	s.mode, s.legs, s.stalled = k.cfg.disaggregation(), k.legStates(), len(k.stalled)
+	s.queued = len(k.waiting) + s.legs[legLanded]
+	s.held = k.cache.locked + k.private + k.owed
 	s.behind, s.clock = k.pace.lag, k.pace.now
 	s.hitRate = ratio(k.count.matchedLast, k.count.matchedLast+k.count.computedLast)
 	if d := now.Sub(s.rateMark.at); d >= loadEvery {
@@ -129,7 +137,67 @@ func (k *rank) load() kvevent.Load {
 		l.WaitingUncached += int64(len(r.prompt) - r.expected)
 		l.TotalTokens += int64(len(r.prompt))
 	}
+	for _, r := range k.legs {
+		switch r.leg.state {
+		case legComputing, legSending: // in waiting or in no queue that SGLang counts
+			continue
+		case legParked, legMeeting, legReady: // no pages yet
+			l.TotalTokens += int64(len(r.prompt))
+		}
+		l.Waiting++
+	}
 	return l
+}
+
+// legStates counts the rank's legs by state.
+func (k *rank) legStates() (n [legStates]int) {
+	for _, r := range k.legs {
+		n[r.leg.state]++
+	}
+	return n
+}
+
+// Work is what a worker has in hand; of one that is away or idle, nothing.
+type Work struct {
+	Requests int // that are being answered
+	Legs     int // of pairs that neither run nor are answered
+	Queued   int // for prefill
+	Running  int
+	Stalled  int // by a fault
+	Pages    int // that requests hold or were promised
+}
+
+// Work returns what the worker has in hand. It may be called while it runs.
+func (w *Worker) Work() (sum Work) {
+	l := w.now.Load()
+	if l == nil {
+		return sum
+	}
+	l.busy.mu.Lock()
+	sum.Requests = len(l.busy.byID)
+	l.busy.mu.Unlock()
+	for _, k := range l.ranks {
+		s := k.snapshot()
+		for _, n := range s.legs {
+			sum.Legs += n
+		}
+		sum.Queued += s.queued - s.legs[legLanded]
+		sum.Running += int(s.load.Running)
+		sum.Stalled += s.stalled
+		sum.Pages += s.held
+	}
+	return sum
+}
+
+// Rooms returns the bootstrap rooms that the worker's requests have named, in no order,
+// and how many named one that was used before. A worker remembers about a million.
+func (w *Worker) Rooms() (seen []int64, reused int) {
+	w.rooms.mu.Lock()
+	defer w.rooms.mu.Unlock()
+	for room := range w.rooms.seen {
+		seen = append(seen, room)
+	}
+	return seen, w.rooms.reused
 }
 
 // snapshot returns a copy of the rank's last snapshot.

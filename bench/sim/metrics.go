@@ -77,11 +77,19 @@ func appendFamily(dst []byte, name, kind, help string) []byte {
 }
 
 func (l *life) appendLabels(dst []byte, rank int) []byte {
-	dst = append(dst, `{engine_type="unified",model_name=`...)
+	dst = append(append(append(dst, `{engine_type="`...), engineType(l.cfg.Mode)...), `",model_name=`...)
 	dst = strconv.AppendQuote(dst, l.cfg.Model)
 	if l.cfg.DPSize > 1 {
 		dst = append(dst, `,dp_rank="`...)
 		dst = append(appendInt(dst, rank), '"')
 	}
 	return append(dst, `,moe_ep_rank="0",pp_rank="0",tp_rank="0"}`...)
+}
+
+// engineType is SGLang's name of a mode in its metrics.
+func engineType(mode string) string {
+	if mode == "" {
+		return "unified"
+	}
+	return mode
 }

@@ -14,8 +14,9 @@ func appendHead(dst []byte, j *job, id, object string) []byte {
 }
 
 // appendReason appends what each choice ends with.
-func appendReason(dst []byte, f finish) []byte {
-	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
+func appendReason(dst []byte, g logged, f finish) []byte {
+	dst = g.append(append(dst, `,"logprobs":`...))
+	dst = append(dst, `,"finish_reason":`...)
 	if f.kind == "" {
 		dst = append(dst, "null"...)
 	} else {

@@ -32,8 +32,13 @@ type rank struct {
 	waiting []*request
 	running []*request
 	chunked *request   // its prefill goes on with the next batch
+	legs    []*request // of pairs, until the prefill's are answered and the decode's run
+	stalled []*request // by a fault
 	dirty   []*request // have tokens their handlers have not been told of
 	told    time.Time  // when dirty was last emptied
+
+	side     side
+	linkFree time.Duration // simulated: when the link to the decode workers is idle
 
 	private int // pages held by requests outside the tree
 	owed    int // pages promised to admitted requests and not yet allotted
@@ -76,13 +81,16 @@ func (k *rank) drain() {
 
 // run schedules batches until ctx ends.
 func (k *rank) run(ctx context.Context) {
-	k.cache.changes.cleared() // SGLang's sequence 0
+	if !k.cacheless() {
+		k.cache.changes.cleared() // SGLang's sequence 0
+	}
 	k.publish()
 	for ctx.Err() == nil {
 		if !k.standBy(ctx) {
 			return
 		}
 		k.drain()
+		k.startLegs()
 		b := k.prefillBatch()
 		if len(b) == 0 && len(k.running) == 0 {
 			k.idle(ctx)
@@ -147,8 +155,15 @@ func (k *rank) tell() {
 func (k *rank) submit(r *request) {
 	k.do(func() {
 		r.arrived = k.pace.now
-		r.expected = k.cache.peek(r.space, r.prompt[:len(r.prompt)-1])
-		k.waiting = append(k.waiting, r)
+		r.expected = k.cache.peek(r.space, r.prompt[:r.findable()])
+		switch {
+		case r.stalled:
+			k.stalled = append(k.stalled, r)
+		case r.leg == nil:
+			k.waiting = append(k.waiting, r)
+		default:
+			k.beginLeg(r)
+		}
 	})
 }
 
@@ -156,10 +171,12 @@ func (k *rank) submit(r *request) {
 func (k *rank) abort(prefix string, all bool) {
 	k.do(func() {
 		hit := func(r *request) bool { return all || strings.HasPrefix(r.id, prefix) }
+		k.stalled = k.dismiss(k.stalled, hit)
+		k.abortLegs(hit)
 		k.waiting = k.dismiss(k.waiting, hit)
 		k.running = k.dismiss(k.running, hit)
 		if k.chunked != nil && hit(k.chunked) {
-			k.finish(k.chunked, "abort")
+			k.finish(k.chunked, aborted())
 			k.chunked = nil
 		}
 	})
@@ -170,7 +187,7 @@ func (k *rank) dismiss(list []*request, hit func(*request) bool) []*request {
 	keep := list[:0]
 	for _, r := range list {
 		if hit(r) {
-			k.finish(r, "abort")
+			k.finish(r, aborted())
 		} else {
 			keep = append(keep, r)
 		}
@@ -179,10 +196,17 @@ func (k *rank) dismiss(list []*request, hit func(*request) bool) []*request {
 	return keep
 }
 
+// aborted is why a request ends that /abort_request names.
+func aborted() finish { return finish{kind: "abort", message: "Aborted"} }
+
+// cacheless says that the rank has no prefix cache: SGLang's decode workers have none
+// unless they are told to.
+func (k *rank) cacheless() bool { return k.cfg.Mode == ModeDecode && !k.cfg.DecodeCache }
+
 // flush empties the cache if nothing runs or waits; done gets whether it did.
 func (k *rank) flush(done chan<- bool) {
 	k.do(func() {
-		idle := len(k.waiting)+len(k.running) == 0 && k.chunked == nil
+		idle := len(k.waiting)+len(k.running)+len(k.legs) == 0 && k.chunked == nil
 		if idle {
 			k.cache.clear()
 		}

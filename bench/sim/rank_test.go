@@ -62,7 +62,7 @@ func inBubble(t *testing.T, cfg Config, f func(b bubble)) {
 }
 
 func newTestRequest(prompt []uint32, answer int) *request {
-	r := &request{id: newID(), prompt: prompt, budget: answer, ignoreEOS: true, wake: make(chan struct{}, 1)}
+	r := &request{id: newID(), prompt: prompt, budget: answer, ignoreEOS: true, logFrom: len(prompt), wake: make(chan struct{}, 1)}
 	r.plan()
 	return r
 }

@@ -21,6 +21,11 @@ type request struct {
 
 	stream bool // its handler wants to know of each token
 
+	home    *rank
+	leg     *leg // nil: the request is served whole
+	stalled bool // a fault: it is never scheduled
+	logFrom int  // first prompt token whose log probability is wanted; len(prompt): none
+
 	seed    uint64 // of the answer
 	planned int    // tokens the answer will have unless a stop string cuts it
 	text    []byte // of the answer, kept only to look for stop strings
@@ -57,6 +62,10 @@ type finish struct {
 	token    uint32 // the stop token, for kind "stop" without a string
 	trim     int    // bytes of text from the matched stop string on
 	hasToken bool
+
+	status  int    // of an abort that the client is told of as an error
+	message string // of an abort
+	handed  bool   // a prefill leg whose keys and values have arrived: SGLang says length 0
 }
 
 // progress is what a handler may know of a request.
@@ -106,10 +115,13 @@ func (r *request) plan() {
 		r.seed = mix(r.seed ^ uint64(t))
 	}
 	r.planned = r.budget
+	if r.leg != nil {
+		r.planned = max(1, r.budget) // SGLang's prefill always hands a token over
+	}
 	if !r.ignoreEOS {
 		// The simulated model stops by itself after 32 to 287 tokens, like a
 		// chat model; the length, too, depends on the prompt alone.
-		r.planned = min(r.budget, 32+int(mix(r.seed)&255))
+		r.planned = min(r.planned, 32+int(mix(r.seed)&255))
 	}
 }
 
@@ -120,6 +132,9 @@ func (r *request) stopsItself() bool { return !r.ignoreEOS && r.planned < r.budg
 func (r *request) generate(now time.Time) bool {
 	i := len(r.out)
 	id := generated(mix(r.seed + uint64(i)))
+	if i == 0 && r.leg != nil {
+		id = r.leg.first // whatever the partner computed
+	}
 	if i == r.planned-1 && r.stopsItself() {
 		id = tokenEOS
 	}
@@ -174,14 +189,27 @@ func (r *request) stopped(id uint32) finish {
 }
 
 // end finishes the request for a reason from outside.
-func (r *request) end(kind string, now time.Time) {
+func (r *request) end(f finish, now time.Time) {
 	r.mu.Lock()
-	r.reason, r.times.finished = finish{kind: kind}, now
-	if kind == "length" { // an answer of no tokens
+	r.reason, r.times.finished = f, now
+	if f.kind == "length" && r.times.first.IsZero() { // an answer of no tokens
 		r.times.first = now
 	}
 	r.mu.Unlock()
 }
+
+// hand generates the one token of a prefill leg. The answer waits until the keys and
+// values have arrived.
+func (r *request) hand(now time.Time) {
+	r.leg.first = generated(mix(r.seed))
+	r.mu.Lock()
+	r.out, r.times.first = append(r.out, r.leg.first), now
+	r.mu.Unlock()
+}
+
+// findable is how many leading tokens of the prompt may come from the cache: one token
+// is always computed, and so is each whose log probability is wanted.
+func (r *request) findable() int { return min(len(r.prompt)-1, r.logFrom) }
 
 // signal tells the handler to look; it never blocks.
 func (r *request) signal() {

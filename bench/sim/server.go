@@ -76,11 +76,11 @@ func (l *life) serve(ctx *fasthttp.RequestCtx) {
 func (l *life) route(path string) (h fasthttp.RequestHandler, post bool) {
 	switch path {
 	case "/generate":
-		return l.generating(l.generate), true
+		return l.generate, true
 	case "/v1/chat/completions":
-		return l.generating(l.chat), true
+		return l.chat, true
 	case "/v1/completions":
-		return l.generating(l.completions), true
+		return l.completions, true
 	case "/v1/tokenize", "/tokenize":
 		return l.tokenize, true
 	case "/v1/detokenize", "/detokenize":
@@ -115,15 +115,4 @@ func (l *life) routeGet(path string) fasthttp.RequestHandler {
 		return l.metrics
 	}
 	return nil
-}
-
-// generating makes h fail while a fault wants it to.
-func (l *life) generating(h fasthttp.RequestHandler) fasthttp.RequestHandler {
-	return func(ctx *fasthttp.RequestCtx) {
-		if l.faults.fails() {
-			(&problem{status: fasthttp.StatusInternalServerError, message: "Internal server error"}).openAI(ctx)
-			return
-		}
-		h(ctx)
-	}
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,8 @@ type Worker struct {
 	cfg    Config // with the addresses that were bound; constant after New
 	faults *Faults
 	life   *life
+	rooms  rooms
+	now    atomic.Pointer[life] // for [Worker.Work], nil while the worker is away
 }
 
 // New binds a worker's HTTP listener and ZMQ sockets; nothing is served until
@@ -22,11 +25,12 @@ func New(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{faults: newFaults()}
-	l, err := newLife(cfg, w.faults)
+	l, err := newLife(cfg, w.faults, &w.rooms)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start worker on %s: %w", cfg.Listen, err)
 	}
 	w.life, w.cfg = l, *l.cfg
+	w.now.Store(l)
 	return w, nil
 }
 
@@ -35,6 +39,12 @@ func (w *Worker) URL() string { return "http://" + w.cfg.Listen }
 
 // Model is the served model name.
 func (w *Worker) Model() string { return w.cfg.Model }
+
+// Mode is the worker's half of a pair, "" for a whole worker.
+func (w *Worker) Mode() string { return w.cfg.Mode }
+
+// BootstrapPort is the port of a prefill worker's bootstrap server.
+func (w *Worker) BootstrapPort() int { return w.cfg.BootstrapPort }
 
 // EventsEndpoint is where rank 0 publishes its KV events, "" if nowhere.
 func (w *Worker) EventsEndpoint() string { return w.endpoint(w.cfg.Events) }
@@ -70,8 +80,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.faults.Unhang()
 	defer w.Close()
 	for {
+		w.now.Store(w.life)
 		w.life.start()
 		o, ok := w.await(ctx, nil)
+		w.now.Store(nil)
 		w.Close()
 		w.faults.Unhang() // a process that hung and was killed hangs no more
 		if !ok {
@@ -131,7 +143,7 @@ const (
 func (w *Worker) revive(ctx context.Context) error {
 	deadline := time.Now().Add(bindTimeout)
 	for {
-		l, err := newLife(w.cfg, w.faults)
+		l, err := newLife(w.cfg, w.faults, &w.rooms)
 		if err == nil {
 			w.life = l
 			return nil

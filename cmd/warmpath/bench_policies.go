@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/policies"
 	"github.com/warmpath/warmpath/bench/replay"
+	"github.com/warmpath/warmpath/bench/trace"
 	"github.com/warmpath/warmpath/dataplane/policy"
 )
 
@@ -44,7 +45,8 @@ simulated time: an hour of a cluster takes a fraction of a second. The same flag
 same numbers. It prints a table and a recommendation.
 
 A trace is a file in Mooncake's format (JSON lines of timestamp, input_length,
-output_length and hash_ids; optional block_size and answer_id), or a made one:
+output_length and hash_ids; optional block_size and answer_id), a log of
+warmpath serve --access-log, which is one, or a made one:
 ` + workloadHelp() + `
 "greedy" is a router that knows every cache and every queue as they are; the others know
 what events and their own dispatches tell them ("approx": its own tree).`,
@@ -61,7 +63,7 @@ what events and their own dispatches tell them ("approx": its own tree).`,
 
 func (o *policiesOptions) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.trace, "trace", "", "trace file in Mooncake's format")
+	f.StringVar(&o.trace, "trace", "", "trace file in Mooncake's format, or an access log")
 	f.StringVar(&o.workload, "workload", "conversations", "made trace, where no file is given; see above")
 	f.IntVar(&o.requests, "requests", 0, "at most so many requests (default: all of a file, 10000 of a made trace)")
 	f.Uint64Var(&o.cfg.Seed, "seed", 1, "of made traces, ties and losses")
@@ -78,12 +80,12 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.Float64Var(&o.cfg.Rate, "rate", 1, "arrivals as a multiple of the trace's own")
 	f.BoolVar(&o.cfg.Spread, "spread", false, "spread requests of one instant until the next one: undoes a trace's coarse clock")
 	f.IntVar(&o.cfg.Routers, "routers", 1, "router replicas; each gets its share of the requests by chance")
-	f.StringVar(&o.share, "share", "polls", "what replicas tell each other: polls (nothing), gossip (each dispatch) or one (one chooses for all)")
+	f.StringVar(&o.share, "share", "", "what router replicas tell each other: polls (nothing: others' requests are seen in workers' reports), gossip (each dispatch)\nor one (one chooses for all); default: polls, and kv with gossip beside it")
 	f.DurationVar(&o.cfg.Hop, "hop", 500*time.Microsecond, "a message between replicas")
 	f.DurationVar(&o.cfg.EventDelay, "event-delay", 5*time.Millisecond, "from a change in a worker's cache until routers know of it")
 	f.Float64Var(&o.cfg.EventLoss, "event-loss", 0, "share of events that a router does not get")
 	f.DurationVar(&o.cfg.Resync, "resync", time.Second, "until a router has learnt what it missed")
-	f.DurationVar(&o.cfg.Poll, "poll", time.Second, "between reports of a worker's load")
+	f.DurationVar(&o.cfg.Poll, "poll", 100*time.Millisecond, "between reports of a worker's load: engines publish it at each fifth step; 1s where they are asked over HTTP")
 	f.BoolVar(&o.cfg.Approx, "approximate", false, "all policies see an approximate tree instead of events")
 	f.StringSliceVar(&o.cfg.Study, "ablate", nil, `also simulate kv without each of these, or "all": `+strings.Join(policies.Ablations(), ", "))
 	o.cfg.Options = policy.Defaults
@@ -107,7 +109,7 @@ func workloadHelp() string {
 }
 
 func (o *policiesOptions) run(cmd *cobra.Command) error {
-	trace, name, err := o.open()
+	requests, name, err := o.open()
 	if err != nil {
 		return err
 	}
@@ -128,13 +130,13 @@ func (o *policiesOptions) run(cmd *cobra.Command) error {
 			bar = nil
 		}
 	}
-	report, err := policies.Simulate(cmd.Context(), name, trace, o.cfg, o.names, progress)
+	report, err := policies.Simulate(cmd.Context(), name, requests, o.cfg, o.names, progress)
 	if report == nil || err != nil {
 		return err
 	}
 	if o.advise {
 		fmt.Fprintln(errOut, "recommendation: other numbers of workers and routers")
-		if err := report.Advise(cmd.Context(), trace, o.objective, nil); err != nil {
+		if err := report.Advise(cmd.Context(), requests, o.objective, nil); err != nil {
 			return fmt.Errorf("cannot make the recommendation: %w", err)
 		}
 	}
@@ -142,7 +144,7 @@ func (o *policiesOptions) run(cmd *cobra.Command) error {
 }
 
 // open reads or makes the trace.
-func (o *policiesOptions) open() (trace []policies.Request, name string, err error) {
+func (o *policiesOptions) open() (requests []policies.Request, name string, err error) {
 	if o.requests < 0 {
 		return nil, "", fmt.Errorf("cannot simulate %d requests", o.requests)
 	}
@@ -151,16 +153,23 @@ func (o *policiesOptions) open() (trace []policies.Request, name string, err err
 		if n == 0 {
 			n = 10_000
 		}
-		trace, err = policies.Synthetic(o.workload, o.cfg.Seed, n)
-		return trace, o.workload, err
+		requests, err = policies.Synthetic(o.workload, o.cfg.Seed, n)
+		return requests, o.workload, err
 	}
 	f, err := os.Open(o.trace)
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot open the trace: %w", err)
 	}
 	defer f.Close()
-	trace, err = policies.ReadTrace(f, o.requests)
-	return trace, filepath.Base(o.trace), err
+	recorded, err := trace.Read(f, o.requests)
+	name = filepath.Base(o.trace)
+	if rate, ok := policies.Found(recorded.Requests); ok {
+		name += fmt.Sprintf(" (%.1f %% of its prompt tokens were found in a cache)", 100*rate)
+	}
+	if recorded.Left > 0 {
+		name += fmt.Sprintf(" (%s lines left out: not answered, or tokens unknown)", trace.Grouped(recorded.Left))
+	}
+	return policies.Recorded(recorded.Requests), name, err
 }
 
 // keep writes the files that were asked for.

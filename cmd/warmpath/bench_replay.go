@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/replay"
 	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/bench/trace"
 	"github.com/warmpath/warmpath/dataplane"
 )
 
@@ -38,7 +39,7 @@ saw. By default it starts simulated SGLang workers and the router in this proces
 for each policy, with empty caches. With --url it replays to a cluster that runs already.
 
 A trace is a file in Mooncake's format (JSON lines of timestamp, input_length,
-output_length and hash_ids). Without --trace it is a made one: conversations of several
+output_length and hash_ids), or a log of warmpath serve --access-log. Without --trace it is a made one: conversations of several
 turns over shared system prompts.`,
 		Example: `  warmpath bench replay --requests 500
   warmpath bench replay --trace conversation_trace.jsonl --requests 2000 --workers 8 --time-scale 20
@@ -60,6 +61,7 @@ turns over shared system prompts.`,
 	f.Float64Var(&o.cfg.TimeScale, "time-scale", 20, "seconds of the trace a second; simulated workers run as fast (with --url the default is 1)")
 	f.Uint32Var(&o.cfg.Vocabulary.First, "first-token", 100, "smallest token id in prompts")
 	f.Uint32Var(&o.cfg.Vocabulary.Size, "vocabulary", 32_000, "number of token ids in prompts")
+	f.BoolVar(&o.cfg.Simulated, "simulated", false, "with --url: the workers there are simulated, at the same time scale; times are then in theirs")
 	f.StringVar(&o.jsonFile, "json", "", "also write the results to this file as JSON")
 	return c
 }
@@ -75,7 +77,7 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 	start := o.simulated
 	if o.url != "" {
 		o.policies = []string{"(the URL's)"}
-		if !cmd.Flags().Changed("time-scale") {
+		if !cmd.Flags().Changed("time-scale") && !o.cfg.Simulated {
 			o.cfg.TimeScale = 1 // Real workers do not run faster when they are asked to.
 		}
 		start = func(context.Context, string) (replay.Cluster, error) { return remote(o.url), nil }
@@ -133,7 +135,9 @@ func (o *replayOptions) open() (replay.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the trace: %w", err)
 	}
-	return replay.NewTraceFile(f), nil
+	defer f.Close()
+	t, err := trace.Read(f, o.cfg.Requests)
+	return replay.NewRecorded(t.Requests), err
 }
 
 // remote is a cluster that someone else runs.
@@ -163,7 +167,7 @@ func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cl
 		TimeScale: o.cfg.TimeScale, Log: quietLogger(),
 	}
 	router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, Version: version, Log: quietLogger()}
-	cl, err := newCluster(o.workers, worker, router)
+	cl, err := newCluster(clusterSize{workers: o.workers}, worker, router)
 	if err != nil {
 		return nil, err
 	}

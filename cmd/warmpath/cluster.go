@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -18,22 +19,52 @@ type cluster struct {
 	sims   []*sim.Worker
 }
 
-// newCluster binds everything and starts nothing.
-func newCluster(workers int, worker sim.Config, router dataplane.Config) (*cluster, error) {
-	c := &cluster{}
-	for i := range workers {
-		w, err := sim.New(worker)
-		if err != nil {
-			return nil, fmt.Errorf("cannot simulate worker %d: %w", i, err)
-		}
-		c.sims = append(c.sims, w)
-		router.Workers = append(router.Workers, w.URL())
+// clusterSize is how many simulated workers of each role a cluster has.
+type clusterSize struct{ workers, prefill, decode int }
+
+// check refuses sizes that could not answer anything.
+func (f clusterSize) check() error {
+	switch {
+	case min(f.workers, f.prefill, f.decode) < 0 || f.workers+f.prefill+f.decode == 0:
+		return fmt.Errorf("cannot start %d workers, %d prefill, %d decode", f.workers, f.prefill, f.decode)
+	case (f.prefill == 0) != (f.decode == 0):
+		return fmt.Errorf("cannot pair %d prefill workers with %d decode workers", f.prefill, f.decode)
 	}
-	var err error
+	return nil
+}
+
+// newCluster binds everything and starts nothing.
+func newCluster(f clusterSize, worker sim.Config, router dataplane.Config) (*cluster, error) {
+	c := &cluster{}
+	err := errors.Join(
+		c.add(f.workers, worker, "", &router.Workers),
+		c.add(f.prefill, worker, sim.ModePrefill, &router.Prefill),
+		c.add(f.decode, worker, sim.ModeDecode, &router.Decode),
+	)
+	if err != nil {
+		for _, w := range c.sims {
+			w.Close()
+		}
+		return nil, err
+	}
 	if c.router, err = dataplane.New(router); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// add binds n workers of one mode and tells the router of them.
+func (c *cluster) add(n int, worker sim.Config, mode string, urls *[]string) error {
+	worker.Mode = mode
+	for range n {
+		w, err := sim.New(worker)
+		if err != nil {
+			return fmt.Errorf("cannot simulate worker %d: %w", len(c.sims), err)
+		}
+		c.sims = append(c.sims, w)
+		*urls = append(*urls, w.URL())
+	}
+	return nil
 }
 
 // run serves until ctx ends. The workers outlive the router: it drains what

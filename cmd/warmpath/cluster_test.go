@@ -29,7 +29,7 @@ func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (
 	log := slog.New(slog.DiscardHandler)
 	worker.Log, worker.TimeScale = log, 50
 	router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, Log: log, ProbeInterval: 20 * time.Millisecond}
-	cl, err := newCluster(workers, worker, router)
+	cl, err := newCluster(clusterSize{workers: workers}, worker, router)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

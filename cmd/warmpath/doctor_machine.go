@@ -1,13 +1,16 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/pebbe/zmq4"
 
+	"github.com/warmpath/warmpath/dataplane/health"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/radix/hugepage"
@@ -21,7 +24,7 @@ func examineMachine(version string) []finding {
 		{"libzmq", stateOK, fmt.Sprintf("%d.%d.%d", major, minor, patch), ""},
 		examineHugePages(hugepage.Setting()),
 	}
-	found = append(found, examineGPUs(nvml.New(nvml.Config{}))...)
+	found = append(found, examineGPUs(nvml.Config{Library: os.Getenv(nvml.EnvLibrary)})...)
 	return append(found, examineNIXL())
 }
 
@@ -40,48 +43,110 @@ func examineHugePages(setting string) finding {
 	}
 }
 
-// examineGPUs reads the driver and closes the reader.
-func examineGPUs(reader *nvml.Reader) []finding {
-	defer reader.Close()
-	driver, err := reader.Driver()
-	if err != nil {
-		advice := "routing works without; install the NVIDIA driver where this machine has GPUs"
-		if !errors.Is(err, nvml.ErrNoDriver) {
-			advice = "routing works without; nvidia-smi should say the same"
-		}
-		return []finding{{"driver", stateMissing, err.Error(), advice}}
+// driverPatience is how long doctor waits for the driver; a GPU whose firmware does not answer holds a read for 45 s.
+const driverPatience = 10 * time.Second
+
+// examineGPUs reads the driver once, and judges each GPU by the rules that routing goes by.
+func examineGPUs(cfg nvml.Config) []finding {
+	ctx, stop := context.WithTimeout(context.Background(), driverPatience)
+	defer stop()
+	seen, err := nvml.Read(ctx, cfg)
+	switch {
+	case err != nil:
+		return []finding{{"driver", stateMissing, err.Error(), "see dmesg for XIDs; nvidia-smi should hang too"}}
+	case seen.State == nvml.StateNoDriver:
+		advice := "routing works without; install the NVIDIA driver where this machine has GPUs, or name its library in " + nvml.EnvLibrary
+		return []finding{{"driver", stateMissing, seen.Detail, advice}}
+	case seen.State != nvml.StateReady:
+		return []finding{{"driver", stateMissing, seen.Detail, "routing works without; nvidia-smi should say the same"}}
 	}
-	found := []finding{{"driver", stateOK, "NVIDIA " + known(driver.Version) + ", CUDA up to " + known(driver.CUDA), ""}}
-	gpus, err := reader.Read()
-	if err != nil {
-		return append(found, finding{"GPUs", stateMissing, err.Error(), "nvidia-smi should say the same"})
+	text := "NVIDIA " + seen.Driver.Version.Or("unknown") + ", CUDA up to " + seen.Driver.CUDA.Or("unknown")
+	if !seen.Driver.Events {
+		text += ", tells no XIDs"
 	}
-	if len(gpus) == 0 {
+	found := []finding{{"driver", stateOK, text, ""}}
+	if len(seen.GPUs) == 0 {
 		return append(found, finding{"GPUs", stateMissing, "the driver sees none", "in a container, give it GPUs: docker run --gpus all"})
 	}
-	for _, gpu := range gpus {
-		found = append(found, examineGPU(&gpu))
+	for i, judged := range health.Once(seen.At, seen) {
+		found = append(found, examineGPU(&seen.GPUs[i], &judged))
 	}
 	return found
 }
 
-func examineGPU(gpu *nvml.GPU) finding {
-	name := fmt.Sprintf("GPU %d", gpu.Index)
+// examineGPU shows a GPU and what is wrong with it.
+func examineGPU(gpu *nvml.GPU, judged *health.Result) finding {
+	found := finding{fmt.Sprintf("GPU %d", gpu.Index), stateOK, describeGPU(gpu), ""}
+	if judged.State == health.Healthy {
+		return found
+	}
+	found.State = stateMissing
+	found.Detail += "\n" + judged.State.String()
+	if judged.State == health.Degraded && judged.Weight < 1 {
+		found.Detail += fmt.Sprintf(", gets %.0f %% of its share", judged.Weight*100)
+	}
+	if !judged.TP {
+		found.Detail += ", no tensor-parallel work"
+	}
+	for _, reason := range judged.Reasons {
+		found.Detail += "\n- " + reason.Detail
+	}
+	found.Advice = strings.ReplaceAll(actionAdvice[judged.Action], "-i N", fmt.Sprintf("-i %d", gpu.Index))
+	return found
+}
+
+// actionAdvice says how to do what GPU N needs.
+var actionAdvice = map[health.Action]string{
+	health.Nothing:       "nothing to do: it ends by itself, or with the work that causes it",
+	health.Look:          "find out more: nvidia-smi -q -i N, nvidia-smi nvlink --status, dmesg",
+	health.ResetWhenIdle: "when nobody is on it: nvidia-smi --gpu-reset -i N",
+	health.Reset:         "stop what is on it, then nvidia-smi --gpu-reset -i N",
+	health.Reboot:        "restart the machine; if it comes back, the GPU or its slot is bad",
+	health.Replace:       "replace the GPU",
+}
+
+func describeGPU(gpu *nvml.GPU) string {
+	text := gpu.Name.Or("unknown")
 	if gpu.Err != nil {
-		return finding{name, stateMissing, gpu.Err.Error(), "see dmesg for its XID; the GPU or the machine needs a reset"}
+		return text
 	}
-	text := fmt.Sprintf("%s, %s of %s used", known(gpu.Name), gibibytes(gpu.MemoryUsed), gibibytes(gpu.MemoryTotal))
-	switch links, active := gpu.NVLinks, gpu.NVLinksActive; {
-	case !links.OK:
-		return finding{name, stateOK, text + ", no NVLink", ""}
-	case active.Value < links.Value:
-		return finding{
-			name, stateMissing, fmt.Sprintf("%s, %d of %d NVLinks up", text, active.Value, links.Value),
-			"links are down by design on some machines; else see nvidia-smi nvlink --status",
+	text += fmt.Sprintf(", %s of %s used", gibibytes(gpu.Memory.Used), gibibytes(gpu.Memory.Total))
+	if gpu.Utilization.GPU.OK {
+		text += fmt.Sprintf(", %d %% busy", gpu.Utilization.GPU.Value)
+	}
+	if gpu.Temperature.GPU.OK {
+		text += fmt.Sprintf(", %d °C", gpu.Temperature.GPU.Value)
+	}
+	if mig := gpu.MIG.Value; mig.Enabled {
+		text += fmt.Sprintf(", divided into %d", len(mig.Instances))
+	}
+	return text + ", " + describeLinks(gpu.Links)
+}
+
+// describeLinks sums up the NVLinks of a GPU, which are all of one kind.
+func describeLinks(links []nvml.Link) string {
+	if len(links) == 0 {
+		return "no NVLink"
+	}
+	up, speed := 0, 0
+	for _, l := range links {
+		if l.Up.Or(false) {
+			up++
+			speed += l.Speed.Or(0)
 		}
-	default:
-		return finding{name, stateOK, fmt.Sprintf("%s, %d NVLinks up", text, links.Value), ""}
 	}
+	text := fmt.Sprintf("%d NVLinks", up)
+	if up < len(links) {
+		text = fmt.Sprintf("%d of %d NVLinks", up, len(links))
+	}
+	text += " up"
+	if links[0].Remote.OK {
+		text += ", to a " + links[0].Remote.Value
+	}
+	if speed > 0 {
+		text += fmt.Sprintf(", %.0f GB/s each way", float64(speed)/1000)
+	}
+	return text
 }
 
 // examineNIXL loads the library and lists its plugins, which is all that Warmpath does with it so far.
@@ -103,15 +168,7 @@ func examineNIXL() finding {
 	return finding{"NIXL", stateOK, lib.Path() + "\nplugins " + strings.Join(plugins, " "), ""}
 }
 
-// known is the text of a field, or what stands for an unknown one.
-func known(f nvml.Field[string]) string {
-	if !f.OK {
-		return "unknown"
-	}
-	return f.Value
-}
-
-func gibibytes(f nvml.Field[uint64]) string {
+func gibibytes(f nvml.Opt[uint64]) string {
 	if !f.OK {
 		return "unknown"
 	}

@@ -140,27 +140,46 @@ func TestDoctorWorker(t *testing.T) {
 
 func TestDoctorGPUs(t *testing.T) {
 	driver, err := nvmltest.Build(t.TempDir())
-	if err != nil {
+	if errors.Is(err, nvmltest.ErrNoCompiler) {
 		t.Skip(err)
 	}
-	h100 := nvmltest.GPU{Name: "NVIDIA H100 80GB HBM3", Total: 80 << 30, Used: 61 << 30, Links: 18}
-	down, lost, plain := h100, h100, nvmltest.GPU{Name: "NVIDIA L4", Total: 24 << 30}
-	down.LinksDown, lost.Lost = 1, true
-	err = driver.Set(nvmltest.State{Version: "570.86.15", CUDA: 12080, GPUs: []nvmltest.GPU{h100, down, lost, plain}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := examineGPUs(nvml.New(nvml.Config{Library: driver.Library}))
-	tests := []struct{ name, state, detail string }{
-		{"driver", stateOK, "NVIDIA 570.86.15, CUDA up to 12.8"},
-		{"GPU 0", stateOK, "NVIDIA H100 80GB HBM3, 61.0 GiB of 80.0 GiB used, 18 NVLinks up"},
-		{"GPU 1", stateMissing, "NVIDIA H100 80GB HBM3, 61.0 GiB of 80.0 GiB used, 17 of 18 NVLinks up"},
-		{"GPU 2", stateMissing, "cannot open GPU 2: nvml: GPU is lost (15)"},
-		{"GPU 3", stateOK, "NVIDIA L4, 0.0 GiB of 24.0 GiB used, no NVLink"},
+	state := nvmltest.HGX()
+	state.GPUs[1].Links[4].Up = 0
+	state.GPUs[2].Lost = 1
+	state.GPUs[3].RowsFailed, state.GPUs[3].Throttle, state.GPUs[3].Clock = 1, 0x80, 990
+	state.GPUs[4] = nvmltest.GPU{Name: "NVIDIA L4", Facts: nvmltest.Facts{Total: 24 << 30, Temperature: 40}}
+	state.GPUs[5].MIG, state.GPUs[5].MIGInstances = 1, 3
+	if err := driver.Set(state); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(nvml.EnvLibrary, driver.Library)
+	found, err := runDoctor(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const h100 = "NVIDIA H100 80GB HBM3, 74.0 GiB of 80.0 GiB used, 87 % busy, 61 °C"
+	tests := []struct{ name, state, detail, advice string }{
+		{"driver", stateOK, "NVIDIA 570.86.15, CUDA up to 12.8", ""},
+		{"GPU 0", stateOK, h100 + ", 18 NVLinks up, to a switch, 478 GB/s each way", ""},
+		{
+			"GPU 1", stateMissing, h100 + ", 17 of 18 NVLinks up, to a switch, 452 GB/s each way\n" +
+				"degraded, no tensor-parallel work\n- 17 of 18 NVLinks up", "nvlink --status",
+		},
+		{"GPU 2", stateMissing, "unknown\ndead, no tensor-parallel work\n- the GPU is lost", "restart the machine"},
+		{
+			"GPU 3", stateMissing, h100 + ", 18 NVLinks up, to a switch, 478 GB/s each way\ndraining, no tensor-parallel work\n" +
+				"- a row of memory could not be remapped\n- clocks at 50 %: power_brake", "replace",
+		},
+		{"GPU 4", stateOK, "NVIDIA L4, 0.0 GiB of 24.0 GiB used, 0 % busy, 40 °C, no NVLink", ""},
+		{"GPU 5", stateOK, h100 + ", divided into 3, 18 NVLinks up, to a switch, 478 GB/s each way", ""},
 	}
 	for _, test := range tests {
-		if f := find(t, found, test.name); f.State != test.state || f.Detail != test.detail {
-			t.Errorf("%+v, want %s, %q", f, test.state, test.detail)
+		f := find(t, found, test.name)
+		if f.State != test.state || f.Detail != test.detail || !strings.Contains(f.Advice, test.advice) || (f.Advice == "") != (test.advice == "") {
+			t.Errorf("%+v, want %s, %q, advice with %q", f, test.state, test.detail, test.advice)
 		}
 	}
 }
@@ -214,5 +233,40 @@ func TestReportTable(t *testing.T) {
 	want := "ok       a    one\n              two\nmissing  bee  gone\n              → bring it\n"
 	if out.String() != want {
 		t.Errorf("report =\n%swant\n%s", out.String(), want)
+	}
+}
+
+// TestDoctorPairs: a prefill worker is fit where its bootstrap server says so, and events of decode workers are not missed.
+func TestDoctorPairs(t *testing.T) {
+	boot := func(status int) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		t.Cleanup(s.Close)
+		_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+		return port
+	}
+	for _, test := range []struct {
+		role, port       string
+		bootstrap, wants string // states
+	}{
+		{"prefill", boot(http.StatusOK), stateOK, stateMissing},
+		{"prefill", boot(http.StatusServiceUnavailable), stateUnfit, stateMissing},
+		{"prefill", "1", stateUnfit, stateMissing},
+		{"decode", "1", "", ""},
+	} {
+		url := serveWorker(t, 200, fmt.Sprintf(`null,"disaggregation_mode":%q,"disaggregation_bootstrap_port":%s`, test.role, test.port))
+		found, err := runDoctor(t, "--worker", url)
+		if (err != nil) != (test.bootstrap == stateUnfit) {
+			t.Errorf("%+v: doctor = %v", test, err)
+		}
+		if self := find(t, found, url); !strings.Contains(self.Detail, test.role) {
+			t.Errorf("%+v, want the role %s", self, test.role)
+		}
+		states := map[string]string{}
+		for _, f := range found {
+			states[f.Name] = f.State
+		}
+		if states[url+" bootstrap"] != test.bootstrap || states[url+" events"] != test.wants {
+			t.Errorf("%+v: found %+v", test, states)
+		}
 	}
 }

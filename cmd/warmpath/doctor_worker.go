@@ -51,7 +51,17 @@ func examineWorker(ctx context.Context, url string, files secure.ClientFiles, wa
 	defer func() { _ = registry.Remove(w.URL) }()
 	select {
 	case info := <-arrived:
-		return append([]finding{describe(url, info)}, examineEvents(ctx, url, info)...)
+		found := []finding{describe(url, info)}
+		switch info.Role() {
+		case worker.RoleDecode:
+			if !info.DecodeCache { // it keeps nothing that events could tell of
+				return found
+			}
+		case worker.RolePrefill:
+			found = append(found, examineBootstrap(ctx, url, w))
+		case worker.RoleAggregated:
+		}
+		return append(found, examineEvents(ctx, url, info)...)
 	case <-ctx.Done():
 		reason := w.LastError()
 		if reason == "" {
@@ -63,8 +73,26 @@ func examineWorker(ctx context.Context, url string, files secure.ClientFiles, wa
 
 // describe says what a ready worker is.
 func describe(url string, info *worker.Info) finding {
-	return finding{url, stateOK, fmt.Sprintf("ready, %s, SGLang %s, %d tokens a page, %d DP rank(s)",
-		orUnknown(info.Model()), orUnknown(info.Version), info.PageSize, info.DPSize), ""}
+	return finding{url, stateOK, fmt.Sprintf("ready, %s, %s, SGLang %s, %d tokens a page, %d DP rank(s)",
+		info.Role(), orUnknown(info.Model()), orUnknown(info.Version), info.PageSize, info.DPSize), ""}
+}
+
+// examineBootstrap waits until decode workers could meet a prefill worker.
+func examineBootstrap(ctx context.Context, url string, w *worker.Worker) finding {
+	name, at := url+" bootstrap", w.Bootstrap().Addr()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for w.State() != worker.Ready {
+		select {
+		case <-ctx.Done():
+			return finding{
+				name, stateUnfit, w.LastError(),
+				"decode workers meet it there: open the port, or name the place with --prefill " + url + ",HOST:PORT",
+			}
+		case <-tick.C:
+		}
+	}
+	return finding{name, stateOK, at, ""}
 }
 
 // examineEvents connects to every endpoint that the worker names.

@@ -138,9 +138,12 @@ func writeExplained(out io.Writer, e *server.Explained) error {
 		exact = "exact"
 	}
 	fmt.Fprintf(out, "prompt of %d tokens (%s)   policy %s   seed %s\n", e.Prompt.Tokens, exact, e.Policy, e.Seed)
-	if e.Error != "" {
+	switch {
+	case e.Error != "":
 		fmt.Fprintf(out, "goes nowhere: %s\n\n", e.Error)
-	} else {
+	case e.Pair != nil && e.Pair.Chosen:
+		fmt.Fprintf(out, "goes to %s: %s\nand to %s: %s\n\n", e.Winner, e.Why, e.Pair.Decode, e.Pair.Why)
+	default:
 		fmt.Fprintf(out, "goes to %s: %s\n\n", e.Winner, e.Why)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -150,6 +153,9 @@ func writeExplained(out io.Writer, e *server.Explained) error {
 		writeExplainedRank(t, &ranks[i])
 	}
 	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := writeExplainedPair(out, e.Pair); err != nil {
 		return err
 	}
 	for i := range ranks {
@@ -165,7 +171,7 @@ func writeExplainedRank(t io.Writer, r *server.ExplainedRank) {
 	if r.Winner {
 		mark = "->"
 	}
-	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t", mark, r.ID, r.State, r.Events)
+	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t", mark, r.ID, explainedState(r), r.Events)
 	if r.Overlap == nil || r.Cost == nil {
 		fmt.Fprintf(t, "-\t-\t-\t-\t%d\t%d\t%.0f\t-\t-\t-\t-\t-\t-\t-\t-\t\n", r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond)
 		return

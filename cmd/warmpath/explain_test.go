@@ -109,7 +109,7 @@ func TestLoadIsFollowed(t *testing.T) {
 // TestSessionAffinity: with a policy that would take turns, a session has one rank, by its body or by its header.
 func TestSessionAffinity(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	cl, err := newCluster(3, sim.Config{Log: log, TimeScale: 50}, dataplane.Config{Listen: "127.0.0.1:0", Policy: "round-robin", Sticky: true, Log: log})
+	cl, err := newCluster(clusterSize{workers: 3}, sim.Config{Log: log, TimeScale: 50}, dataplane.Config{Listen: "127.0.0.1:0", Policy: "round-robin", Sticky: true, Log: log})
 	require.NoError(t, err)
 	base := "http://" + cl.router.Addr()
 	done := make(chan error, 1)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -21,9 +22,39 @@ func policyFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 	f.Var((*termsValue)(&options.Without), "kv-without", "kv: terms of the cost to leave out, to see what each is worth: "+strings.Join(policy.TermNames(), ", "))
 	f.Float64Var(&options.Interval, "staleness-interval", 0, "staleness: seconds between reports of a worker (default 5)")
 	f.Float64Var(&options.Objective, "ttft-objective", 0, "dualmap: seconds to the first token that affinity may not endanger (default 2)")
+	f.Var(replicaValue{&options}, "replica",
+		"kv: I/N where N routers choose among the same workers, given in the same order, and this is the I-th from 1: each begins with workers of its own")
 	f.BoolVar(&cfg.Sticky, "session-affinity", false,
 		"any policy: a session (session_id, session_params.id or the header X-Session-ID) keeps its worker while that is fit and not overloaded")
 }
+
+// replicaValue is one of several routers as a flag.
+type replicaValue struct{ *policy.Options }
+
+var _ pflag.Value = replicaValue{}
+
+// String implements pflag.Value.
+func (v replicaValue) String() string {
+	if v.Options == nil || v.Replicas == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", v.Replica+1, v.Replicas)
+}
+
+// Set implements pflag.Value.
+func (v replicaValue) Set(text string) error {
+	first, second, _ := strings.Cut(text, "/")
+	at, err := strconv.Atoi(first)
+	of, err2 := strconv.Atoi(second)
+	if err != nil || err2 != nil || at < 1 || at > of {
+		return fmt.Errorf("cannot use %q: want I/N, from 1/N to N/N", text)
+	}
+	v.Replica, v.Replicas = at-1, of
+	return nil
+}
+
+// Type implements pflag.Value.
+func (replicaValue) Type() string { return "I/N" }
 
 // termsValue is a list of terms as a flag.
 type termsValue policy.Terms

@@ -29,7 +29,7 @@ func startQueued(t *testing.T, workers int, worker sim.Config, router dataplane.
 	worker.Log, router.Log = log, log
 	router.Listen, router.ProbeInterval = "127.0.0.1:0", 20*time.Millisecond
 	router.ProbeTimeout, router.HangAfter = 30*time.Second, time.Minute // what is measured here is not health, and the machine may be busy
-	cl, err := newCluster(workers, worker, router)
+	cl, err := newCluster(clusterSize{workers: workers}, worker, router)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

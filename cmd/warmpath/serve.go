@@ -16,18 +16,23 @@ func newServeCommand() *cobra.Command {
 	cfg := dataplane.Config{}
 	var level string
 	c := &cobra.Command{
-		Use:   "serve --worker URL [--worker URL …]",
+		Use:   "serve (--worker URL | --prefill URL[,PORT] --decode URL) …",
 		Short: "Route requests to SGLang workers",
 		Long: `Serve routes /generate, /v1/chat/completions and /v1/completions to the worker
 that will answer first. Give it the workers' URLs; where they publish KV events it
 finds out from GET /server_info. Start SGLang with --kv-events-config for exact routing;
 workers without are routed by what their answers say was cached (--enable-cache-report).
 
+Workers that SGLang runs with --disaggregation-mode are used in pairs: the prompt is
+computed by a --prefill worker and the answer by a --decode worker. Their roles and the
+prefill workers' bootstrap ports are read from GET /server_info, so --worker does too.
+
 Clients talk to --listen. The operator's API (/status, /metrics, /workers, /console)
 is there too, or apart with --operator-listen; off loopback it needs --operator-key.
 SIGINT and SIGTERM drain; a second signal ends at once.`,
 		Example: `  warmpath serve --worker http://127.0.0.1:30000 --worker http://127.0.0.1:30001
   warmpath serve --listen 0.0.0.0:8000 --operator-listen 127.0.0.1:8001 --worker http://gpu1:30000
+  warmpath serve --prefill http://gpu1:30000 --prefill http://gpu2:30000,8998 --decode http://gpu3:30000
   warmpath serve --tls-cert cert.pem --tls-key key.pem --worker https://gpu1:30000 --worker-ca ca.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,9 +45,13 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 			if err != nil {
 				return err
 			}
-			log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy, "workers", len(cfg.Workers))
-			if len(cfg.Workers) == 0 {
-				log.Warn("no workers yet: give --worker, or POST /workers")
+			log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy,
+				"workers", len(cfg.Workers), "prefill", len(cfg.Prefill), "decode", len(cfg.Decode))
+			if len(cfg.Workers)+len(cfg.Prefill)+len(cfg.Decode) == 0 {
+				log.Warn("no workers yet: give --worker, or --prefill and --decode, or POST /workers")
+			}
+			if cfg.AccessLog != "" { // else the signal ends the process, as it always did
+				defer onHangup(d.ReopenLogs)()
 			}
 			return d.Run(cmd.Context())
 		},
@@ -50,10 +59,12 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 	routerFlags(c.Flags(), &cfg)
 	listenTLSFlags(c.Flags(), &cfg.TLS)
 	workerTLSFlags(c.Flags(), &cfg.WorkerTLS)
-	c.Flags().StringArrayVar(&cfg.Workers, "worker", nil, "URL of a worker, http://host:port or https://host:port; may be repeated")
+	workerFlags(c.Flags(), &cfg)
 	c.Flags().StringVar(&cfg.Snapshot, "snapshot", "",
 		"file that keeps what workers hold for the next run; secret, as it has the seed of the index's hashes")
 	c.Flags().DurationVar(&cfg.SnapshotInterval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
+	c.Flags().StringVar(&cfg.AccessLog, "access-log", "",
+		"append a line of JSON for each request to this file, without its text: a trace for bench policies and bench replay; SIGHUP reopens it")
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return c
 }
@@ -82,6 +93,7 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
 	f.BoolVar(&cfg.HugePages, "huge-pages", true, "ask the kernel for huge pages for the heap: look-ups in a large index are faster (Linux)")
 	queueFlags(f, cfg)
+	pairFlags(f, cfg)
 	f.IntVar(&cfg.Retries, "retries", 3, "further workers tried while no answer has begun")
 	f.DurationVar(&cfg.ProbeInterval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
 	f.DurationVar(&cfg.ProbeTimeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")

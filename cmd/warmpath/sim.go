@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/warmpath/warmpath/bench/sim"
@@ -31,7 +32,10 @@ func newSimCommand() *cobra.Command {
 		Short: "Run simulated SGLang workers",
 		Long: "Run simulated SGLang workers: SGLang's HTTP API, a real prefix cache with LRU eviction,\n" +
 			"continuous batching with a stated service-time model, and KV events over ZMQ.\n" +
-			"POST /sim/fault {\"kind\":\"crash\",\"seconds\":2} makes a worker fail on demand.",
+			"POST /sim/fault {\"kind\":\"crash\",\"seconds\":2} makes a worker fail on demand.\n" +
+			"With --mode prefill and --mode decode they serve requests in pairs, as engines do with --disaggregation-mode.",
+		Example: "  warmpath sim --mode prefill --listen 127.0.0.1:30000 --bootstrap-port 8998\n" +
+			"  warmpath sim --mode decode --listen 127.0.0.1:30010",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := opt.apply(cmd, &cfg); err != nil {
@@ -55,11 +59,25 @@ func newSimCommand() *cobra.Command {
 	f.DurationVar(&cfg.Service.PrefillBase, "prefill-base", 0, "fixed time of a prefill batch (default 8ms)")
 	f.DurationVar(&cfg.Service.DecodeBase, "decode-base", 0, "fixed time of a decode step (default 14ms)")
 	f.DurationVar(&cfg.Service.DecodePerRequest, "decode-per-request", 0, "time of a decode step for each running request (default 60µs)")
+	pairSimFlags(f, &cfg)
 	f.StringVar(&opt.encoding, "encoding", "0.5.23", "whose event bytes: 0.5.8, 0.5.15, 0.5.18, 0.5.21, 0.5.23 or vllm")
 	f.Bool("events", true, "publish KV events, replay and load over ZMQ")
 	f.IntVar(&opt.eventPort, "events-port", 0, "first ZMQ port, three a rank (0: any free ports)")
 	f.IntVar(&cfg.BufferSteps, "buffer-steps", 10_000, "event batches kept for replay")
 	return cmd
+}
+
+// pairSimFlags are the flags of workers that serve requests in pairs.
+func pairSimFlags(f *pflag.FlagSet, cfg *sim.Config) {
+	f.StringVar(&cfg.Mode, "mode", "", "prefill or decode: half of a pair (default: a whole worker)")
+	f.IntVar(&cfg.BootstrapPort, "bootstrap-port", 0, "of the first prefill worker; each next one takes the next (0: any free port)")
+	f.DurationVar(&cfg.BootstrapDelay, "bootstrap-delay", 0, "simulated time until a prefill worker's bootstrap server can serve")
+	f.DurationVar(&cfg.BootstrapTimeout, "bootstrap-timeout", 0, "simulated time that a prefill worker waits for a decode worker (default 5m)")
+	f.DurationVar(&cfg.WaitingTimeout, "waiting-timeout", 0, "simulated time that a decode worker waits for keys and values (default 5m)")
+	f.Float64Var(&cfg.Service.TransferTokensPerSecond, "transfer-rate", 0, "tokens whose keys and values a prefill rank sends a second (default 125000)")
+	f.DurationVar(&cfg.Service.TransferLatency, "transfer-latency", 0, "of each transfer (default 3ms)")
+	f.BoolVar(&cfg.DecodeCache, "decode-cache", false, "decode workers keep a prefix cache, as with --disaggregation-decode-enable-radix-cache")
+	f.BoolVar(&cfg.HeaderOverrides, "header-overrides", false, "x-override-* headers count, as with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1")
 }
 
 // apply turns the options into cfg and refuses what cannot be meant.
@@ -102,7 +120,11 @@ func startSim(ctx context.Context, cmd *cobra.Command, group *errgroup.Group, cf
 	if events == "" {
 		events = "off"
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s events %s\n", w.URL(), events)
+	bootstrap := ""
+	if cfg.Mode == sim.ModePrefill {
+		bootstrap = fmt.Sprintf(" bootstrap %d", w.BootstrapPort())
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s events %s%s\n", w.URL(), events, bootstrap)
 	return err
 }
 
@@ -120,6 +142,9 @@ func (o *simOptions) worker(cfg sim.Config, i int) (sim.Config, error) {
 		first += i
 	}
 	cfg.Listen = net.JoinHostPort(host, strconv.Itoa(first))
+	if cfg.Mode == sim.ModePrefill && cfg.BootstrapPort != 0 {
+		cfg.BootstrapPort += i
+	}
 	at := func(n int) string {
 		if o.eventPort == 0 {
 			return "tcp://" + net.JoinHostPort(host, "*")

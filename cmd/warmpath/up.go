@@ -19,21 +19,25 @@ import (
 func newUpCommand() *cobra.Command {
 	router := dataplane.Config{}
 	worker := sim.Config{}
-	var workers int
+	var f clusterSize
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run a whole cluster on this machine: simulated SGLang workers, router, console",
 		Long: `Up starts simulated SGLang workers with real HTTP and ZMQ sockets, the router in
 front of them and its console, all in this process. No GPU and no model is needed.
-It shows a line of requests, hit rate and each worker's share until it is interrupted.`,
+With --prefill and --decode the workers serve requests in pairs; --workers beside them makes
+a mixed cluster. It shows a line of requests, hit rate and each worker's share until it is interrupted.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if workers < 1 {
-				return fmt.Errorf("cannot start %d workers: --workers must be at least 1", workers)
+			if f.prefill+f.decode > 0 && !cmd.Flags().Changed("workers") {
+				f.workers = 0 // who asks for pairs gets pairs
+			}
+			if err := f.check(); err != nil {
+				return err
 			}
 			router.Log, router.Version = quietLogger(), version
 			worker.Log = router.Log
-			cl, err := newCluster(workers, worker, router)
+			cl, err := newCluster(f, worker, router)
 			if err != nil {
 				return err
 			}
@@ -41,7 +45,9 @@ It shows a line of requests, hit rate and each worker's share until it is interr
 		},
 	}
 	routerFlags(c.Flags(), &router)
-	c.Flags().IntVar(&workers, "workers", 4, "simulated workers")
+	c.Flags().IntVar(&f.workers, "workers", 4, "simulated workers (default 0 with --prefill and --decode)")
+	c.Flags().IntVar(&f.prefill, "prefill", 0, "simulated prefill workers")
+	c.Flags().IntVar(&f.decode, "decode", 0, "simulated decode workers")
 	c.Flags().StringVar(&worker.Model, "model", "simulated", "name of the served model")
 	c.Flags().IntVar(&worker.CachePages, "cache-pages", 0, "KV pages of each worker (default 62500, of 16 tokens)")
 	c.Flags().Float64Var(&worker.TimeScale, "time-scale", 1, "simulated seconds a second")

@@ -81,7 +81,11 @@ func (f *Follower) follow(ctx context.Context, rank *worker.Rank, endpoint, topi
 				f.Malformed.Add(1)
 				return
 			}
-			rank.Load.Report(time.Now(), report(&l))
+			said := report(&l)
+			if rank.Worker.Role() == worker.RoleDecode { // elsewhere waiting prompts hold nothing yet, and may be cached
+				said.Wanted = l.TotalTokens
+			}
+			rank.Load.Report(time.Now(), said)
 		},
 		OnMalformed: func(int) { f.Malformed.Add(1) },
 	})

@@ -99,6 +99,24 @@ func TestFollow(t *testing.T) {
 	f.Down(w)
 }
 
+// TestDecodeLoad: requests that wait for pages of a decode worker have been sent there for good, and will take them.
+func TestDecodeLoad(t *testing.T) {
+	for role, want := range map[worker.Role]int64{worker.RoleDecode: 900, worker.RolePrefill: 700, worker.RoleAggregated: 700} {
+		s := &sockets{open: map[string]zmq.Subscription{}}
+		f := load.New(s.subscribe, nil)
+		r := worker.NewRegistry(worker.Config{Interval: time.Hour, Log: slog.New(slog.DiscardHandler)}, nil)
+		w, err := r.AddSpec(worker.Spec{URL: "http://127.0.0.1:1", Role: role})
+		require.NoError(t, err)
+		f.Up(w, at)
+		var sub zmq.Subscription
+		require.Eventually(t, func() (ok bool) { sub, ok = s.get("tcp://a:1"); return ok }, patience, time.Millisecond)
+		sub.OnMessage(zmq.Message{Payload: kvevent.AppendLoad(nil, &kvevent.Load{Tokens: 700, TotalTokens: 900, MaxTotal: 5000})})
+		require.Equal(t, want, w.Ranks()[0].Load.See(time.Now()).Used, role.String())
+		f.Down(w)
+		require.NoError(t, r.Remove(w.URL))
+	}
+}
+
 func TestEndpointThatCannotBe(t *testing.T) {
 	f := load.New((&sockets{fail: errors.New("no such thing")}).subscribe, slog.New(slog.DiscardHandler))
 	w := newWorker(t)

@@ -23,6 +23,9 @@ const (
 	fieldExtraKey
 	fieldPriority
 	fieldUser
+	fieldLogprobs
+	fieldReturnLogprob
+	fieldEcho
 	fieldRank
 	fieldOldRank
 	fieldSessionID
@@ -127,6 +130,19 @@ func shapeFieldOf(key []byte) field {
 		return fieldResponseFormat
 	case "parallel_tool_calls":
 		return fieldParallelToolCalls
+	}
+	return answerFieldOf(key)
+}
+
+// answerFieldOf is fieldOf for the fields that say what an answer holds.
+func answerFieldOf(key []byte) field {
+	switch string(key) {
+	case "logprobs":
+		return fieldLogprobs
+	case "return_logprob":
+		return fieldReturnLogprob
+	case "echo":
+		return fieldEcho
 	}
 	return fieldNone
 }

@@ -1,6 +1,11 @@
 package openai
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
+
+var wordTrue = []byte("true")
 
 // Parse reads a body sent to api. The error is an *Error with status 400. The request's slices
 // alias body; see the package's ownership rules.
@@ -154,6 +159,8 @@ func (r *Request) readGenerate() *Error {
 	if r.prompt.blank > 0 && !r.HasIDs && !r.Multimodal && r.SessionID == "" {
 		return errBlank("text", r.prompt.blank-1)
 	}
+	ask := r.raw(fieldReturnLogprob) // of a batch, a list
+	r.PromptLogprobs = len(ask) > 0 && (ask[0] == 't' || ask[0] == '[' && bytes.Contains(ask, wordTrue))
 	return r.readSamplingParams()
 }
 
@@ -173,6 +180,8 @@ func (r *Request) readCompletions() *Error {
 	}
 	r.MaxTokens = r.readCount(fieldMaxTokens, 0)
 	r.N = r.readCount(fieldN, 1)
+	echo := r.raw(fieldEcho)
+	r.PromptLogprobs = len(echo) > 0 && echo[0] == 't' && r.readCount(fieldLogprobs, 0) > 0
 	r.readStreamOptions()
 	return nil
 }

@@ -63,6 +63,10 @@ type Request struct {
 	// form that the worker must judge).
 	MaxTokens int
 
+	// PromptLogprobs says that the answer has log probabilities of the prompt, or may have: return_logprob of /generate, logprobs
+	// with echo of completions. What has none but looks so costs time only.
+	PromptLogprobs bool
+
 	// RID is the request id that the client chose, RIDs the list of a batch.
 	RID    string
 	RIDs   []string

@@ -53,6 +53,9 @@ func AppendStringField(dst []byte, name, value string) []byte {
 	return appendString(dst, value)
 }
 
+// AppendString appends s as a JSON string.
+func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
+
 // SpliceField appends the pieces of body with field (`"name":value`) as its first member. Nothing
 // is copied: the pieces alias body and field. The body must have passed Parse, and must not have
 // the name already, since readers take the last of equal names.
@@ -67,4 +70,17 @@ func SpliceField(dst [][]byte, body, field []byte) [][]byte {
 		dst = append(dst, comma)
 	}
 	return append(dst, body[open:])
+}
+
+// SpliceLast is SpliceField with field as the last member, where it wins over one of the same name that the body has.
+func SpliceLast(dst [][]byte, body, field []byte) [][]byte {
+	last := bytes.LastIndexByte(body, '}')
+	if last < 0 {
+		return append(dst, body)
+	}
+	dst = append(dst, body[:last])
+	if i := skipSpace(body, bytes.IndexByte(body, '{')+1); i < last {
+		dst = append(dst, comma)
+	}
+	return append(dst, field, body[last:])
 }

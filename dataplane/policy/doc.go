@@ -5,6 +5,8 @@
 // randomness they need comes in with the request. The same inputs give the
 // same choice, so a decision can be replayed and explained.
 //
+// [PickPair] chooses two: a prefill and a decode worker, with the link between them.
+//
 // What a router must follow to fill in a [Candidate], it follows with [Backlog] and [Speed]: models with state, but as
 // pure, since time comes in with each call.
 //

@@ -10,13 +10,16 @@ import "math"
 //	tier      cached tokens that must be copied to the GPU first, as a share of their prefill
 //	batch     the decode step that a prefill batch waits for, longer with the batch
 //	pool      where the KV pool or the batch is full of running requests, the time until they give enough back
-//	later     compute again, for the requests that would have to wait behind it
+//	later     compute again, for the requests that would have to wait behind it; and the prefixes for which a fuller pool has no room
 //
 // Overlap alone is a trap: when every request begins with the same block it sends the whole trace to one worker (mean
 // TTFT 10,643 s where this rule has seconds). The queue lets a cold rank win; a prompt that more requests need than one
-// rank can carry is so computed on a second one, and no rank starves. The last term protects prefixes that many need: while
-// all ranks are busy it makes a miss, which also evicts somebody's pages, dearer than a wait. While any rank is free it is
-// nothing, and hot prompts may spread.
+// rank can carry is so computed on a second one, and no rank starves. The last term protects prefixes that many need: the more
+// wait everywhere, the dearer it makes a miss, which also evicts somebody's pages. While ranks are free it is next to nothing, and
+// hot prompts may spread.
+//
+// Router replicas see each other's requests late, in the ranks' next reports where they tell each other nothing, and until then all
+// choose the same rank. With Options.Replicas each begins with ranks of its own.
 type KV struct {
 	Options
 }
@@ -25,8 +28,9 @@ var _ Policy = KV{}
 
 const (
 	// batchTokens is what one running request adds to a prefill, in tokens: it takes part in the decode steps between prefill
-	// batches. By replay anything from 4 to 256 does equally well.
-	batchTokens = 16
+	// batches. By replay anything from 4 to 256 does about equally well; 64 spreads tool loops best, whose many short prompts find all
+	// of their instructions wherever they go.
+	batchTokens = 64
 	// hostCost and diskCost are the share of its prefill that a token outside the GPU still costs. Dynamo credits 0.75 and
 	// 0.25 of such blocks.
 	hostCost, diskCost = 0.25, 0.75
@@ -39,10 +43,17 @@ const (
 	// poolSeconds is how long the running requests of a full pool take to give all of it back: 350 tokens of answer at 30 ms,
 	// the means of the conversation trace. By replay 10 to 30 s do equally well, 3 less so.
 	poolSeconds = 10
-	// laterWeight is how many requests a second of prefill delays while every rank has somebody waiting; where only some have,
-	// others can take what comes, and it is so much less. By replay of 25 workloads 1 to 4 are within 2 % of each other; less loses
-	// hits when queues are long (bursts: TTFT +8 % with 0), more keeps a hot prompt where it is for too long.
-	laterWeight = 2
+	// laterBase and, for each request that waits at the emptiest rank, one more up to laterMost, are how many requests a second of
+	// prefill delays while every rank has somebody waiting; where only some have, others can take what comes, and it is so much
+	// less. By replay of 30 workloads: a fixed 2 in their place is as good in the mean, but loses 14 % where workers cannot keep up,
+	// for more depth hits matter more, and 6 % on a flood of one document, for it stays where it is for too long.
+	laterBase, laterMost = 0.5, 4
+	// fillSeconds is what those who come after lose on a rank whose pool is full of running requests: it has no room for their
+	// prefixes. By replay 0.5 to 1 takes 8 to 13 % off the mean TTFT of tool loops in small pools; 0.2 is too little to matter.
+	fillSeconds = 0.5
+	// foreignTokens are what a rank that another replica begins with is believed to have been sent by it since the rank's last report: a
+	// short prompt. By replay 500 to 2,000 do about equally well; 4,000 keeps turns of conversations from where they are cached.
+	foreignTokens = 500
 	// crowdWeight is the same for a place in a full batch: who takes it keeps those waiting who come after. Where other ranks
 	// have places it is better spent there, even on computing a hot prefix once more (on a flood of one document TTFT −40 %); where
 	// none has, they would wait anyway.
@@ -54,15 +65,28 @@ func (KV) Name() string { return "kv" }
 
 // Pick implements Policy.
 func (p KV) Pick(req Request, candidates []Candidate) Choice {
+	if len(candidates) > fewScores {
+		return p.pickMany(&req, candidates)
+	}
+	var room [fewScores]float64
+	return p.pick(room[:0], &req, candidates)
+}
+
+func (p KV) pickMany(req *Request, candidates []Candidate) Choice {
 	var room [mostScores]float64
-	scores := p.scores(room[:0], &req, candidates)
+	return p.pick(room[:0], req, candidates)
+}
+
+func (p *KV) pick(room []float64, req *Request, candidates []Candidate) Choice {
+	f := survey(candidates)
+	scores := p.score(room, &f, req, candidates)
 	switch {
 	case p.Temperature > 0:
 		return sample(scores, req.Seed, p.Temperature)
 	case p.Without&TermTies != 0:
 		return lowest(scores, req.Seed, 0, kvWhy)
 	}
-	return lowest(scores, req.Seed, tieTokens*survey(candidates).token, kvWhy)
+	return lowest(scores, req.Seed, tieTokens*f.token, kvWhy)
 }
 
 const kvWhy = "lowest predicted time to first token"
@@ -71,15 +95,21 @@ const kvWhy = "lowest predicted time to first token"
 func (p KV) Costs(dst []Cost, req Request, candidates []Candidate) []Cost {
 	f := survey(candidates)
 	for i := range candidates {
-		dst = append(dst, p.cost(&f, &req, &candidates[i]))
+		c := candidates[i]
+		c.Pending += p.foreign(i)
+		dst = append(dst, p.cost(&f, &req, &c))
 	}
 	return dst
 }
 
-// scores are the sums of costs, in as few steps as they can be had: a choice among 64 ranks takes 1 µs, of which making the
-// terms one by one would be another. TestKVScoresAreCosts holds the two together.
 func (p KV) scores(dst []float64, req *Request, candidates []Candidate) []float64 {
 	f := survey(candidates)
+	return p.score(dst, &f, req, candidates)
+}
+
+// score appends the sums of costs, in as few steps as they can be had: a choice among 64 ranks takes 1 µs, of which making the
+// terms one by one would be another. TestKVScoresAreCosts holds the two together.
+func (p *KV) score(dst []float64, f *fleet, req *Request, candidates []Candidate) []float64 {
 	keep := func(t Terms, weight float64) float64 {
 		if p.Without&t != 0 {
 			return 0
@@ -87,22 +117,33 @@ func (p KV) scores(dst []float64, req *Request, candidates []Candidate) []float6
 		return weight
 	}
 	queue, batch, tier := keep(TermQueue, 1), keep(TermBatch, batchTokens), keep(TermTier, 1)
-	computed, pool := 1+keep(TermLater, laterWeight*f.busy), p.Without&TermPool == 0
+	computed, fill, pool := 1+keep(TermLater, f.later), keep(TermLater, fillSeconds), p.Without&TermPool == 0
 	for i := range candidates {
 		c := &candidates[i]
 		compute, copied := p.tokens(req, c)
-		cost := compute*computed + copied*tier + float64(c.Pending)*queue + float64(c.InFlight)*batch
+		cost := compute*computed + copied*tier + float64(c.Pending+p.foreign(i))*queue + float64(c.InFlight)*batch
 		if d := c.Rate - f.rate; c.Rate > 0 && (d >= sameRate*f.rate || d <= -sameRate*f.rate) {
 			cost /= c.Rate
 		} else {
 			cost *= f.token
 		}
 		if pool && (c.Pool > 0 || c.Most > 0) {
-			cost += roomWait(&f, c, compute+float64(req.Output))
+			cost += roomWait(f, c, compute+float64(req.Output))
+		}
+		if c.Used > 0 && c.Pool > 0 {
+			cost += fill * float64(c.Used) / float64(c.Pool)
 		}
 		dst = append(dst, cost)
 	}
 	return dst
+}
+
+// foreign is what another replica is believed to have sent to candidate i.
+func (p *KV) foreign(i int) int64 {
+	if p.Replicas > 1 && i%p.Replicas != p.Replica {
+		return foreignTokens
+	}
+	return 0
 }
 
 func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
@@ -125,7 +166,10 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 		cost.Pool = roomWait(f, c, compute+float64(req.Output))
 	}
 	if p.Without&TermLater == 0 {
-		cost.Later = laterWeight * f.busy * cost.Compute
+		cost.Later = f.later * cost.Compute
+		if c.Used > 0 && c.Pool > 0 {
+			cost.Later += fillSeconds * float64(c.Used) / float64(c.Pool)
+		}
 	}
 	return cost
 }

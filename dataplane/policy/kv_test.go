@@ -21,17 +21,18 @@ func TestKVCosts(t *testing.T) {
 		{"nothing known but the rate", policy.Candidate{}, policy.Cost{Compute: 1}},
 		{"cached", policy.Candidate{Cached: 600}, policy.Cost{Compute: 0.4}},
 		{"a queue", policy.Candidate{Cached: 600, Pending: 500}, policy.Cost{Compute: 0.4, Queue: 0.5}},
-		{"a batch", policy.Candidate{Cached: 600, InFlight: 10}, policy.Cost{Compute: 0.4, Batch: 0.16}},
+		{"a batch", policy.Candidate{Cached: 600, InFlight: 10}, policy.Cost{Compute: 0.4, Batch: 0.64}},
 		{"host memory", policy.Candidate{Cached: 600, Host: 400}, policy.Cost{Compute: 0.4, Tier: 0.1}},
 		{"disk", policy.Candidate{Cached: 600, Host: 400, Disk: 400}, policy.Cost{Compute: 0.4, Tier: 0.3}},
 		{"in the making", policy.Candidate{Cached: 100, Predicted: 900}, policy.Cost{Compute: 0.1}},
 		{"in the making beats a copy", policy.Candidate{Cached: 500, Host: 500, Predicted: 900}, policy.Cost{Compute: 0.1}},
 		{"a copy beats what is in the making", policy.Candidate{Cached: 900, Host: 900, Predicted: 500}, policy.Cost{Compute: 0.1, Tier: 0.225}},
 		// 600 + 100 of 1,000 are needed and 400 free: 300 of the 600 in use must go first, half of them, 10 s for all.
-		{"a full pool", policy.Candidate{Cached: 400, Pool: 1000, Used: 600}, policy.Cost{Compute: 0.6, Pool: 5}},
-		{"a pool with room", policy.Candidate{Cached: 400, Pool: 1300, Used: 600}, policy.Cost{Compute: 0.6}},
-		{"a full batch", policy.Candidate{Cached: 1000, InFlight: 10, Most: 10}, policy.Cost{Batch: 0.16, Pool: 1}},
-		{"a busy fleet", policy.Candidate{Cached: 400, Waiting: 3}, policy.Cost{Compute: 0.6, Later: 1.2}},
+		{"a full pool", policy.Candidate{Cached: 400, Pool: 1000, Used: 600}, policy.Cost{Compute: 0.6, Pool: 5, Later: 0.3}},
+		{"a pool with room", policy.Candidate{Cached: 400, Pool: 2000, Used: 500}, policy.Cost{Compute: 0.6, Later: 0.125}},
+		{"a full batch", policy.Candidate{Cached: 1000, InFlight: 10, Most: 10}, policy.Cost{Batch: 0.64, Pool: 1}},
+		{"a busy fleet", policy.Candidate{Cached: 400, Waiting: 3}, policy.Cost{Compute: 0.6, Later: 2.1}},
+		{"a fleet in deep trouble", policy.Candidate{Cached: 400, Waiting: 300}, policy.Cost{Compute: 0.6, Later: 2.7}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -48,6 +49,29 @@ func TestKVCosts(t *testing.T) {
 			assert.InDelta(t, got.Total()-got.Later, got.TTFT(), 1e-9)
 			assert.InDelta(t, got.Total(), policy.Scores(nil, p, req, []policy.Candidate{tt.c})[0], 1e-9)
 		})
+	}
+}
+
+// Replicas that know the same and tell each other nothing begin with ranks of their own, and still go where a prompt is cached.
+func TestKVReplicasBeginApart(t *testing.T) {
+	candidates := make([]policy.Candidate, 4)
+	for i := range candidates {
+		candidates[i] = policy.Candidate{Rate: 16_000, Pending: 100}
+	}
+	for replica := range 2 {
+		p := policy.KV{Options: policy.Options{OverlapWeight: 1, Replica: replica, Replicas: 2}}
+		for seed := range uint64(20) {
+			choice := p.Pick(policy.Request{Tokens: 4000, Seed: seed}, candidates)
+			require.Equal(t, replica, choice.Index%2)
+		}
+		for i := range candidates {
+			warm := append([]policy.Candidate(nil), candidates...)
+			warm[i].Cached = 3000
+			require.Equal(t, i, p.Pick(policy.Request{Tokens: 4000}, warm).Index)
+		}
+		costs := p.Costs(nil, policy.Request{Tokens: 4000}, candidates)
+		require.InDelta(t, 600./16_000, costs[1-replica].Queue, 1e-9)
+		require.InDelta(t, 100./16_000, costs[replica].Queue, 1e-9)
 	}
 }
 
@@ -88,7 +112,7 @@ func TestKVScoresAreCosts(t *testing.T) {
 			c.Pool, c.Used, c.Rate = some(20_000), some(20_000), float64(some(20_000))
 		}
 		req := policy.Request{Tokens: 5000, Output: int(some(500)), Seed: rnd.Uint64()}
-		p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.Terms(some(64))}}
+		p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.Terms(some(64)), Replicas: rnd.IntN(4)}}
 		scores, costs := policy.Scores(nil, p, req, candidates), p.Costs(nil, req, candidates)
 		for i := range candidates {
 			require.InEpsilon(t, 1+costs[i].Total(), 1+scores[i], 1e-9, "%+v", candidates[i])

@@ -63,6 +63,8 @@ type Options struct {
 	Interval      float64 // staleness: seconds between reports of a rank; 0 is 5, the slowest that its source has
 	Objective     float64 // dualmap: the time to first token in seconds that affinity may not endanger; 0 is 2
 	Without       Terms   // kv: terms of the cost to leave out
+	// Replica is this router's number, from 0, among Replicas that choose among the same candidates, in the same order; kv only.
+	Replica, Replicas int
 }
 
 // Defaults are the options that need no tuning: a cached token is worth the

@@ -15,14 +15,18 @@ var (
 	_ scorer = LMetric{}
 )
 
-// mostScores is how many scores have room on the stack: of 64 nodes of 8 ranks. Larger fleets cost an allocation.
-const mostScores = 512
+const (
+	// mostScores is how many scores have room on the stack: of 128 nodes of 8 ranks. Larger fleets cost an allocation.
+	mostScores = 1024
+	// fewScores is enough for most fleets: clearing the room for mostScores takes as long as scoring 30 candidates.
+	fewScores = 64
+)
 
 // fleet is what a score needs of all candidates together.
 type fleet struct {
 	rate  float64 // mean of the known prefill rates
 	token float64 // 1 / rate: seconds a token
-	busy  float64 // share of the candidates at which somebody waits for a first token
+	later float64 // how many requests, in the mean, are delayed by what is computed anywhere
 	full  float64 // share of the candidates that run as many requests as they can
 }
 
@@ -30,12 +34,13 @@ type fleet struct {
 const unknownRate = 10_000
 
 func survey(candidates []Candidate) fleet {
-	sum, known, busy, full := 0.0, 0, 0, 0
+	sum, known, busy, full, fewest := 0.0, 0, 0, 0, int64(laterMost)
 	for i := range candidates {
 		c := &candidates[i]
 		if c.Waiting > 0 {
 			busy++
 		}
+		fewest = min(fewest, c.Waiting)
 		if c.Most > 0 && c.InFlight >= c.Most {
 			full++
 		}
@@ -45,7 +50,8 @@ func survey(candidates []Candidate) fleet {
 		}
 	}
 	n := float64(len(candidates))
-	f := fleet{rate: unknownRate, busy: float64(busy) / n, full: float64(full) / n}
+	f := fleet{rate: unknownRate, full: float64(full) / n}
+	f.later = laterBase*float64(busy)/n + float64(max(fewest, 0))
 	if known > 0 {
 		f.rate = sum / float64(known)
 	}

@@ -35,7 +35,7 @@ type Cost struct {
 	Tier    float64 `json:"tier"`    // of copying cached tokens from host memory or disk
 	Batch   float64 `json:"batch"`   // of decode steps between prefill batches
 	Pool    float64 `json:"pool"`    // until running requests have given enough KV pages back
-	Later   float64 `json:"later"`   // not of this request: what computing its tokens delays those who come after
+	Later   float64 `json:"later"`   // not of this request: what it delays and displaces for those who come after
 }
 
 // Total is the sum that the choice is made by.

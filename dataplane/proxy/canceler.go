@@ -11,8 +11,9 @@ type aborter interface{ abort() }
 // time, and the next Do (a retry elsewhere) once the one before it has failed or its Response is closed.
 type Canceler struct {
 	mu       sync.Mutex
-	canceled bool    // guarded by mu
-	target   aborter // guarded by mu; nil while nothing is in flight
+	canceled bool      // guarded by mu
+	target   aborter   // guarded by mu; nil while nothing is in flight
+	other    *Canceler // guarded by mu; canceled with this one
 }
 
 // Cancel ends the request in flight and every later one until Reset. It never blocks on the network.
@@ -20,6 +21,9 @@ func (c *Canceler) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.canceled = true
+	if c.other != nil {
+		c.other.Cancel()
+	}
 	if c.target == nil {
 		return
 	}
@@ -48,6 +52,17 @@ func (c *Canceler) OnCancel(f func()) bool {
 		c.target = call(f)
 	}
 	return !c.canceled
+}
+
+// Join has Cancel cancel other too, at once if it was called already; nil ends it. When it returns from that, nobody is
+// canceling other by way of c. Cancelers must not be joined in a circle.
+func (c *Canceler) Join(other *Canceler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.other = other
+	if c.canceled && other != nil {
+		other.Cancel()
+	}
 }
 
 // call is a target that is a function.

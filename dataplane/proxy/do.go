@@ -16,7 +16,7 @@ const maxInterim = 8
 
 // Do sends req and returns as soon as the header of the final answer is parsed. c may be nil; otherwise Cancel ends the
 // request at any time until the Response is closed. A kept-alive connection that turns out to be dead before any byte of
-// an answer is replaced by a new one, once. Any error means that nothing is left open.
+// an answer is replaced by a new one, once, unless req.Once forbids it. Any error means that nothing is left open.
 func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 	k := poolKey{req.Target.Addr, req.Target.TLS}
 	for fresh := false; ; fresh = true {
@@ -28,7 +28,7 @@ func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 		if err == nil {
 			return resp, nil
 		}
-		if !cn.reused || fresh || !errors.Is(err, ErrNoResponse) {
+		if req.Once || !cn.reused || fresh || !errors.Is(err, ErrNoResponse) {
 			return nil, err
 		}
 	}

@@ -10,7 +10,8 @@
 //
 // TLS, towards either side, is crypto/tls over the same sockets: ListenTLS for clients, Target.TLS for workers. What is done
 // with a client's bytes (holding back the end of an answer, telling a silent connection) happens above TLS; who left is seen
-// below it. Workers are asked for uncompressed answers, so that an Observer can read them; ForwardGzip compresses for a client.
+// below it. Workers are asked for uncompressed answers, so that an Observer can read them; ForwardGzip compresses for a client, and
+// ForwardRewrite changes a body on its way. What a caller has read to look at it, Unread gives back.
 //
 // # Buffers
 //

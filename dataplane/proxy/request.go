@@ -32,6 +32,10 @@ type Request struct {
 	// Body is sent with one writev; Content-Length is the sum of the parts.
 	Body [][]byte
 
+	// Once forbids to send the request again where a kept-alive connection dies before an answer: a worker that had begun
+	// with it must not be given the same one twice.
+	Once bool
+
 	HeaderTimeout time.Duration // longest wait for the first byte of the answer, from the end of the dial; 0 is forever
 	ReadTimeout   time.Duration // longest wait for each further read; 0 is forever. Both may last an eighth longer
 }

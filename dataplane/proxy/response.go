@@ -29,9 +29,11 @@ type Response struct {
 	keep   bool  // the connection may serve another request after this body
 	left   int64 // bodyFixed: bytes to come
 	chunks chunkDecoder
-	err    error // how the body ended: io.EOF, or what went wrong
+	err    error  // how the body ended: io.EOF, or what went wrong
+	ahead  []byte // given back by Unread
 	stream Stream
 	gzip   *Compressors // the client's answer is compressed by it; nil: it is not
+	change Rewriter     // of the body on its way to the client; nil: it goes as it is
 }
 
 // acquire readies a Response.
@@ -47,7 +49,7 @@ func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
 }
 
 func (t *Transport) release(r *Response) {
-	r.c, r.cn, r.gzip = nil, nil, nil
+	r.c, r.cn, r.ahead, r.gzip, r.change = nil, nil, nil, nil, nil
 	r.stream = Stream{}
 	t.responses.Put(r)
 }
@@ -55,7 +57,7 @@ func (t *Transport) release(r *Response) {
 // ContentLength returns the length of the body, -1 if only its end will tell.
 func (r *Response) ContentLength() int64 {
 	if r.body == bodyFixed {
-		return r.left
+		return r.left + int64(len(r.ahead))
 	}
 	return -1
 }
@@ -63,6 +65,11 @@ func (r *Response) ContentLength() int64 {
 // Read returns body bytes as soon as there are any, without the transfer coding. At the end of the body it returns io.EOF,
 // and the connection is already free for the next request. A failure is final.
 func (r *Response) Read(p []byte) (int, error) {
+	if len(r.ahead) > 0 {
+		n := copy(p, r.ahead)
+		r.ahead = r.ahead[n:]
+		return n, nil
+	}
 	if r.err != nil {
 		return 0, r.err
 	}
@@ -89,6 +96,10 @@ func (r *Response) Read(p []byte) (int, error) {
 	return 0, r.fail(err)
 }
 
+// Unread gives back bytes that Read has returned: whoever reads on gets them first. There may be one piece of them at a
+// time, and p must stay as it is until it was read again.
+func (r *Response) Unread(p []byte) { r.ahead = p }
+
 func (r *Response) readChunked(p []byte) (int, error) {
 	for {
 		if r.ended() {
@@ -113,6 +124,10 @@ func (r *Response) readChunked(p []byte) (int, error) {
 // next returns the next body bytes in place of copying them; they alias the read buffer until the next call or Close.
 // Chunks that lie together in the buffer come as one piece.
 func (r *Response) next() ([]byte, error) {
+	if p := r.ahead; len(p) > 0 {
+		r.ahead = nil
+		return p, nil
+	}
 	for {
 		if r.err != nil {
 			return nil, r.err
@@ -155,11 +170,14 @@ func (r *Response) peek() ([]byte, error) {
 
 // ready tells whether next can return without waiting for the network.
 func (r *Response) ready() bool {
-	return r.err != nil || r.ended() || r.cn.buffered() > 0
+	return len(r.ahead) > 0 || r.err != nil || r.ended() || r.cn.buffered() > 0
 }
 
 // ended tells whether the body is complete.
 func (r *Response) ended() bool {
+	if len(r.ahead) > 0 {
+		return false
+	}
 	switch r.body {
 	case bodyFixed:
 		return r.left == 0
@@ -205,6 +223,7 @@ var errUnread = errors.New("proxy: closed before the end of the body")
 // Close ends the answer. A body that was read to its end (even if the caller did not ask for the io.EOF behind it) leaves
 // its connection for reuse; otherwise the connection is closed, which is how a worker learns that nobody listens.
 func (r *Response) Close() error {
+	r.ahead = nil
 	if r.cn != nil {
 		r.finishEarly()
 	}

@@ -70,7 +70,7 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer) {
 	} else {
 		_ = out.Header.SetTrailer("") // nothing can follow the body
 	}
-	if r.gzip != nil {
+	if r.gzip != nil || r.change != nil {
 		size = -1
 	}
 	r.stream = Stream{resp: r, obs: obs, to: ClientOf(ctx.Conn()), conn: ctx.Conn(), head: &out.Header}
@@ -128,6 +128,9 @@ type flusher interface{ Flush() error }
 func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 	if s.resp.gzip != nil {
 		return s.writeGzip(w)
+	}
+	if s.resp.change != nil {
+		return s.writeChanged(w)
 	}
 	f, buffered := w.(flusher)
 	for {

@@ -36,7 +36,7 @@ func benchFleet(b *testing.B, workers, length int) (*fleet, *route.Router, *rout
 }
 
 func BenchmarkPick(b *testing.B) {
-	for _, workers := range []int{8, 64} {
+	for _, workers := range []int{8, 64, 256, 1024} {
 		for _, length := range []int{1000, 12000} {
 			b.Run(fmt.Sprintf("workers=%d/tokens=%d", workers, length), func(b *testing.B) {
 				f, r, p := benchFleet(b, workers, length)

@@ -9,6 +9,10 @@
 // (worker.Trust), and its load is what it reports and what was sent there since
 // (worker.Load). Explain says what Pick would do, by the same code.
 //
+// Where prefill and decode workers serve a model, a decision is for two ranks:
+// Rank computes the prompt, Decode generates. Where others serve it too, short
+// prompts and those that are faster there go to one rank alone.
+//
 // It knows nothing of HTTP. What it decides is in a Decision, with all that is
 // needed to explain it afterwards.
 //
@@ -24,5 +28,6 @@
 //
 // # Errors
 //
-// ErrUnknownModel, ErrNoWorker and ErrAmbiguous say why nobody was picked.
+// ErrUnknownModel, ErrNoWorker and ErrAmbiguous say why nobody was picked;
+// ErrNoPrefill and ErrNoDecode, beside ErrNoWorker, which half of a pair is missing.
 package route

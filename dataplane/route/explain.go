@@ -14,12 +14,25 @@ type Explanation struct {
 	Err      error          // why nobody was picked
 	Request  policy.Request // what the policy was asked
 	Options  policy.Options // of the costs
-	Ranks    []Considered   // all that there are: candidates first, in the policy's order
+	Ranks    []Considered   // all that there are but Decodes: candidates first, in the policy's order
+	Decodes  []Decoder      // candidates for the other half of a pair, in the policy's order
+	// First and Second are the best pair, which has the request unless a rank has it alone; nil where there are no pairs.
+	First, Second *worker.Rank
+	PairTTFT      float64 // predicted time to that pair's first token, in seconds
+}
+
+// Decoder is one decode rank in an Explanation.
+type Decoder struct {
+	Rank      *worker.Rank
+	Candidate policy.Candidate
+	Load      worker.Seen
+	Cost      policy.DecodeCost // with the transfer from First
 }
 
 // Considered is one rank in an Explanation.
 type Considered struct {
 	Rank      *worker.Rank
+	Role      worker.Role
 	Excluded  string // why it was no candidate; "" for one, and then the rest is set
 	Candidate policy.Candidate
 	Cached    int     // prompt tokens that it is known to hold, in any tier, before Credit
@@ -39,17 +52,16 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	var e Explanation
 	e.Decision, e.Request, e.Err = r.choose(s, p, nil, draw{turn: r.turn.Load(), seed: seed})
 	if e.Err != nil {
-		s.ranks, s.candidates = s.ranks[:0], s.candidates[:0]
+		s.ranks, s.candidates, s.decodes, s.alone = s.ranks[:0], s.candidates[:0], s.decodes[:0], 0
 	}
 	e.Options = policy.Defaults
 	if kv, ok := policy.Unwrap(r.policy).(policy.KV); ok {
 		e.Options = kv.Options
 	}
-	costs := policy.KV{Options: e.Options}.Costs(nil, e.Request, s.candidates)
-	scores := policy.Scores(nil, r.policy, e.Request, s.candidates)
+	costs, scores := r.explainCosts(s, &e)
 	for i, rank := range s.ranks {
 		c := Considered{
-			Rank: rank, Candidate: s.candidates[i], Cached: s.matches[i].tokens, GPU: s.matches[i].gpu,
+			Rank: rank, Role: rank.Worker.Role(), Candidate: s.candidates[i], Cached: s.matches[i].tokens, GPU: s.matches[i].gpu,
 			Source: s.sources[i], Credit: s.credits[i], Load: s.loads[i], Cost: costs[i],
 		}
 		if len(scores) > 0 {
@@ -57,10 +69,11 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 		}
 		e.Ranks = append(e.Ranks, c)
 	}
+	s.explainPairs(&e)
 	now := time.Now()
 	for _, rank := range r.registry.Snapshot().Ranks {
-		if !slices.Contains(s.ranks, rank) {
-			e.Ranks = append(e.Ranks, Considered{Rank: rank, Excluded: excluded(rank, p), Load: rank.Load.See(now)})
+		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {
+			e.Ranks = append(e.Ranks, Considered{Rank: rank, Role: rank.Worker.Role(), Excluded: excluded(rank, p, len(s.decodes) > 0, now), Load: rank.Load.See(now)})
 		}
 	}
 	return e
@@ -69,22 +82,26 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 // Seed draws what Pick would draw.
 func (r *Router) Seed() uint64 { return r.seed() }
 
-// excluded says why a rank is no candidate.
-func excluded(rank *worker.Rank, p *Prompt) string {
+// excluded says why a rank is no candidate; paired is whether pairs are.
+func excluded(rank *worker.Rank, p *Prompt, paired bool, now time.Time) string {
 	info, state := rank.Worker.Info(), rank.Worker.State()
 	switch {
 	case info == nil:
 		return "has not described itself yet"
 	case !Serves(info, p.Model):
 		return "serves another model"
-	case !aggregated(info):
-		return "is a " + info.Mode + " worker"
 	case p.DP >= 0 && p.DP != rank.DP:
 		return "is not the data-parallel rank asked for"
+	case state == worker.Ready && !rank.Worker.Breaker.Lets(now.UnixNano()):
+		return "failed too often, and others did not"
 	case state == worker.Slow:
 		return "answers its probes slowly, and others do not"
 	case state != worker.Ready:
 		return "is " + state.String()
+	case info.Role() == worker.RolePrefill && !paired:
+		return "is a prefill worker, and no decode worker is fit"
+	case info.Role() == worker.RoleDecode && !paired:
+		return "is a decode worker, and no prefill worker is fit"
 	case p.LoRA != "":
 		return "has not loaded the adapter, and others have"
 	default:

@@ -8,3 +8,6 @@ func (r *Router) Fit(s *Scratch, p *Prompt) ([]*worker.Rank, error) {
 	err := r.gather(s, p, nil)
 	return s.ranks, err
 }
+
+// Decodes returns, after Fit, the decode ranks that the prefill ranks among its result could send to.
+func (s *Scratch) Decodes() []*worker.Rank { return s.decodes }

@@ -32,11 +32,13 @@ const (
 type node struct {
 	models, mode string
 	dp           int
+	cache        bool // of a decode worker: it keeps prefixes
 }
 
 // describe is what the node answers to every GET.
 func (n *node) describe() string {
-	return fmt.Sprintf(`{"dp_size":%d,"page_size":%d,"disaggregation_mode":%q,"data":[%s]}`, max(n.dp, 1), page, n.mode, n.models)
+	return fmt.Sprintf(`{"dp_size":%d,"page_size":%d,"disaggregation_mode":%q,"disaggregation_decode_enable_radix_cache":%v,"data":[%s]}`,
+		max(n.dp, 1), page, n.mode, n.cache, n.models)
 }
 
 func named(models ...string) string {
@@ -89,7 +91,10 @@ func newFleet(t testing.TB, nodes ...*node) *fleet {
 	byAddr := map[string]*node{}
 	f.registry = worker.NewRegistry(worker.Config{
 		Interval: time.Hour, Log: slog.New(slog.DiscardHandler),
-		Dial: func(_ context.Context, _, addr string) (net.Conn, error) { return f.dial(byAddr[addr], addr) },
+		Dial: func(_ context.Context, _, addr string) (net.Conn, error) {
+			addr = addr[:strings.IndexByte(addr, ':')] + ":1" // a prefill worker's bootstrap server answers as the worker does
+			return f.dial(byAddr[addr], addr)
+		},
 	}, nil)
 	for i, n := range nodes {
 		byAddr[fmt.Sprintf("n%02d:1", i)] = n

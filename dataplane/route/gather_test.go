@@ -91,12 +91,18 @@ func TestCandidates(t *testing.T) {
 		{name: "a rank that one has", nodes: []*node{tiny(), {models: named(model), dp: 2}}, model: model, dp: 1, want: []string{n1 + "#1"}},
 		{name: "a rank that nobody has", nodes: two(), model: model, dp: 5, err: route.ErrNoWorker},
 		{
-			name: "neither leg of a pair", nodes: []*node{{models: named(model), mode: "prefill"}, {models: named(model), mode: "decode"}, tiny()},
+			name: "no pair for a short prompt", nodes: []*node{{models: named(model), mode: "prefill"}, {models: named(model), mode: "decode"}, tiny()},
 			model: model, dp: -1, want: []string{n2},
 		},
 		{
 			name: "pairs only", nodes: []*node{{models: named(model), mode: "prefill"}, {models: named(model), mode: "decode"}},
-			model: model, dp: -1, err: route.ErrNoWorker,
+			model: model, dp: -1, want: []string{n0},
+		},
+		{
+			name: "half a pair", nodes: []*node{{models: named(model), mode: "prefill"}}, model: model, dp: -1, err: route.ErrNoDecode,
+		},
+		{
+			name: "the other half", nodes: []*node{{models: named(model), mode: "decode"}}, model: model, dp: -1, err: route.ErrNoPrefill,
 		},
 		{name: "a worker by the other word for no mode", nodes: []*node{{models: named(model), mode: "null"}}, model: model, dp: -1, want: []string{n0}},
 		{name: "nobody at all", model: model, dp: -1, err: route.ErrNoWorker},

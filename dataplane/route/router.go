@@ -19,6 +19,9 @@ var (
 	// ErrNoWorker is a model whose workers are all unfit or already tried, or
 	// have no such rank.
 	ErrNoWorker = errors.New("route: no worker is ready")
+	// ErrNoPrefill and ErrNoDecode come with ErrNoWorker where half of each pair is missing.
+	ErrNoPrefill = errors.New("route: decode workers are ready, but no prefill worker is")
+	ErrNoDecode  = errors.New("route: prefill workers are ready, but no decode worker is")
 	// ErrAmbiguous is a request without a model where several are served.
 	ErrAmbiguous = errors.New("route: several models are served; the request must name one")
 )
@@ -31,6 +34,9 @@ type Router struct {
 	// Sessions, if set, remembers which rank has a session, for policy.Sticky.
 	// It is set before the first Pick.
 	Sessions *Sessions
+	// MinUncached is how many tokens a prompt must lack in an aggregated rank's cache to be worth a pair, where a model is
+	// served by both; 0 is DefaultMinUncached, below 0 length never decides. It is set before the first Pick.
+	MinUncached int
 
 	registry *worker.Registry
 	index    *radix.Index
@@ -71,6 +77,10 @@ type Prompt struct {
 	DP int
 	// Session names the client's session, by SessionKey; 0 is none.
 	Session uint64
+	// Output is how many tokens the client asks for at most, in all answers; 0 is unknown.
+	Output int
+	// Unpaired says that no pair can serve the request, only one worker alone.
+	Unpaired bool
 }
 
 // Len returns the number of prompt tokens, estimated when they are not known.
@@ -83,16 +93,19 @@ func (p *Prompt) Len() int {
 
 // Decision is where a request goes and why.
 type Decision struct {
-	Rank         *worker.Rank
-	Matched      int // leading blocks of the prompt that the rank will not compute again
-	Total        int // whole blocks of the prompt
-	PromptTokens int // exact or estimated
-	Cached       int // prompt tokens expected from the cache
-	Predicted    int // prompt tokens that prompts in flight there will have cached, or have
+	Rank         *worker.Rank // of a pair, the prefill rank: all else but DecodeChoice is about it
+	Decode       *worker.Rank // the other half of the pair; nil: the request goes to Rank alone
+	Matched      int          // leading blocks of the prompt that the rank will not compute again
+	Total        int          // whole blocks of the prompt
+	PromptTokens int          // exact or estimated
+	Cached       int          // prompt tokens expected from the cache
+	Predicted    int          // prompt tokens that prompts in flight there will have cached, or have
 	Exact        bool
 	Source       Source // of Matched and Cached; unless it is Events, they are estimates
 	Choice       policy.Choice
+	DecodeChoice policy.Choice // where Decode is not nil
 
+	output  int
 	block   int // tokens a block of what may be predicted; 0 is nothing
 	scope   radix.Scope
 	sent    sent
@@ -118,6 +131,7 @@ type Scratch struct {
 	answer     []radix.Hash
 	foretold   bool // something is predicted of this prompt
 	tracker
+	legs
 }
 
 // keptHashes bounds the memory that a Scratch keeps of a prompt's hashes: 1 MiB, a million tokens in blocks of 8.
@@ -142,30 +156,18 @@ type match struct {
 	block  int // tokens a block of the shape that matched
 }
 
-// gather fills s.ranks with those that could take the request: the ready ones,
-// or the slow ones when nobody is ready, since a slow answer beats none.
+// gather fills s.ranks with those that could take the request, and s.decodes with the other halves of pairs: the ready ones, or
+// the slow ones when nobody is ready.
 func (r *Router) gather(s *Scratch, p *Prompt, tried []*worker.Rank) error {
 	snap, model := r.registry.Snapshot(), p.Model
-	s.ranks = s.ranks[:0]
-	served := false
-	for _, state := range [...]worker.State{worker.Ready, worker.Slow} {
-		for _, rank := range snap.Ranks {
-			info := rank.Worker.Info()
-			if info == nil || !Serves(info, model) {
-				continue
-			}
-			served = true
-			if !aggregated(info) || (p.DP >= 0 && p.DP != rank.DP) {
-				continue
-			}
-			if rank.Worker.State() == state && !slices.Contains(tried, rank) {
-				s.ranks = append(s.ranks, rank)
-			}
-		}
-		if len(s.ranks) > 0 {
-			s.preferAdapter(p.LoRA)
-			return s.oneModel(model)
-		}
+	served := s.collect(snap, p, tried)
+	s.unite()
+	if len(s.ranks) > 0 {
+		s.preferAdapter(p.LoRA)
+		return s.oneModel(model)
+	}
+	if missing := s.missing(); missing != nil {
+		return noLeg(model, missing)
 	}
 	if !served && len(snap.Ranks) > 0 && described(snap) {
 		return fmt.Errorf("cannot route model %q: %w", model, ErrUnknownModel)
@@ -174,12 +176,30 @@ func (r *Router) gather(s *Scratch, p *Prompt, tried []*worker.Rank) error {
 }
 
 // preferAdapter keeps the ranks whose worker has the adapter loaded, where some
-// have: others must load it first, or refuse the request.
+// have, for a pair one of each role: others must load it first, or refuse the
+// request.
 func (s *Scratch) preferAdapter(name string) {
-	if name == "" || !slices.ContainsFunc(s.ranks, func(r *worker.Rank) bool { return hasAdapter(r, name) }) {
+	if name == "" {
 		return
 	}
-	s.ranks = slices.DeleteFunc(s.ranks, func(r *worker.Rank) bool { return !hasAdapter(r, name) })
+	alone, haveAlone := withAdapter(s.ranks[:s.alone], name)
+	prefills, havePrefill := withAdapter(s.ranks[s.alone:], name)
+	decodes, haveDecode := withAdapter(s.decodes, name)
+	switch havePair := havePrefill && haveDecode; {
+	case haveAlone && !havePair:
+		prefills, decodes = nil, decodes[:0]
+	case havePair && !haveAlone:
+		alone = alone[:0]
+	}
+	s.ranks, s.alone, s.decodes = append(alone, prefills...), len(alone), decodes
+}
+
+// withAdapter filters ranks in place, and reports whether any has the adapter.
+func withAdapter(ranks []*worker.Rank, name string) (kept []*worker.Rank, have bool) {
+	if !slices.ContainsFunc(ranks, func(r *worker.Rank) bool { return hasAdapter(r, name) }) {
+		return ranks, false
+	}
+	return slices.DeleteFunc(ranks, func(r *worker.Rank) bool { return !hasAdapter(r, name) }), true
 }
 
 func hasAdapter(r *worker.Rank, name string) bool {
@@ -205,10 +225,6 @@ func (s *Scratch) oneModel(model string) error {
 func described(snap *worker.Snapshot) bool {
 	return slices.ContainsFunc(snap.Workers, func(w *worker.Worker) bool { return w.Info() != nil })
 }
-
-// aggregated reports whether a worker does both prefill and decode. One leg of
-// a pair answers a plain request with an error, or hangs.
-func aggregated(info *worker.Info) bool { return info.Mode == "" || info.Mode == "null" }
 
 // wildcard reports whether a request leaves the model open. "default" is what
 // SGLang's own documentation has clients send.

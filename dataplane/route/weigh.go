@@ -14,8 +14,13 @@ type draw struct{ turn, seed uint64 }
 
 // Pick chooses a rank for the prompt, never one of tried.
 func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, error) {
-	d, _, err := r.choose(s, p, tried, draw{turn: r.turn.Add(1) - 1, seed: r.seed()})
-	return d, err
+	by := draw{turn: r.turn.Add(1) - 1, seed: r.seed()}
+	for {
+		// Again, without it, where somebody else was faster to try a worker whose breaker is half open.
+		if d, _, err := r.choose(s, p, tried, by); err != nil || s.admitted(&d) {
+			return d, err
+		}
+	}
 }
 
 // choose finds out what the candidates have and lets the policy pick.
@@ -34,6 +39,9 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 		}
 	}
 	r.believe(s, p)
+	if len(s.decodes) > 0 {
+		s.weighDecodes(p, now)
+	}
 	r.weigh(s, p, now)
 	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed}
 	if r.needs.Has(policy.NeedsPrefix) {
@@ -42,7 +50,7 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	if r.Sessions != nil && p.Session != 0 {
 		req.Home = r.Sessions.rank(p.Session)
 	}
-	s.decide(&d, p, r.policy.Pick(req, s.candidates))
+	r.settle(s, p, &d, req)
 	return d, req, nil
 }
 
@@ -51,22 +59,25 @@ func (r *Router) weigh(s *Scratch, p *Prompt, now time.Time) {
 	n, nanos := len(s.ranks), now.UnixNano()
 	s.candidates, s.matches = slices.Grow(s.candidates[:0], n)[:n], slices.Grow(s.matches[:0], n)[:n]
 	s.credits, s.loads = slices.Grow(s.credits[:0], n)[:n], slices.Grow(s.loads[:0], n)[:n]
+	trees := r.Approx != nil && r.believesAnswers()
 	for i, rank := range s.ranks {
 		m, f := s.known(i, p)
 		// What is in flight is known from dispatch, so it needs no trust.
 		credit, load := rank.Trust.CreditAt(nanos, s.sources[i] == Events), &s.loads[i]
 		rank.Load.SeeInto(load, nanos)
 		s.matches[i], s.credits[i] = m, credit
-		s.candidates[i] = policy.Candidate{
-			ID: rank.Hash(), Cached: scaled(m.tokens, credit), Host: scaled(m.tokens-m.gpu, credit), Predicted: f.tokens,
-			Pending: load.Pending, InFlight: load.InFlight, Waiting: load.Waiting,
-			Rate: load.Rate, Pool: load.Pool, Used: load.Used, Most: load.Most, Age: silence(rank, load, nanos),
-		}
+		// Field by field: a literal is made on the stack and copied, which costs as much as all else here.
+		c := &s.candidates[i]
+		c.ID, c.Predicted = rank.Hash(), f.tokens
+		c.Cached, c.Host, c.Disk = scaled(m.tokens, credit), scaled(m.tokens-m.gpu, credit), 0
+		c.Pending, c.InFlight, c.Waiting = load.Pending, load.InFlight, load.Waiting
+		c.Rate, c.Pool, c.Used, c.Most = load.Rate, load.Pool, load.Used, load.Most
+		c.Age, c.Tree = silence(rank, load, nanos), 0
 		if load.Pool == 0 {
-			s.candidates[i].Pool = int64(rank.Worker.Info().MaxTokens)
+			c.Pool = int64(rank.Worker.Info().MaxTokens)
 		}
-		if r.Approx != nil && r.believesAnswers() {
-			s.candidates[i].Tree = r.Approx.Held(rank)
+		if trees {
+			c.Tree = r.Approx.Held(rank)
 		}
 	}
 	clear(s.byHolder)
@@ -112,6 +123,9 @@ func silence(rank *worker.Rank, load *worker.Seen, now int64) float64 {
 // computes at least one token.
 func (m match) limited(p *Prompt) match {
 	limit := max(p.Len()-1, 0)
+	if max(m.tokens, m.gpu) <= limit {
+		return m // whole blocks already: no division for each rank
+	}
 	if m.block > 0 {
 		limit = limit / m.block * m.block
 	}

@@ -23,8 +23,9 @@ type aborter struct {
 
 const (
 	// abortSlots bounds the goroutines: when more clients than this leave within
-	// abortAgain, the workers' own detection of closed connections must do.
-	abortSlots = 256
+	// abortAgain, the workers' own detection of closed connections must do. The death of one leg of pairs is as many aborts at
+	// once as it had requests.
+	abortSlots = 1024
 	// abortAgain is the pause before the second try. A worker knows an id only
 	// once its tokenizer is done with the request; before that, it ignores the
 	// first one.

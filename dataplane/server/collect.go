@@ -33,6 +33,10 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	descUp           = desc("worker_up", "1 while the worker may be chosen.", "worker", "state")
+	descRole         = desc("worker_role", "1, with what the worker does: aggregated, prefill or decode.", "worker", "role")
+	descBreaker      = desc("worker_breaker", "1, with what the worker's breaker lets through: all (closed), nothing while others are there (open) or one request at a time (half-open).", "worker", "state")
+	descOpened       = desc("worker_breaker_opened_total", "Times that the worker's breaker has opened: three failures in a row, or a failed trial.", "worker")
+	descReserved     = desc("reserved_kv_tokens", "KV tokens that decode legs in flight at the rank will need.", "rank")
 	descInFlight     = desc("in_flight_requests", "Requests dispatched to the rank and not ended.", "rank")
 	descPending      = desc("pending_prefill_tokens", "Prompt tokens dispatched to the rank, expected uncached and not prefilled.", "rank")
 	descRankErrors   = desc("attempts_failed_total", "Attempts at the rank that ended without an answer.", "rank")
@@ -57,7 +61,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descUp, descInFlight, descPending, descRankErrors, descBlocks, descLag, descBatches, descStreamEvents,
+		descUp, descRole, descBreaker, descOpened, descReserved, descInFlight, descPending, descRankErrors, descBlocks, descLag, descBatches, descStreamEvents,
 		descIndexBlocks, descIndexNodes, descIndexBytes, descPredictions, descExact,
 		descApproxUnits, descApproxBytes, descApproxMax, descApproxNodes, descApproxGone, descApproxLearnt,
 	} {
@@ -74,6 +78,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			up = 1
 		}
 		ch <- prometheus.MustNewConstMetric(descUp, prometheus.GaugeValue, up, w.URL, state.String())
+		collectWorker(ch, w)
 	}
 	for _, r := range snap.Ranks {
 		c.collectRank(ch, r)
@@ -108,6 +113,7 @@ func collectApprox(ch chan<- prometheus.Metric, st approx.Stats) {
 
 func (c *collector) collectRank(ch chan<- prometheus.Metric, r *worker.Rank) {
 	id := r.ID()
+	ch <- prometheus.MustNewConstMetric(descReserved, prometheus.GaugeValue, float64(r.Load.Reserved()), id)
 	gauge := func(d *prometheus.Desc, v float64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, id)
 	}

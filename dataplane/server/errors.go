@@ -18,6 +18,10 @@ func errorFor(err error, model string) *openai.Error {
 		return e
 	case errors.Is(err, route.ErrUnknownModel):
 		return openai.ModelNotFound(model)
+	case errors.Is(err, route.ErrNoPrefill):
+		return openai.Overloaded("No prefill worker is ready, which the decode workers need.")
+	case errors.Is(err, route.ErrNoDecode):
+		return openai.Overloaded("No decode worker is ready, which the prefill workers need.")
 	case errors.Is(err, route.ErrNoWorker):
 		return openai.NoWorker(model)
 	case errors.Is(err, route.ErrAmbiguous):
@@ -26,12 +30,14 @@ func errorFor(err error, model string) *openai.Error {
 		return openai.RateLimited(busy[full.Reason])
 	case errors.Is(err, queue.ErrClosed):
 		return openai.Overloaded("The router stops.")
-	case errors.Is(err, errHung), errors.Is(err, proxy.ErrTimeout):
+	case errors.Is(err, errHung), errors.Is(err, errLate), errors.Is(err, proxy.ErrTimeout):
 		return openai.UpstreamTimeout("No worker answered in time.")
 	case errors.Is(err, proxy.ErrBadResponse):
 		return openai.Upstream("The worker's answer was not valid HTTP.")
 	case errors.Is(err, errRefused):
 		return openai.Overloaded("Every worker that was tried refused the request.")
+	case errors.Is(err, errFailed), errors.Is(err, errTransfer):
+		return openai.Upstream("Every pair of workers that was tried failed before it answered.")
 	case errors.Is(err, proxy.ErrDial), errors.Is(err, proxy.ErrNoResponse), errors.Is(err, proxy.ErrTruncated):
 		return openai.Upstream("Every worker that was tried failed before it answered.")
 	case errors.Is(err, proxy.ErrBadRequest):

@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/session"
 	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/radix"
 )
 
 // exchange is one request and its answer. It is pooled: everything in it is
@@ -25,11 +26,15 @@ type exchange struct {
 	scratch  route.Scratch
 	decision route.Decision
 	tried    []*worker.Rank
+	doubted  []*worker.Rank // of those, the ones of which either may be at fault; see relent
 	upstream proxy.Request
 	usage    openai.UsageScanner
 	output   openai.OutputScanner
 	ids      []uint32 // of the answer
 	canceler proxy.Canceler
+	leg      *prefillLeg // of requests to pairs; nil until the first of them
+	paired   bool        // leg has been started, and not stopped
+	failed   int         // of a pair that failed, 1 for the decode leg; else 0
 	client   *proxy.Client
 	lease    worker.Lease
 	flight   *route.Flight
@@ -52,6 +57,7 @@ type exchange struct {
 	extra []proxy.Field
 	text  []byte // a chat, for prompt.Text
 	own   ownIDs
+	names []radix.Hash // of the prompt's blocks, for the access log
 }
 
 func newExchange(s *Server) *exchange {
@@ -96,12 +102,12 @@ func (e *exchange) describe(ctx *fasthttp.RequestCtx) {
 		Opaque: e.req.Multimodal || e.req.Batch,
 		// Four bytes a token is what English text and JSON come to; it only has to
 		// order prompts by size.
-		Estimate: len(ctx.PostBody()) / 4, DP: -1,
+		Estimate: len(ctx.PostBody()) / 4, DP: -1, Output: e.req.MaxTokens * e.req.N * e.req.Prompts,
 	}
 	if e.req.HasRank {
 		e.prompt.DP = e.req.Rank
 	}
-	if e.s.Router.Sessions != nil {
+	if e.s.Router.Sessions != nil || e.s.AccessLog != nil {
 		e.prompt.Session = sessionOf(ctx, &e.req)
 	}
 	if !e.inferred || e.req.Batch {
@@ -182,13 +188,14 @@ func (e *exchange) Broken(error) []byte {
 
 // Closed implements proxy.Observer: the answer has ended, one way or another.
 func (e *exchange) Closed(err error) {
+	e.stopLegs(err != nil)
 	now := time.Now()
 	usage := e.usage.Usage()
 	switch {
 	case err != nil:
 		e.abort()
 		if !e.client.Gone() {
-			e.s.metrics.broken(e.decision.Rank)
+			e.s.metrics.broken(e.answering())
 		}
 	case e.inferred && e.status == fasthttp.StatusOK:
 		e.ids = e.ids[:0]
@@ -203,16 +210,27 @@ func (e *exchange) Closed(err error) {
 		e.proveLength(usage)
 	}
 	e.s.metrics.answered(e, usage, now, err)
+	e.record(usage, now)
 	e.release()
 }
 
 // learn tells the router what an answer, or as much as there is of one, says of
 // the rank's cache.
 func (e *exchange) learn(usage openai.Usage) {
-	if !usage.HasPrompt || !usage.HasCached || e.req.N > 1 { // each of n answers finds the prompt of the one before
+	// Each of n answers finds the prompt of the one before, and a prompt whose log probabilities are wanted is computed again
+	// whatever is cached of it.
+	if !usage.HasPrompt || !usage.HasCached || e.req.N > 1 || e.req.PromptLogprobs {
 		usage = openai.Usage{}
 	}
 	e.s.Router.Answered(&e.scratch, &e.prompt, &e.decision, usage.PromptTokens, usage.CachedTokens)
+}
+
+// answering is the rank whose answer is the client's.
+func (e *exchange) answering() *worker.Rank {
+	if e.decision.Decode != nil {
+		return e.decision.Decode
+	}
+	return e.decision.Rank
 }
 
 // tellsIDs reports whether the answer says which ids were generated, and a
@@ -224,10 +242,21 @@ func (e *exchange) tellsIDs() bool {
 // abort tells the worker to stop: closing the connection does not reliably do
 // so.
 func (e *exchange) abort() {
-	if !e.inferred || e.decision.Rank == nil {
+	switch {
+	case e.decision.Decode != nil:
+		e.abortAt(e.decision.Decode.Worker, legDecode) // stopLegs has told the other one
+	case e.inferred && e.decision.Rank != nil:
+		e.s.aborts.send(e.decision.Rank.Worker, e.rid, e.req.RIDs, e.req.Batch, e.req.Prompts)
+	}
+}
+
+// abortAt tells one worker of a pair to stop.
+func (e *exchange) abortAt(w *worker.Worker, leg string) {
+	if !e.inferred {
 		return
 	}
-	e.s.aborts.send(e.decision.Rank.Worker, e.rid, e.req.RIDs, e.req.Batch, e.req.Prompts)
+	e.s.metrics.pairs.aborts.WithLabelValues(leg).Inc()
+	e.s.aborts.send(w, e.rid, e.req.RIDs, e.req.Batch, e.req.Prompts)
 }
 
 // endAttempt gives back what the attempt at a rank was counted with.
@@ -244,6 +273,7 @@ func (e *exchange) endAttempt() {
 // refuse answers with an error before any worker was asked or after all failed.
 func (e *exchange) refuse(ctx *fasthttp.RequestCtx, err error) {
 	e.s.fail(ctx, errorFor(err, e.prompt.Model))
+	e.recordRefusal(ctx)
 	e.release()
 }
 
@@ -252,6 +282,7 @@ const keptText = 1 << 20
 
 // release gives everything back; e must not be touched afterwards.
 func (e *exchange) release() {
+	e.stopLegs(true)
 	e.endAttempt()
 	e.place.Give()
 	e.begun()
@@ -265,13 +296,16 @@ func (e *exchange) release() {
 	}
 	e.own.reset()
 	e.canceler.Reset()
+	if e.leg != nil {
+		e.leg.reset()
+	}
 	clear(e.tried)
 	clear(e.parts)
 	clear(e.extra)
 	e.upstream = proxy.Request{}
 	e.prompt, e.decision = route.Prompt{}, route.Decision{}
-	e.tried, e.parts, e.extra = e.tried[:0], e.parts[:0], e.extra[:0]
-	e.client, e.inferred, e.status, e.lease = nil, false, 0, worker.Lease{}
+	e.tried, e.parts, e.extra, e.doubted = e.tried[:0], e.parts[:0], e.extra[:0], nil
+	e.client, e.inferred, e.status, e.lease, e.failed = nil, false, 0, worker.Lease{}, 0
 	e.started, e.firstAt = time.Time{}, time.Time{}
 	s.exchanges.Put(e)
 }

@@ -21,7 +21,8 @@ type Explained struct {
 	Winner string          `json:"winner,omitempty"` // a rank's id
 	Why    string          `json:"why,omitempty"`
 	Error  string          `json:"error,omitempty"` // why nobody was chosen
-	Ranks  []ExplainedRank `json:"ranks"`           // candidates first
+	Ranks  []ExplainedRank `json:"ranks"`           // candidates first; those that decode for others are in Pair
+	Pair   *ExplainedPair  `json:"pair,omitempty"`  // where prefill and decode workers serve the model
 }
 
 // ExplainedPrompt is what routing knows of the prompt.
@@ -38,6 +39,7 @@ type ExplainedPrompt struct {
 // ExplainedRank is one rank's part in the choice.
 type ExplainedRank struct {
 	ID       string            `json:"id"`
+	Role     string            `json:"role"`
 	State    string            `json:"state"`
 	Error    string            `json:"error,omitempty"`    // of its last probe
 	Excluded string            `json:"excluded,omitempty"` // why it was no candidate; then neither overlap nor cost is known
@@ -71,11 +73,7 @@ type ExplainedCost struct {
 // nothing there.
 func (s *Server) serveExplain(ctx *fasthttp.RequestCtx) {
 	if !ctx.IsPost() {
-		ctx.Response.Header.Set("Allow", "POST")
-		s.fail(ctx, &openai.Error{
-			Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
-			Message: "/explain takes POST, with a body as for chat, completions or /generate.",
-		})
+		s.wrongMethod(ctx, fasthttp.MethodPost)
 		return
 	}
 	seed := s.Router.Seed()
@@ -120,7 +118,7 @@ func (s *Server) explained(x *route.Explanation, p *route.Prompt) Explained {
 		Prompt: ExplainedPrompt{
 			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "", Session: x.Request.Home != 0,
 		},
-		Ranks: []ExplainedRank{},
+		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
 	}
 	if x.Request.Prefix != 0 {
 		out.Prompt.Prefix = strconv.FormatUint(x.Request.Prefix, 16)
@@ -140,7 +138,7 @@ func (s *Server) explained(x *route.Explanation, p *route.Prompt) Explained {
 func (s *Server) explainedRank(x *route.Explanation, c *route.Considered, now time.Time) ExplainedRank {
 	w := c.Rank.Worker
 	r := ExplainedRank{
-		ID: c.Rank.ID(), State: w.State().String(), Error: w.LastError(), Excluded: c.Excluded, Events: "none",
+		ID: c.Rank.ID(), Role: c.Role.String(), State: w.State().String(), Error: w.LastError(), Excluded: c.Excluded, Events: "none",
 		Load: loadStatus(c.Rank, &c.Load), Trust: trustStatus(c.Rank, now),
 	}
 	if stream := s.Ingest.Stream(c.Rank); stream != nil {

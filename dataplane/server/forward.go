@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -31,9 +32,9 @@ var errHung = errors.New("server: worker hangs")
 func (e *exchange) forward(ctx *fasthttp.RequestCtx) {
 	e.identify()
 	var last error
-	lost := 0 // workers that failed after they may have seen the request
+	var lost [2]int // workers that failed after they may have seen the request; decode workers apart
 	for attempt := 0; attempt <= e.s.cfg.Retries; attempt++ {
-		d, err := e.pick()
+		d, err := e.choose(ctx)
 		if err != nil {
 			if last != nil && errors.Is(err, route.ErrNoWorker) {
 				err = last // what went wrong says more than that nobody is left
@@ -41,10 +42,14 @@ func (e *exchange) forward(ctx *fasthttp.RequestCtx) {
 			e.refuse(ctx, err)
 			return
 		}
-		e.decision = d
+		e.decision, e.failed = d, 0
 		resp, err := e.attempt(ctx)
 		if err == nil && !e.tryAnother(resp) {
 			e.answer(ctx, resp)
+			return
+		}
+		if errors.Is(err, errClient) {
+			e.passRefusal(ctx)
 			return
 		}
 		if err == nil {
@@ -54,21 +59,31 @@ func (e *exchange) forward(ctx *fasthttp.RequestCtx) {
 		if e.giveUp(ctx, err) {
 			return
 		}
-		if !errors.Is(err, proxy.ErrDial) && !errors.Is(err, errRefused) {
-			lost++
+		if mayHaveDied(err) {
+			lost[e.failed]++
 		}
-		if lost > maxLost {
+		if max(lost[0], lost[1]) > maxLost {
 			e.refuse(ctx, err)
 			return
 		}
 		last = err
-		e.tried = append(e.tried, d.Rank)
+		if e.decision.Decode == nil { // else attemptPair knows better who it was
+			e.tried = append(e.tried, d.Rank)
+		}
 	}
 	e.refuse(ctx, last)
 }
 
-// attempt sends the request to the decision's rank.
+// mayHaveDied reports whether a worker may have died with the request in its hands.
+func mayHaveDied(err error) bool {
+	return !errors.Is(err, proxy.ErrDial) && !errors.Is(err, errRefused) && !errors.Is(err, errFailed) && !errors.Is(err, errTransfer)
+}
+
+// attempt sends the request to the decision's rank, or to both of a pair.
 func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
+	if e.decision.Decode != nil {
+		return e.attemptPair(ctx)
+	}
 	rank := e.decision.Rank
 	e.compose(ctx)
 	e.lease = rank.Load.Begin(e.decision.Uncached())
@@ -83,6 +98,12 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 		// Nothing is promised to the client until the first byte of the body.
 		if err = resp.Await(); err == nil {
 			e.firstByte()
+			switch {
+			case resp.Status < fasthttp.StatusInternalServerError:
+				rank.Worker.Fine()
+			case resp.Status != fasthttp.StatusServiceUnavailable: // which is what one says that is full
+				rank.Worker.Fault(time.Now())
+			}
 			return resp, nil
 		}
 		_ = resp.Close()
@@ -98,26 +119,30 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 	}
 	if retryable(err) {
 		rank.Worker.Suspect()
+		rank.Worker.Fault(time.Now())
 	}
 	return nil, err
 }
+
+// headerPrefill names the prefill worker of an answer's pair; X-Warmpath-Worker is the decode worker then.
+const headerPrefill = "X-Warmpath-Prefill"
 
 // retryable reports whether another worker may be asked: the client has seen
 // nothing, and the failure points at the worker.
 func retryable(err error) bool {
 	return proxy.Retryable(err) || errors.Is(err, proxy.ErrTruncated) ||
-		errors.Is(err, errHung) || errors.Is(err, errRefused)
+		errors.Is(err, errHung) || errors.Is(err, errRefused) ||
+		errors.Is(err, errFailed) || errors.Is(err, errTransfer) || errors.Is(err, errLate)
 }
 
 // tryAnother reports whether an answer is a refusal that another worker may
 // not give: 503 is a worker that is starting, stopping or full.
 func (e *exchange) tryAnother(resp *proxy.Response) bool {
-	if resp.Status != fasthttp.StatusServiceUnavailable || len(e.tried) >= e.s.cfg.Retries {
+	if resp.Status != fasthttp.StatusServiceUnavailable || len(e.tried) >= e.s.cfg.Retries || e.decision.Decode != nil {
 		return false
 	}
 	var probe route.Scratch // rare path: keep the decision's own scratch
-	_, err := e.s.Router.Pick(&probe, &e.prompt, append(e.tried, e.decision.Rank))
-	if err != nil {
+	if !e.s.Router.Left(&probe, &e.prompt, append(e.tried, e.decision.Rank)) {
 		return false
 	}
 	e.endAttempt()
@@ -141,7 +166,7 @@ func (e *exchange) giveUp(ctx *fasthttp.RequestCtx, err error) bool {
 		e.refuse(ctx, err)
 		return true
 	}
-	if errors.Is(err, errHung) {
+	if errors.Is(err, errHung) && e.decision.Decode == nil {
 		e.abort() // it may wake up and compute for nobody
 	}
 	e.s.metrics.retries.Inc()
@@ -211,19 +236,30 @@ func (e *exchange) answer(ctx *fasthttp.RequestCtx, resp *proxy.Response) {
 		e.output.Reset(e.req.Stream)
 	}
 	d.Rank.Count.Requests.Add(1)
+	prefill := ""
+	if d.Decode != nil {
+		d.Decode.Count.Requests.Add(1)
+		prefill = d.Rank.ID()
+	}
 	// Forward ends the exchange when the answer has no body: what is needed
 	// after it is taken out before, and not into the exchange's own memory.
-	id, inferred, source := d.Rank.ID(), e.inferred, d.Source.String()
+	id, inferred, source := e.answering().ID(), e.inferred, d.Source.String()
 	var room [32]byte
 	overlap := strconv.AppendInt(room[:0], int64(d.Matched), 10)
 	overlap = append(overlap, '/')
 	overlap = strconv.AppendInt(overlap, int64(d.Total), 10)
-	if e.compresses(ctx, resp) {
+	switch {
+	case d.Decode != nil && e.leg.merges:
+		proxy.ForwardRewrite(ctx, resp, e, &e.leg.merger)
+	case e.compresses(ctx, resp):
 		proxy.ForwardGzip(ctx, resp, e, &e.s.compressors)
-	} else {
+	default:
 		proxy.Forward(ctx, resp, e)
 	}
 	ctx.Response.Header.Set("X-Warmpath-Worker", id)
+	if prefill != "" {
+		ctx.Response.Header.Set(headerPrefill, prefill)
+	}
 	if inferred {
 		ctx.Response.Header.SetBytesV("X-Warmpath-Overlap", overlap)
 		ctx.Response.Header.Set("X-Warmpath-Overlap-Source", source)

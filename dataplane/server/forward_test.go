@@ -22,10 +22,7 @@ const (
 	idsReply = `{"text":"x","meta_info":{"prompt_tokens":9,"completion_tokens":4,"cached_tokens":8}}`
 )
 
-func TestBodiesPassWithAnIDSplicedIn(t *testing.T) {
-	t.Run("plain", testBodiesPassWithAnIDSplicedIn)
-	t.Run("tls", testBodiesPassWithAnIDSplicedIn)
-}
+func TestBodiesPassWithAnIDSplicedIn(t *testing.T) { overBoth(t, testBodiesPassWithAnIDSplicedIn) }
 
 func testBodiesPassWithAnIDSplicedIn(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -43,10 +40,7 @@ func testBodiesPassWithAnIDSplicedIn(t *testing.T) {
 	assert.Equal(t, own, w.lastBody(), "a client's own id is left alone, and so is every byte")
 }
 
-func TestUsageIsCounted(t *testing.T) {
-	t.Run("plain", testUsageIsCounted)
-	t.Run("tls", testUsageIsCounted)
-}
+func TestUsageIsCounted(t *testing.T) { overBoth(t, testUsageIsCounted) }
 
 func testUsageIsCounted(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -62,10 +56,7 @@ func testUsageIsCounted(t *testing.T) {
 	assert.EqualValues(t, 1, st.Approx.Compared)
 }
 
-func TestFirstSSEByteIsForwardedAtOnce(t *testing.T) {
-	t.Run("plain", testFirstSSEByteIsForwardedAtOnce)
-	t.Run("tls", testFirstSSEByteIsForwardedAtOnce)
-}
+func TestFirstSSEByteIsForwardedAtOnce(t *testing.T) { overBoth(t, testFirstSSEByteIsForwardedAtOnce) }
 
 func testFirstSSEByteIsForwardedAtOnce(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -95,8 +86,7 @@ func testFirstSSEByteIsForwardedAtOnce(t *testing.T) {
 // Each way in which a worker can fail before its answer begins ends with the
 // other worker's answer and nothing that the client could notice.
 func TestFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
-	t.Run("plain", testFailuresBeforeTheAnswerGoElsewhere)
-	t.Run("tls", testFailuresBeforeTheAnswerGoElsewhere)
+	overBoth(t, testFailuresBeforeTheAnswerGoElsewhere)
 }
 
 func testFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
@@ -134,8 +124,7 @@ func testFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
 }
 
 func TestHangingWorkerLosesItsWaitingRequests(t *testing.T) {
-	t.Run("plain", testHangingWorkerLosesItsWaitingRequests)
-	t.Run("tls", testHangingWorkerLosesItsWaitingRequests)
+	overBoth(t, testHangingWorkerLosesItsWaitingRequests)
 }
 
 func testHangingWorkerLosesItsWaitingRequests(t *testing.T) {
@@ -172,8 +161,7 @@ func testHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 }
 
 func TestWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
-	t.Run("plain", testWorkerThatDiesMidStreamEndsWithAnError)
-	t.Run("tls", testWorkerThatDiesMidStreamEndsWithAnError)
+	overBoth(t, testWorkerThatDiesMidStreamEndsWithAnError)
 }
 
 func testWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
@@ -190,8 +178,7 @@ func testWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
 }
 
 func TestJSONCutShortIsNotTakenForWhole(t *testing.T) {
-	t.Run("plain", testJSONCutShortIsNotTakenForWhole)
-	t.Run("tls", testJSONCutShortIsNotTakenForWhole)
+	overBoth(t, testJSONCutShortIsNotTakenForWhole)
 }
 
 func testJSONCutShortIsNotTakenForWhole(t *testing.T) {
@@ -202,10 +189,7 @@ func testJSONCutShortIsNotTakenForWhole(t *testing.T) {
 	assert.Error(t, err, "the client's connection is cut")
 }
 
-func TestAllWorkersFailed(t *testing.T) {
-	t.Run("plain", testAllWorkersFailed)
-	t.Run("tls", testAllWorkersFailed)
-}
+func TestAllWorkersFailed(t *testing.T) { overBoth(t, testAllWorkersFailed) }
 
 func testAllWorkersFailed(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
@@ -221,8 +205,7 @@ func testAllWorkersFailed(t *testing.T) {
 // A request that kills its worker may kill the next one too: it is not carried
 // through the whole cluster.
 func TestRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
-	t.Run("plain", testRequestThatKillsWorkersStopsAtTwo)
-	t.Run("tls", testRequestThatKillsWorkersStopsAtTwo)
+	overBoth(t, testRequestThatKillsWorkersStopsAtTwo)
 }
 
 func testRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
@@ -244,10 +227,7 @@ func testRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
 	assert.Equal(t, 2, seen)
 }
 
-func TestWorkersOwnErrorsPass(t *testing.T) {
-	t.Run("plain", testWorkersOwnErrorsPass)
-	t.Run("tls", testWorkersOwnErrorsPass)
-}
+func TestWorkersOwnErrorsPass(t *testing.T) { overBoth(t, testWorkersOwnErrorsPass) }
 
 func testWorkersOwnErrorsPass(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -261,10 +241,7 @@ func testWorkersOwnErrorsPass(t *testing.T) {
 	assert.Equal(t, `{"error":{"message":"too long"}}`, got)
 }
 
-func TestClientThatLeavesIsAborted(t *testing.T) {
-	t.Run("plain", testClientThatLeavesIsAborted)
-	t.Run("tls", testClientThatLeavesIsAborted)
-}
+func TestClientThatLeavesIsAborted(t *testing.T) { overBoth(t, testClientThatLeavesIsAborted) }
 
 func testClientThatLeavesIsAborted(t *testing.T) {
 	for _, stream := range []string{"true", "false"} {
@@ -299,10 +276,7 @@ func testClientThatLeavesIsAborted(t *testing.T) {
 	}
 }
 
-func TestRanksAreNamedToTheWorker(t *testing.T) {
-	t.Run("plain", testRanksAreNamedToTheWorker)
-	t.Run("tls", testRanksAreNamedToTheWorker)
-}
+func TestRanksAreNamedToTheWorker(t *testing.T) { overBoth(t, testRanksAreNamedToTheWorker) }
 
 func testRanksAreNamedToTheWorker(t *testing.T) {
 	w := newFakeWorker(t, info(2))
@@ -326,10 +300,7 @@ func testRanksAreNamedToTheWorker(t *testing.T) {
 	assert.Equal(t, w.url+"#1", resp.Header.Get("X-Warmpath-Worker"), "the client's own choice of rank counts")
 }
 
-func TestDrainAnswersWhatHasBegun(t *testing.T) {
-	t.Run("plain", testDrainAnswersWhatHasBegun)
-	t.Run("tls", testDrainAnswersWhatHasBegun)
-}
+func TestDrainAnswersWhatHasBegun(t *testing.T) { overBoth(t, testDrainAnswersWhatHasBegun) }
 
 func testDrainAnswersWhatHasBegun(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -359,8 +330,7 @@ func testDrainAnswersWhatHasBegun(t *testing.T) {
 
 // A connection that was opened ahead and never used does not hold up the drain.
 func TestDrainDoesNotWaitForSilentConnections(t *testing.T) {
-	t.Run("plain", testDrainDoesNotWaitForSilentConnections)
-	t.Run("tls", testDrainDoesNotWaitForSilentConnections)
+	overBoth(t, testDrainDoesNotWaitForSilentConnections)
 }
 
 func testDrainDoesNotWaitForSilentConnections(t *testing.T) {

@@ -143,6 +143,7 @@ type harness struct {
 	server   *server.Server
 	registry *worker.Registry
 	router   *route.Router
+	index    *radix.Index
 	stop     func() // drains and waits
 }
 
@@ -210,6 +211,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	if cfg.Operator != nil {
 		h.operator = strings.Replace(h.base, l.Addr().String(), cfg.Operator.Addr().String(), 1)
 	}
+	h.index = index
 	h.router = route.New(registry, index, intake.View, pick, rand.Uint64)
 	h.router.Approx = believed
 	h.server = server.New(cfg, server.Parts{
@@ -252,7 +254,7 @@ func (h *harness) run(watcher *proxy.Watcher, transport *proxy.Transport) {
 func (h *harness) checkNothingLeaked() {
 	require.Eventually(h.t, func() bool {
 		for _, r := range h.registry.Snapshot().Ranks {
-			if r.Load.InFlight() != 0 || r.Load.Pending() != 0 || r.Load.Waiting() != 0 {
+			if r.Load.InFlight() != 0 || r.Load.Pending() != 0 || r.Load.Waiting() != 0 || r.Load.Reserved() != 0 {
 				return false
 			}
 		}

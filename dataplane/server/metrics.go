@@ -37,6 +37,7 @@ type metrics struct {
 	cut           *prometheus.CounterVec // worker
 	policy        string
 
+	pairs  *pairMetrics
 	ranks  rankSeries
 	totals totals
 }
@@ -74,6 +75,7 @@ func newMetrics(s *Server) *metrics {
 	m.clientGone = counter("client_gone_total", "Clients that left before the end of their answer.").WithLabelValues()
 	m.aborts = counter("aborts_total", "Requests aborted at a worker because their client left.").WithLabelValues()
 	m.abortsDropped = counter("aborts_dropped_total", "Aborts not sent because too many were under way.").WithLabelValues()
+	m.pairs = newPairMetrics(m, counter)
 	m.refused = counter("tls_refused_total", "Clients whose TLS handshake failed.").WithLabelValues()
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, budgetCollector{s.Index},
@@ -104,13 +106,16 @@ func (m *metrics) broken(rank *worker.Rank) {
 
 // answered counts a forwarded answer that has ended.
 func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err error) {
-	id := e.decision.Rank.ID()
+	id := e.answering().ID()
 	rank := m.of(id)
 	m.totals.requests.Add(1)
 	if e.status == fasthttp.StatusOK {
 		rank.ok.Inc()
 	} else {
 		m.requests.WithLabelValues(id, m.policy, strconv.Itoa(e.status)).Inc()
+	}
+	if e.decision.Decode != nil {
+		m.pairs.requests.WithLabelValues(e.decision.Rank.ID()).Inc()
 	}
 	if !e.inferred {
 		return
@@ -122,6 +127,9 @@ func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err e
 	rank.latency.Observe(now.Sub(e.started).Seconds())
 	if err != nil || !usage.HasCached || !usage.HasPrompt {
 		return
+	}
+	if e.decision.Decode != nil { // what it says of the cache is the prefill worker's
+		rank = m.of(e.decision.Rank.ID())
 	}
 	rank.prompt.Add(float64(usage.PromptTokens))
 	rank.cached.Add(float64(usage.CachedTokens))

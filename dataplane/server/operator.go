@@ -96,28 +96,23 @@ func (s *Server) serveWorkers(ctx *fasthttp.RequestCtx) {
 		s.serveJSON(ctx, fasthttp.StatusOK, map[string]any{"workers": s.Status().Workers})
 	case fasthttp.MethodPost:
 		s.changeWorker(ctx, func(url string) error {
-			_, err := s.Registry.Add(url)
+			spec, err := workerSpec(url, ctx.PostBody())
+			if err == nil {
+				_, err = s.Registry.AddSpec(spec)
+			}
 			return err
 		})
 	case fasthttp.MethodDelete:
 		s.changeWorker(ctx, s.Registry.Remove)
 	default:
-		ctx.Response.Header.Set("Allow", "GET, POST, DELETE")
-		s.fail(ctx, &openai.Error{
-			Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
-			Message: "/workers takes GET, POST and DELETE.",
-		})
+		s.wrongMethod(ctx, "GET, POST, DELETE")
 	}
 }
 
 // serveDrain takes a worker out of the choice: POST {"url": …, "drain": true}.
 func (s *Server) serveDrain(ctx *fasthttp.RequestCtx) {
 	if !ctx.IsPost() {
-		ctx.Response.Header.Set("Allow", "POST")
-		s.fail(ctx, &openai.Error{
-			Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
-			Message: "/workers/drain takes POST.",
-		})
+		s.wrongMethod(ctx, fasthttp.MethodPost)
 		return
 	}
 	drain := true

@@ -33,10 +33,7 @@ func continued(t *testing.T, br *bufio.Reader) {
 }
 
 // TestExpectations: what is wrong with a request is said before its body is sent, and the connection ends.
-func TestExpectations(t *testing.T) {
-	t.Run("plain", testExpectations)
-	t.Run("tls", testExpectations)
-}
+func TestExpectations(t *testing.T) { overBoth(t, testExpectations) }
 
 func testExpectations(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -118,10 +115,7 @@ func TestCloseAmongOptions(t *testing.T) {
 }
 
 // TestUploadTrailers: what comes behind a chunked body is read, and never taken for what comes before it.
-func TestUploadTrailers(t *testing.T) {
-	t.Run("plain", testUploadTrailers)
-	t.Run("tls", testUploadTrailers)
-}
+func TestUploadTrailers(t *testing.T) { overBoth(t, testUploadTrailers) }
 
 func testUploadTrailers(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -163,10 +157,7 @@ func testUploadTrailers(t *testing.T) {
 }
 
 // TestAnswerTrailers: a worker's trailer is the client's.
-func TestAnswerTrailers(t *testing.T) {
-	t.Run("plain", testAnswerTrailers)
-	t.Run("tls", testAnswerTrailers)
-}
+func TestAnswerTrailers(t *testing.T) { overBoth(t, testAnswerTrailers) }
 
 func testAnswerTrailers(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -232,10 +223,7 @@ func gzipKinds(long string) map[string]func(rw http.ResponseWriter) {
 }
 
 // TestGzip: who asks gets long JSON compressed, and nothing else; usage is counted all the same.
-func TestGzip(t *testing.T) {
-	t.Run("plain", testGzip)
-	t.Run("tls", testGzip)
-}
+func TestGzip(t *testing.T) { overBoth(t, testGzip) }
 
 func testGzip(t *testing.T) {
 	w := newFakeWorker(t, info(1))

@@ -47,9 +47,17 @@ func newWaitRoom(s *Server) *waitRoom {
 		if err != nil {
 			return dst
 		}
-		now := time.Now()
+		now, decode := time.Now(), 0
+		for _, rank := range r.fit.Decodes() {
+			decode += max(r.room(rank, now), 0)
+		}
 		for _, rank := range ranks {
-			dst = append(dst, queue.Lane{Key: rank, DP: rank.DP, Room: r.room(rank, now)})
+			room := r.room(rank, now)
+			if rank.Worker.Role() == worker.RolePrefill { // a request needs room at both
+				room = min(room, decode)
+				decode -= max(room, 0)
+			}
+			dst = append(dst, queue.Lane{Key: rank, DP: rank.DP, Room: room})
 		}
 		return dst
 	}})
@@ -197,9 +205,23 @@ func (e *exchange) seated(rank *worker.Rank) {
 	}
 }
 
+// seatedPair is seated for a pair: the place is the prefill rank's, and either may be full now.
+func (e *exchange) seatedPair() {
+	r := e.s.waits
+	if r == nil {
+		return
+	}
+	e.seated(e.decision.Rank)
+	if rank := e.decision.Decode; r.room(rank, time.Now()) <= 0 {
+		r.Full(lineOf(rank, e.prompt.Model))
+	}
+}
+
 // unseated tells it that the request is no load any more.
-func (e *exchange) unseated() {
-	if r := e.s.waits; r != nil && r.Engaged() {
+func (e *exchange) unseated() { e.s.freed() }
+
+func (s *Server) freed() {
+	if r := s.waits; r != nil && r.Engaged() {
 		r.Freed()
 	}
 }

@@ -41,11 +41,7 @@ func (s *Server) serveInference(ctx *fasthttp.RequestCtx, path string) {
 	case ctx.IsOptions(): // a browser's preflight: what is allowed is the worker's to say
 		s.exchange().serve(ctx, openai.APIOther, false)
 	case method != string(ctx.Method()):
-		ctx.Response.Header.Set("Allow", method)
-		s.fail(ctx, &openai.Error{
-			Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
-			Message: path + " takes " + method + ", not " + string(ctx.Method()) + ".",
-		})
+		s.wrongMethod(ctx, method)
 	default:
 		s.exchange().serve(ctx, api, method == fasthttp.MethodPost)
 	}
@@ -114,6 +110,15 @@ func firstLine(text string) string {
 		text = text[:120] + "…"
 	}
 	return text
+}
+
+// wrongMethod answers a request whose path takes other methods.
+func (s *Server) wrongMethod(ctx *fasthttp.RequestCtx, allow string) {
+	ctx.Response.Header.Set(fasthttp.HeaderAllow, allow)
+	s.fail(ctx, &openai.Error{
+		Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
+		Message: string(ctx.Path()) + " takes " + allow + ", not " + string(ctx.Method()) + ".",
+	})
 }
 
 // fail answers with an error as OpenAI's clients read it.

@@ -31,10 +31,7 @@ func errorOf(t *testing.T, body string) (code, param string) {
 	return e.Error.Code, e.Error.Param
 }
 
-func TestBadInput(t *testing.T) {
-	t.Run("plain", testBadInput)
-	t.Run("tls", testBadInput)
-}
+func TestBadInput(t *testing.T) { overBoth(t, testBadInput) }
 
 func testBadInput(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -94,10 +91,7 @@ func (h *harness) raw(request string) int {
 	return resp.StatusCode
 }
 
-func TestBadHTTP(t *testing.T) {
-	t.Run("plain", testBadHTTP)
-	t.Run("tls", testBadHTTP)
-}
+func TestBadHTTP(t *testing.T) { overBoth(t, testBadHTTP) }
 
 func testBadHTTP(t *testing.T) {
 	h := start(t, nil)
@@ -121,10 +115,7 @@ func TestNoWorker(t *testing.T) {
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
-func TestWorkersAPI(t *testing.T) {
-	t.Run("plain", testWorkersAPI)
-	t.Run("tls", testWorkersAPI)
-}
+func TestWorkersAPI(t *testing.T) { overBoth(t, testWorkersAPI) }
 
 func testWorkersAPI(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -167,10 +158,7 @@ func testWorkersAPI(t *testing.T) {
 	assert.Equal(t, http.StatusMethodNotAllowed, status)
 }
 
-func TestOperatorAPIIsApart(t *testing.T) {
-	t.Run("plain", testOperatorAPIIsApart)
-	t.Run("tls", testOperatorAPIIsApart)
-}
+func TestOperatorAPIIsApart(t *testing.T) { overBoth(t, testOperatorAPIIsApart) }
 
 func testOperatorAPIIsApart(t *testing.T) {
 	h := start(t, nil, withOperator("secret"))
@@ -242,10 +230,7 @@ func TestWhatWorkersAnswerThemselves(t *testing.T) {
 	assert.Equal(t, `{"id":"tiny"}`, got)
 }
 
-func TestModels(t *testing.T) {
-	t.Run("plain", testModels)
-	t.Run("tls", testModels)
-}
+func TestModels(t *testing.T) { overBoth(t, testModels) }
 
 func testModels(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))

@@ -15,6 +15,8 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmpath/warmpath/dataplane/accesslog"
+	"github.com/warmpath/warmpath/dataplane/disagg"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/lint"
 	"github.com/warmpath/warmpath/dataplane/openai"
@@ -45,6 +47,7 @@ type Config struct {
 	GzipMinBytes     int           // JSON answers from this size on are compressed for clients that ask; default 4 KiB; negative: none
 	ForwardIDs       bool          // plain chats carry their token ids to the worker, once the ids are proved
 	Queue            QueueConfig   // of requests while all workers are full
+	Pair             PairConfig    // of requests to a prefill and a decode worker
 	Retries          int           // further workers tried before the answer begins; default 3
 	FirstByteTimeout time.Duration // default 30 min: long prompts wait in the worker's queue
 	StallTimeout     time.Duration // between two reads of an answer; default 10 min
@@ -59,6 +62,7 @@ func (c *Config) setDefaults() {
 	c.Retries = cmp.Or(c.Retries, 3)
 	c.FirstByteTimeout = cmp.Or(c.FirstByteTimeout, 30*time.Minute)
 	c.StallTimeout = cmp.Or(c.StallTimeout, 10*time.Minute)
+	c.Pair.setDefaults(c.FirstByteTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -78,6 +82,7 @@ type Parts struct {
 	Sessions  *session.Cache // nil: every prompt is read from its beginning
 	Lint      *lint.Sampler  // nil: prompts are not looked at
 	HugeBytes func() int64   // of the process, in huge pages; nil: they were not asked for
+	AccessLog *accesslog.Log // nil: none is kept
 }
 
 // Server serves clients and operators.
@@ -94,6 +99,7 @@ type Server struct {
 	draining  atomic.Bool
 	refusals  refusals
 	waits     *waitRoom // nil: no request waits here
+	rooms     *disagg.Rooms
 
 	compressors proxy.Compressors
 }
@@ -101,10 +107,13 @@ type Server struct {
 // New returns a server over these parts.
 func New(cfg Config, parts Parts) *Server {
 	cfg.setDefaults()
-	s := &Server{Parts: parts, cfg: cfg, started: time.Now()}
+	s := &Server{Parts: parts, cfg: cfg, started: time.Now(), rooms: disagg.NewRooms()}
 	s.metrics = newMetrics(s)
 	if s.waits = newWaitRoom(s); s.waits != nil {
 		s.metrics.showQueue(s.waits)
+	}
+	if s.AccessLog != nil {
+		s.metrics.showAccessLog(s.AccessLog)
 	}
 	if s.Lint != nil {
 		s.metrics.registry.MustRegister(lintCollector{s.Lint})

@@ -62,6 +62,8 @@ type WorkerStatus struct {
 	ID            string        `json:"id"`
 	URL           string        `json:"url"`
 	Rank          int           `json:"rank"`
+	Role          string        `json:"role"`                // aggregated, prefill or decode
+	Bootstrap     string        `json:"bootstrap,omitempty"` // of a prefill worker, host:port where decode workers meet it
 	State         string        `json:"state"`
 	StateSeconds  float64       `json:"state_seconds"`
 	Error         string        `json:"error,omitempty"`
@@ -80,6 +82,7 @@ type WorkerStatus struct {
 	Blocks        int           `json:"blocks"`
 	ApproxTokens  int64         `json:"approx_tokens"` // believed to be held, by what was sent there
 	Events        *EventsStatus `json:"events"`
+	Breaker       BreakerStatus `json:"breaker"`
 	Load          LoadStatus    `json:"load"`
 	Trust         TrustStatus   `json:"trust"`
 }
@@ -151,7 +154,7 @@ func (s *Server) approxStatus() ApproxStatus {
 func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 	w := r.Worker
 	st := WorkerStatus{
-		ID: r.ID(), URL: w.URL, Rank: r.DP, State: w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
+		ID: r.ID(), URL: w.URL, Rank: r.DP, Role: w.Role().String(), Bootstrap: bootstrapOf(w), State: w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
 		Error: w.LastError(), InFlight: r.Load.InFlight(), PendingTokens: r.Load.Pending(),
 		Requests: r.Count.Requests.Load(), Failed: r.Count.Errors.Load(),
 		PromptTokens: r.Count.PromptTokens.Load(), HitTokens: r.Count.CachedTokens.Load(),
@@ -159,7 +162,7 @@ func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 	}
 	now := time.Now()
 	seen := r.Load.See(now)
-	st.Load, st.Trust = loadStatus(r, &seen), trustStatus(r, now)
+	st.Load, st.Trust, st.Breaker = loadStatus(r, &seen), trustStatus(r, now), breakerStatus(w, now)
 	if r.Exact() {
 		st.Overlap = route.Events.String()
 	}

@@ -22,6 +22,7 @@ type LoadStatus struct {
 	PrefillPerSecond  float64 `json:"prefill_tokens_per_second"` // 0: not known yet
 	OwnInFlight       int64   `json:"own_in_flight"`             // sent by this router
 	OwnPendingTokens  int64   `json:"own_pending_tokens"`
+	ReservedTokens    int64   `json:"reserved_tokens"`  // of the KV pool, for decode legs that this router has there
 	ReportsAreTooOld  bool    `json:"reports_too_old"`  // and count no longer
 	PredictedWaitSecs float64 `json:"predicted_wait_s"` // pending_tokens over the rate; 0 where that is not known
 }
@@ -30,6 +31,7 @@ func loadStatus(r *worker.Rank, v *worker.Seen) LoadStatus {
 	st := LoadStatus{
 		Source: "dispatch", InFlight: v.InFlight, Waiting: v.Waiting, PendingTokens: v.Pending, UsedTokens: v.Used, PoolTokens: v.Pool,
 		MaxRunning: v.Most, PrefillPerSecond: math.Round(v.Rate), OwnInFlight: r.Load.InFlight(), OwnPendingTokens: r.Load.Pending(),
+		ReservedTokens: v.Reserved,
 	}
 	if v.Age >= 0 {
 		st.Source, st.AgeSeconds, st.ReportsAreTooOld = "published", rounded(v.Age), v.Stale()

@@ -44,10 +44,7 @@ func answer(t *testing.T, br *bufio.Reader) (status int, body string) {
 }
 
 // TestChunkedUpload: the worker gets the body whole, with a length, however it came.
-func TestChunkedUpload(t *testing.T) {
-	t.Run("plain", testChunkedUpload)
-	t.Run("tls", testChunkedUpload)
-}
+func TestChunkedUpload(t *testing.T) { overBoth(t, testChunkedUpload) }
 
 func testChunkedUpload(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -67,10 +64,7 @@ func testChunkedUpload(t *testing.T) {
 }
 
 // TestExpectContinue: a client that asks first is told to go on.
-func TestExpectContinue(t *testing.T) {
-	t.Run("plain", testExpectContinue)
-	t.Run("tls", testExpectContinue)
-}
+func TestExpectContinue(t *testing.T) { overBoth(t, testExpectContinue) }
 
 func testExpectContinue(t *testing.T) {
 	w := newFakeWorker(t, info(1))
@@ -94,10 +88,7 @@ func testExpectContinue(t *testing.T) {
 
 // TestClientIsMissedSoon: the worker's connection ends within 10 ms of the client's. The best of some tries counts: the
 // machine may be busy with something else.
-func TestClientIsMissedSoon(t *testing.T) {
-	t.Run("plain", testClientIsMissedSoon)
-	t.Run("tls", testClientIsMissedSoon)
-}
+func TestClientIsMissedSoon(t *testing.T) { overBoth(t, testClientIsMissedSoon) }
 
 func testClientIsMissedSoon(t *testing.T) {
 	w := newFakeWorker(t, info(1))

@@ -16,6 +16,13 @@ func encrypted(t *testing.T) bool {
 	return strings.Contains(t.Name()+"/", "/tls/")
 }
 
+// overBoth runs a test over plain connections and over TLS.
+func overBoth(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Run("plain", test)
+	t.Run("tls", test)
+}
+
 // identity is what both sides of all tests show and trust.
 var identity struct {
 	once sync.Once

@@ -13,12 +13,20 @@ const (
 	// half full on average.
 	entryBytes = int64(unsafe.Sizeof(entry{})) + 2*int64(unsafe.Sizeof(key{})+unsafe.Sizeof(uintptr(0)))
 	cacheLine  = 64
+
+	// newShare is the part of the memory, one in so many, for prompts that came once. Most never come again, since each turn of a
+	// conversation is another text: as many as fit would only be memory that is not given back. What comes again, even after it was
+	// forgotten, may have all (a segmented LRU: Karedla, Love and Wherry 1994).
+	newShare = 16
+	// seenSlots is how many keys a shard remembers of prompts that it may have forgotten: 4 KiB of marks, 16,384 prompts in all.
+	seenSlots = 1024
 )
 
-// entry is a remembered prompt and its place in the list of recent use.
+// entry is a remembered prompt and its place in one of the lists of recent use.
 type entry struct {
 	key        key
 	prompt     Prompt // shared with callers; never written
+	again      bool   // came more than once
 	prev, next *entry
 }
 
@@ -38,11 +46,14 @@ type shard struct {
 	mu      sync.Mutex
 	max     int64
 	bytes   int64          // guarded by mu, like all below
+	once    int64          // bytes of those that came once
 	entries map[key]*entry // by key
 	flights map[key]*flight
-	recent  entry // sentinel of a ring: next is the latest used, prev the oldest
+	recent  entry // sentinel of a ring of those that came again: next is the latest used, prev the oldest
+	fresh   entry // of those that came once
 	evicted uint64
-	_       [3*cacheLine - 136]byte // fills three lines, so that two shards' locks never share one
+	seen    [seenSlots]uint32   // marks of keys that came
+	_       [cacheLine + 8]byte // so that two shards' locks never share a line
 }
 
 func (s *Source) shardOf(k key) *shard { return &s.shards[k.hi>>60&(shardCount-1)] }
@@ -52,6 +63,7 @@ func (sh *shard) init(limit int64) {
 	sh.entries = make(map[key]*entry)
 	sh.flights = make(map[key]*flight)
 	sh.recent.prev, sh.recent.next = &sh.recent, &sh.recent
+	sh.fresh.prev, sh.fresh.next = &sh.fresh, &sh.fresh
 }
 
 // lookup returns the prompt, or the flight to wait for; first says that the caller must fetch and
@@ -62,6 +74,10 @@ func (sh *shard) lookup(k key) (p Prompt, f *flight, first bool) {
 	if e, ok := sh.entries[k]; ok {
 		e.unlink()
 		e.linkAfter(&sh.recent)
+		if !e.again {
+			e.again = true
+			sh.once -= e.bytes()
+		}
 		return e.prompt, nil, false
 	}
 	if f, ok := sh.flights[k]; ok {
@@ -92,7 +108,11 @@ func (sh *shard) renew(k key, p Prompt) {
 	if !ok {
 		return
 	}
-	sh.bytes += p.bytes() - e.prompt.bytes()
+	more := p.bytes() - e.prompt.bytes()
+	sh.bytes += more
+	if !e.again {
+		sh.once += more
+	}
 	e.prompt = p
 	sh.shrinkLocked()
 }
@@ -103,20 +123,46 @@ func (sh *shard) addLocked(e *entry) {
 		return
 	}
 	sh.entries[e.key] = e
-	e.linkAfter(&sh.recent)
 	sh.bytes += e.bytes()
+	if e.again = sh.cameLocked(e.key); e.again {
+		e.linkAfter(&sh.recent)
+	} else {
+		e.linkAfter(&sh.fresh)
+		sh.once += e.bytes()
+	}
 	sh.shrinkLocked()
 }
 
-// shrinkLocked lets the oldest go until all fit.
+// cameLocked says that a key came before, as far as is remembered, and remembers it.
+func (sh *shard) cameLocked(k key) bool {
+	at, mark := &sh.seen[k.hi%seenSlots], uint32(k.hi>>24)|1
+	came := *at == mark
+	*at = mark
+	return came
+}
+
+// shrinkLocked lets the oldest go until all fit, of those that came once at least one may stay.
 func (sh *shard) shrinkLocked() {
+	for sh.once > sh.max/newShare && sh.fresh.prev != sh.fresh.next {
+		sh.dropLocked(sh.fresh.prev)
+	}
 	for sh.bytes > sh.max {
 		old := sh.recent.prev
-		old.unlink()
-		delete(sh.entries, old.key)
-		sh.bytes -= old.bytes()
-		sh.evicted++
+		if old == &sh.recent {
+			old = sh.fresh.prev
+		}
+		sh.dropLocked(old)
 	}
+}
+
+func (sh *shard) dropLocked(e *entry) {
+	e.unlink()
+	delete(sh.entries, e.key)
+	sh.bytes -= e.bytes()
+	if !e.again {
+		sh.once -= e.bytes()
+	}
+	sh.evicted++
 }
 
 func (sh *shard) addStats(st *Stats) {

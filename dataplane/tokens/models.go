@@ -219,7 +219,7 @@ func (ms *Models) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case j := <-ms.jobs:
-			theirs, err := ms.cfg.Source.fetchIDs(ctx, j.target, j.body)
+			theirs, err := ms.cfg.Source.fetchIDs(ctx, j.target, j.body, new(scratch))
 			if err != nil {
 				continue // the next one will tell
 			}

@@ -91,7 +91,7 @@ type engine struct {
 	wrong atomic.Bool // it has another template
 }
 
-func (w *engine) Fetch(_ context.Context, _, _ string, body []byte) (int, []byte, error) {
+func (w *engine) Fetch(_ context.Context, _, _ string, body, _ []byte) (int, []byte, error) {
 	w.calls.Add(1)
 	var req struct {
 		Prompt   *string

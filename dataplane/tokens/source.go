@@ -1,10 +1,13 @@
 package tokens
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,10 +28,10 @@ var (
 	ErrPaused = fmt.Errorf("%w: the worker failed lately", ErrUnavailable)
 )
 
-// Fetcher sends one POST to a worker and returns the whole answer. It must return soon after ctx
+// Fetcher sends one POST to a worker and returns the whole answer, in memory of into where that has room. It must return soon after ctx
 // ends. The answer is the caller's; body must not be kept.
 type Fetcher interface {
-	Fetch(ctx context.Context, target, path string, body []byte) (status int, answer []byte, err error)
+	Fetch(ctx context.Context, target, path string, body, into []byte) (status int, answer []byte, err error)
 }
 
 // Config of a Source. Fetch is required; zero values mean the defaults.
@@ -39,7 +42,7 @@ type Config struct {
 	Index     *radix.Index
 	BlockSize func() int
 	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 64 MiB, which is
-	// some 1,700 prompts of 8,000 tokens. Negative: no cache.
+	// some 1,700 prompts of 8,000 tokens; prompts that came once have a sixteenth of it. Negative: no cache.
 	MaxBytes int64
 	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
 	Deadline time.Duration
@@ -70,6 +73,8 @@ type Source struct {
 	seeds    [2]maphash.Seed
 	shards   [shardCount]shard
 	targets  targets
+
+	scratches sync.Pool // *scratch
 
 	hits, misses, shared, failures atomic.Uint64
 }
@@ -180,7 +185,10 @@ func (s *Source) load(target string, req *openai.Request) ([]uint32, error) {
 	if err := s.targets.check(target); err != nil {
 		return nil, err
 	}
-	ids, err := s.fetchIDs(context.Background(), target, appendRequest(nil, req))
+	sc := s.scratch()
+	sc.body = appendRequest(sc.body[:0], req)
+	ids, err := s.fetchIDs(context.Background(), target, sc.body, sc)
+	s.scratches.Put(sc)
 	s.targets.record(target, err)
 	if err != nil {
 		s.failures.Add(1)
@@ -189,16 +197,37 @@ func (s *Source) load(target string, req *openai.Request) ([]uint32, error) {
 	return ids, nil
 }
 
-// fetchIDs asks the worker once.
-func (s *Source) fetchIDs(ctx context.Context, target string, body []byte) ([]uint32, error) {
+// scratch is memory for a question and its answer: of a text of 64 KB they are 150 KB, which would be most of what a request allocates.
+type scratch struct{ body, answer []byte }
+
+// keptScratch bounds what is kept of an answer.
+const keptScratch = 4 << 20
+
+func (s *Source) scratch() *scratch {
+	if sc, ok := s.scratches.Get().(*scratch); ok && cap(sc.answer)+cap(sc.body) <= keptScratch {
+		return sc
+	}
+	return new(scratch)
+}
+
+// fetchIDs asks the worker once. The answer is read into sc, the ids have memory of their own.
+func (s *Source) fetchIDs(ctx context.Context, target string, body []byte, sc *scratch) ([]uint32, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.deadline)
 	defer cancel()
-	status, answer, err := s.fetch.Fetch(ctx, target, "/v1/tokenize", body)
+	status, answer, err := s.fetch.Fetch(ctx, target, "/v1/tokenize", body, sc.answer[:0])
+	if err == nil {
+		sc.answer = answer
+	}
 	return readAnswer(status, answer, err)
 }
 
 // errRefused is a worker's no to this prompt: the worker itself is well.
 var errRefused = fmt.Errorf("%w: refused", ErrUnavailable)
+
+var comma = []byte{','}
+
+// idsRoom is what AppendTokens wants to have left at the end of a list, and one id for the last, which has no comma.
+const idsRoom = 33
 
 func readAnswer(status int, answer []byte, err error) ([]uint32, error) {
 	switch {
@@ -211,17 +240,21 @@ func readAnswer(status int, answer []byte, err error) ([]uint32, error) {
 	case status != fasthttp.StatusOK:
 		return nil, fmt.Errorf("%w: status %d", errRefused, status)
 	}
-	// An id takes at least two bytes, so this never grows; the copy below gives back what is over.
-	ids, err := openai.AppendTokens(make([]uint32, 0, len(answer)/2), answer)
+	// A comma stands behind nearly each id, so this never grows and is kept as it is.
+	ids, err := openai.AppendTokens(make([]uint32, 0, bytes.Count(answer, comma)+idsRoom), answer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return append(make([]uint32, 0, len(ids)), ids...), nil
+	return ids, nil
 }
+
+// requestRoom is for what stands around a prompt; where tools and other fields need more, the body grows.
+const requestRoom = 512
 
 // appendRequest appends the body for /v1/tokenize. Raw JSON is copied as it is: what the client
 // sent is what the worker's template sees in both places.
 func appendRequest(dst []byte, req *openai.Request) []byte {
+	dst = slices.Grow(dst, len(req.Prompt)+len(req.Messages)+requestRoom)
 	dst = append(dst, '{')
 	if req.RawModel != nil {
 		dst = append(appendName(dst, "model"), req.RawModel...)

@@ -16,8 +16,8 @@ import (
 // dialer makes the connections of one worker's probes.
 type dialer struct {
 	end     context.Context // closes them
-	worker  *Worker
-	timeout time.Duration // of a dial, TLS included
+	tls     *tls.Config     // nil for plain connections
+	timeout time.Duration   // of a dial, TLS included
 	connect func(ctx context.Context, network, addr string) (net.Conn, error)
 	failure *failure
 }
@@ -59,11 +59,11 @@ func (d dialer) dial(addr string) (net.Conn, error) {
 		return nil, err
 	}
 	b := &bound{Conn: conn, free: context.AfterFunc(d.end, func() { _ = conn.Close() })}
-	if d.worker.TLS == nil {
+	if d.tls == nil {
 		return b, nil
 	}
 	b.heard = true // by crypto/tls
-	s := session{tls.Client(b, d.worker.TLS), d.failure}
+	s := session{tls.Client(b, d.tls), d.failure}
 	if err := s.HandshakeContext(ctx); err != nil {
 		_ = b.Close()
 		return nil, fmt.Errorf("cannot begin TLS: %w", secure.Explain(err))

@@ -4,6 +4,12 @@
 // A worker is one HTTP server; a rank is one data-parallel replica behind it
 // with a KV cache of its own. Requests are sent to ranks, probes to workers.
 //
+// A worker does whole requests, or half of them: it computes prompts, or takes
+// their KV and generates. What it does it says itself (Role). A prefill worker
+// is ready when decode workers can meet it, which its bootstrap server knows.
+// A Breaker keeps requests away from workers that fail them while their probes
+// are fine.
+//
 // # Concurrency
 //
 // Every method may be called from any goroutine. Registry.Run owns one monitor
@@ -13,6 +19,7 @@
 // for load and adapters where a worker does not publish them: probes must not
 // wait for a busy scheduler. Load.mu and Trust.mu are held for some 100 ns by
 // dispatches, answers and reports; choices read both without a lock.
+// Breaker.mu is held by faults and by requests at a breaker that is not closed.
 // Registry.mu guards the set of workers and is never held
 // across I/O or a callback.
 //

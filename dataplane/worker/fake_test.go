@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -41,6 +42,8 @@ type fake struct {
 	gets     map[string]int    // guarded by mu
 	open     int               // connections of the prober; guarded by mu
 	most     int               // of them at a time; guarded by mu
+	refuses  string            // an address at which nobody listens; guarded by mu
+	dialed   []string          // addresses, each once; guarded by mu
 }
 
 func newFake() *fake {
@@ -76,10 +79,13 @@ func (f *fake) got(path string) int {
 func (f *fake) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch f.mode {
-	case refusing:
+	if !slices.Contains(f.dialed, addr) {
+		f.dialed = append(f.dialed, addr)
+	}
+	switch {
+	case f.mode == refusing || f.refuses == addr:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	case starving:
+	case f.mode == starving:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: fmt.Errorf("cannot dial %s: %w", addr, syscall.EMFILE)}
 	}
 	here, there := net.Pipe()
@@ -190,12 +196,18 @@ const fakeURL = "http://10.0.0.5:30000"
 // one fake worker and the default settings.
 func watch(t *testing.T, prepare func(*fake), test func(b *bench)) {
 	t.Helper()
+	watchAs(t, worker.Spec{URL: fakeURL}, slog.DiscardHandler, prepare, test)
+}
+
+// watchAs is watch of a worker that is added as spec, by a registry that logs.
+func watchAs(t *testing.T, spec worker.Spec, log slog.Handler, prepare func(*fake), test func(b *bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, fake: newFake(), calls: &calls{}}
 		if prepare != nil {
 			prepare(b.fake)
 		}
-		b.registry = worker.NewRegistry(worker.Config{Log: slog.New(slog.DiscardHandler), Dial: b.fake.dial}, b.calls)
+		b.registry = worker.NewRegistry(worker.Config{Log: slog.New(log), Dial: b.fake.dial}, b.calls)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- b.registry.Run(ctx) }()
@@ -205,7 +217,7 @@ func watch(t *testing.T, prepare func(*fake), test func(b *bench)) {
 			b.fake.set(refusing)    // frees what hangs
 			time.Sleep(time.Minute) // the client's cleaner of connections ends
 		}()
-		w, err := b.registry.Add(fakeURL)
+		w, err := b.registry.AddSpec(spec)
 		require.NoError(t, err)
 		b.worker = w
 		test(b)

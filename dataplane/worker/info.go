@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"unique"
 
 	"github.com/valyala/fastjson"
 )
@@ -20,10 +22,15 @@ type Info struct {
 	PageSize  int      // tokens a KV page; 0 when unknown
 	DPSize    int      // at least 1
 	MaxTokens int      // tokens in the KV pool of one rank; 0 when unknown
-	Mode      string   // disaggregation_mode: "", "null", "prefill", "decode"
-	Events    *Events  // nil when the worker publishes no KV events
-	Loads     *Loads   // nil when the worker publishes no load
-	Tokenizer Tokenizer
+	Mode      string   // disaggregation_mode: "", "null", "prefill", "decode"; see Role
+	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. Decode workers say one too, which means nothing.
+	BootstrapPort int
+	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker keeps prefixes, and is sent only what it lacks.
+	// Without it a transfer is always of the whole prompt.
+	DecodeCache bool
+	Events      *Events // nil when the worker publishes no KV events
+	Loads       *Loads  // nil when the worker publishes no load
+	Tokenizer   Tokenizer
 }
 
 // Tokenizer is what a worker says of how it makes token ids: its arguments, "" where they are not set.
@@ -90,7 +97,10 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		DPSize:    max(v.GetInt("dp_size"), 1),
 		MaxTokens: max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
 		Mode:      string(v.GetStringBytes("disaggregation_mode")),
-		Tokenizer: parseTokenizer(v),
+
+		BootstrapPort: within(v.GetInt("disaggregation_bootstrap_port"), maxPort),
+		DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
+		Tokenizer:     parseTokenizer(v),
 	}
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)
@@ -201,10 +211,19 @@ func parseModels(body []byte) ([]string, error) {
 	var ids []string
 	for _, m := range v.GetArray("data") {
 		if id := string(m.GetStringBytes("id")); id != "" {
-			ids = append(ids, id)
+			// One string for all workers: a choice compares it once for each.
+			ids = append(ids, unique.Make(id).Value())
 		}
 	}
 	return ids, nil
+}
+
+// Named returns model in the memory of the worker's own name for it, if it has one: comparing that with other workers' is faster.
+func (i *Info) Named(model string) string {
+	if at := slices.Index(i.Models, model); at >= 0 {
+		return i.Models[at]
+	}
+	return model
 }
 
 // Model returns the name that requests to this worker are routed by: the

@@ -49,6 +49,11 @@ func TestParseInfo(t *testing.T) {
 	}{
 		{"empty", `{}`, worker.Info{DPSize: 1}},
 		{"wrong types", `{"version":1,"dp_size":"8","page_size":[],"kv_events":[]}`, worker.Info{DPSize: 1}},
+		{
+			"half of a pair", `{"disaggregation_mode":"decode","disaggregation_bootstrap_port":8998,"disaggregation_decode_enable_radix_cache":true}`,
+			worker.Info{DPSize: 1, Mode: "decode", BootstrapPort: 8998, DecodeCache: true},
+		},
+		{"a port that is none", `{"disaggregation_mode":"prefill","disaggregation_bootstrap_port":70000}`, worker.Info{DPSize: 1, Mode: "prefill"}},
 		{"a pool, as older releases tell it", `{"max_total_num_tokens":1000}`, worker.Info{DPSize: 1, MaxTokens: 1000}},
 		{
 			"how tokens are made", `{"tokenizer_path":"/t","tokenizer_mode":"auto","skip_tokenizer_init":true,"chat_template":"/c.jinja",

@@ -20,6 +20,7 @@ type Load struct {
 	waiting  atomic.Int64 // of those, the ones without a first byte
 	pending  atomic.Int64 // prompt tokens dispatched, expected uncached and not prefilled
 	uncached atomic.Int64 // prompt tokens that requests in flight were expected to compute
+	reserved atomic.Int64 // KV tokens that decode legs in flight will need
 
 	mu      sync.Mutex
 	backlog policy.Backlog // guarded by mu; times are unix seconds
@@ -36,11 +37,15 @@ func (l *Load) Waiting() int64 { return l.waiting.Load() }
 // Pending returns the prompt tokens dispatched whose answer has not begun.
 func (l *Load) Pending() int64 { return l.pending.Load() }
 
+// Reserved returns the KV tokens that decode legs in flight will need.
+func (l *Load) Reserved() int64 { return l.reserved.Load() }
+
 // Lease is one request's share of a rank's load. Each step takes effect once,
 // whatever the order and number of calls, so that no exit path can leak load.
 type Lease struct {
 	load   *Load
-	tokens int64
+	tokens int64 // to prefill
+	kept   int64 // reserved
 	begun  bool
 	ended  bool
 }
@@ -60,6 +65,20 @@ func (l *Load) Begin(uncached int) Lease {
 	l.shown.store(&l.backlog)
 	l.shown.end()
 	return Lease{load: l, tokens: tokens}
+}
+
+// BeginDecode counts the decode leg of a request, which will need room for so
+// many tokens there: the prompt's and those asked for.
+func (l *Load) BeginDecode(tokens int) Lease {
+	kept := int64(max(tokens, 0))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown.begin()
+	l.inFlight.Add(1)
+	l.waiting.Add(1)
+	l.reserved.Add(kept)
+	l.shown.end()
+	return Lease{load: l, kept: kept}
 }
 
 // FirstByte marks the prompt as prefilled.
@@ -92,6 +111,7 @@ func (l *Lease) End() {
 	load.shown.begin()
 	load.inFlight.Add(-1)
 	load.uncached.Add(-l.tokens)
+	load.reserved.Add(-l.kept)
 	load.shown.end()
 }
 
@@ -101,6 +121,7 @@ type Report struct {
 	Waiting int64 // requests in its queue
 	Queued  int64 // prompt tokens of those that it must compute
 	Used    int64 // tokens of its KV pool that running requests hold
+	Wanted  int64 // of a decode rank, those and what requests that wait for pages will take at first
 	Pool    int64 // tokens of its KV pool
 	Most    int64 // requests that it runs at once
 
@@ -113,9 +134,12 @@ type Report struct {
 // busy, and a rank that looks slow by them gets no prompts to show that it is not.
 const rateTokens = 1 << 16
 
+// used is what requests in flight are expected to add to the KV pool.
+func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() }
+
 // Report takes a report that was made now. What cannot be counts as nothing.
 func (l *Load) Report(now time.Time, r Report) {
-	for _, n := range [...]*int64{&r.Running, &r.Waiting, &r.Queued, &r.Used, &r.Pool, &r.Most, &r.Prefilled} {
+	for _, n := range [...]*int64{&r.Running, &r.Waiting, &r.Queued, &r.Used, &r.Wanted, &r.Pool, &r.Most, &r.Prefilled} {
 		*n = max(*n, 0)
 	}
 	l.mu.Lock()
@@ -128,14 +152,14 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.running.Store(r.Running)
 	s.queue.Store(r.Waiting)
 	s.queued.Store(r.Queued)
-	s.used.Store(r.Used)
+	s.used.Store(max(r.Used, r.Wanted))
 	s.pool.Store(r.Pool)
 	s.most.Store(r.Most)
 	s.polled.Store(r.Polled)
 	// Of what the rank counts, these are ours: what changes from now on is added to its report.
 	s.ownFlight.Store(l.inFlight.Load())
 	s.ownBegun.Store(l.inFlight.Load() - l.waiting.Load())
-	s.ownUncached.Store(l.uncached.Load())
+	s.ownUsed.Store(l.used())
 	if r.Prefilled >= rateTokens {
 		s.rate.Store(math.Float64bits(l.speed.Rate()))
 	}

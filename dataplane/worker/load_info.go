@@ -43,7 +43,7 @@ func parseLoadReports(body []byte) ([]rankReport, error) {
 		all = append(all, rankReport{rank: l.GetInt("dp_rank"), report: Report{
 			Running: l.GetInt64("num_running_reqs"), Waiting: l.GetInt64("num_waiting_reqs"),
 			Queued: l.GetInt64("num_waiting_uncached_tokens"),
-			Used:   l.GetInt64("num_used_tokens"), Pool: l.GetInt64("max_total_num_tokens"), Most: l.GetInt64("max_running_requests"),
+			Used:   l.GetInt64("num_used_tokens"), Wanted: l.GetInt64("num_total_tokens"), Pool: l.GetInt64("max_total_num_tokens"), Most: l.GetInt64("max_running_requests"),
 			Prefilled: l.GetInt64("total_prefill_uncached_tokens"), Busy: time.Duration(l.GetInt64("total_prefill_busy_us")) * time.Microsecond,
 			Polled: true,
 		}})

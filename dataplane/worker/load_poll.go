@@ -86,7 +86,11 @@ func (p *poller) readLoads(ctx context.Context, now time.Time) {
 	if err != nil {
 		return
 	}
+	decodes := p.w.Role() == RoleDecode
 	for _, r := range reports {
+		if !decodes { // waiting prompts elsewhere hold nothing yet, and may be cached
+			r.report.Wanted = 0
+		}
 		if r.rank >= 0 && r.rank < len(ranks) {
 			ranks[r.rank].Load.Report(time.Now(), r.report)
 		}

@@ -14,6 +14,7 @@ type Seen struct {
 	Waiting  int64   // of those, the ones without a first token
 	Pending  int64   // prompt tokens that are left to compute now
 	Used     int64   // tokens of the KV pool that running requests hold
+	Reserved int64   // of own decode legs, tokens that they will need; part of Used until a report counts them
 	Pool     int64   // tokens of the KV pool; 0 when unknown
 	Most     int64   // requests that it runs at once; 0 when unknown
 	Rate     float64 // prompt tokens that it computes a second; 0 when unknown
@@ -36,7 +37,7 @@ type shown struct {
 	rate                 atomic.Uint64 // float64 bits
 
 	running, queue, queued, used, pool, most atomic.Int64 // of the last report
-	ownFlight, ownBegun, ownUncached         atomic.Int64 // ours when it came
+	ownFlight, ownBegun, ownUsed             atomic.Int64 // ours when it came
 	polled                                   atomic.Bool
 }
 
@@ -81,7 +82,9 @@ func (l *Load) read(v *Seen, at float64) {
 	s := &l.shown
 	float := func(f *atomic.Uint64) float64 { return math.Float64frombits(f.Load()) }
 	flight, waiting := l.inFlight.Load(), l.waiting.Load()
-	*v = Seen{InFlight: flight, Waiting: waiting, Used: l.uncached.Load(), Rate: float(&s.rate), Age: -1}
+	// Field by field: a literal is made on the stack and copied, which costs as much as reading.
+	v.InFlight, v.Waiting, v.Used, v.Reserved, v.Rate = flight, waiting, l.used(), l.reserved.Load(), float(&s.rate)
+	v.Pool, v.Most, v.Age, v.Polled = 0, 0, -1, false
 	b := policy.Backlog{Own: float(&s.own), Since: float(&s.since)}
 	if reported := float(&s.at); reported != 0 {
 		v.Age, v.Polled = max(at-reported, 0), s.polled.Load()
@@ -96,7 +99,7 @@ func (l *Load) read(v *Seen, at float64) {
 			v.InFlight = max(flight, running+s.queue.Load()+flight-s.ownFlight.Load())
 			// An answer that is not streamed has its first byte at its end: the rank knows earlier that its prompt is computed.
 			v.Waiting = max(v.InFlight-begun, 0)
-			v.Used = max(v.Used-s.ownUncached.Load()+s.used.Load(), 0)
+			v.Used = max(v.Used-s.ownUsed.Load()+s.used.Load(), 0)
 		}
 	}
 	v.Pending = int64(b.Tokens(at, v.Rate) + 0.5)

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,6 +56,31 @@ func TestLeaseOfNothing(t *testing.T) {
 	require.Equal(t, worker.Lease{}, lease, "a lease of nothing must stay one")
 }
 
+// TestDecodeLease: a decode leg is a request in flight with nothing to prefill, and keeps room until it has ended.
+func TestDecodeLease(t *testing.T) {
+	var load worker.Load
+	now := time.Now()
+	first, second := load.BeginDecode(1000), load.BeginDecode(-5)
+	v := load.See(now)
+	require.Equal(t, []int64{2, 2, 0, 1000, 1000}, []int64{v.InFlight, v.Waiting, v.Pending, v.Used, v.Reserved})
+	first.FirstByte()
+	v = load.See(now)
+	require.Equal(t, []int64{2, 1, 0, 1000, 1000}, []int64{v.InFlight, v.Waiting, v.Pending, v.Used, v.Reserved})
+
+	// What the rank says of those that it has is better known there; what it cannot know yet is added.
+	load.Report(now, worker.Report{Running: 1, Waiting: 1, Used: 700, Wanted: 1200, Pool: 10_000, Most: 16})
+	third := load.BeginDecode(300)
+	v = load.See(now)
+	require.Equal(t, []int64{3, 1500, 1300, 10_000, 16}, []int64{v.InFlight, v.Used, v.Reserved, v.Pool, v.Most})
+	first.End()
+	second.End()
+	v = load.See(now)
+	require.Equal(t, []int64{1, 500, 300}, []int64{v.InFlight, v.Used, v.Reserved})
+	third.End()
+	third.End()
+	require.Equal(t, []int64{0, 0, 0, 0}, []int64{load.InFlight(), load.Waiting(), load.Pending(), load.Reserved()})
+}
+
 // TestLeaseNeverLeaks runs random requests, each taking its steps in a random
 // order and any number of times, beside a plain count of them.
 func TestLeaseNeverLeaks(t *testing.T) {
@@ -62,7 +88,8 @@ func TestLeaseNeverLeaks(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		type request struct {
 			lease        worker.Lease
-			tokens       int64
+			tokens       int64 // to prefill
+			kept         int64 // reserved
 			begun, ended bool
 		}
 		var load worker.Load
@@ -70,7 +97,11 @@ func TestLeaseNeverLeaks(t *testing.T) {
 		for range 200 {
 			if rng.IntN(3) == 0 || len(requests) == 0 {
 				n := rng.IntN(1000)
-				requests = append(requests, &request{lease: load.Begin(n), tokens: int64(n)})
+				if rng.IntN(2) == 0 {
+					requests = append(requests, &request{lease: load.BeginDecode(n), kept: int64(n)})
+				} else {
+					requests = append(requests, &request{lease: load.Begin(n), tokens: int64(n)})
+				}
 			} else {
 				r := requests[rng.IntN(len(requests))]
 				step := 'b'
@@ -81,17 +112,17 @@ func TestLeaseNeverLeaks(t *testing.T) {
 				r.begun = true
 				apply(&r.lease, step)
 			}
-			var inFlight, waiting, pending int64
+			var inFlight, waiting, pending, kept int64
 			for _, r := range requests {
 				if !r.ended {
-					inFlight++
+					inFlight, kept = inFlight+1, kept+r.kept
 				}
 				if !r.begun {
 					waiting, pending = waiting+1, pending+r.tokens
 				}
 			}
-			require.Equal(t, []int64{inFlight, waiting, pending}, []int64{load.InFlight(), load.Waiting(), load.Pending()},
-				"seed %d: in flight, waiting, pending", seed)
+			require.Equal(t, []int64{inFlight, waiting, pending, kept}, []int64{load.InFlight(), load.Waiting(), load.Pending(), load.Reserved()},
+				"seed %d: in flight, waiting, pending, reserved", seed)
 		}
 	}
 }
@@ -103,7 +134,7 @@ func TestLoadIsCountedFromManyGoroutines(t *testing.T) {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(g), 2))
 			for range 1000 {
-				lease := load.Begin(rng.IntN(100))
+				lease := [...]func(int) worker.Lease{load.Begin, load.BeginDecode}[rng.IntN(2)](rng.IntN(100))
 				if rng.IntN(2) == 0 {
 					lease.FirstByte()
 				}
@@ -112,5 +143,5 @@ func TestLoadIsCountedFromManyGoroutines(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Equal(t, []int64{0, 0, 0}, []int64{load.InFlight(), load.Waiting(), load.Pending()}, "load after all have ended")
+	require.Equal(t, []int64{0, 0, 0, 0}, []int64{load.InFlight(), load.Waiting(), load.Pending(), load.Reserved()}, "load after all have ended")
 }

@@ -11,6 +11,7 @@ type monitor struct {
 	r      *Registry
 	w      *Worker
 	probe  *prober
+	boot   *prober // of a prefill worker's bootstrap server
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -19,11 +20,13 @@ type monitor struct {
 	failing  time.Time // first of the unanswered probes in a row
 	gaveUp   bool      // requests were already sent elsewhere in this hang
 	reported error     // last discovery error that was logged
+	warned   bool      // that it is not what it was added as
 }
 
 func (m *monitor) run(ctx context.Context) {
 	defer close(m.done)
 	defer m.probe.client.CloseIdleConnections()
+	defer m.closeBoot()
 	defer m.down()
 	tick := time.NewTicker(m.r.cfg.Interval)
 	defer tick.Stop()
@@ -47,13 +50,20 @@ func (m *monitor) run(ctx context.Context) {
 // meanwhile nothing more must be sent to where it was.
 func (m *monitor) step(ctx context.Context, err error) {
 	state := classify(err)
+	if state == Ready && !m.known {
+		if err = m.discover(ctx); err != nil {
+			state = Probing
+		}
+	}
+	if state == Ready && m.w.Role() == RolePrefill {
+		err = m.bootstrapped(ctx)
+		state = classify(err)
+	}
+	if ctx.Err() != nil { // as above
+		return
+	}
 	m.w.setError(err)
-	if state == Ready && !m.known && !m.discover(ctx) {
-		state = Probing
-	}
-	if m.w.setState(state) {
-		m.r.cfg.Log.Info("worker changed state", "worker", m.w.URL, "state", state.String(), "error", m.w.LastError())
-	}
+	m.become(state)
 	if state == Slow {
 		m.slow()
 		return
@@ -62,26 +72,38 @@ func (m *monitor) step(ctx context.Context, err error) {
 	if state == Dead {
 		m.w.giveUp()
 		m.down()
+		m.closeBoot()
 		m.probe.path = readyPaths[0] // what comes back may be another release
+	}
+}
+
+// become publishes a state.
+func (m *monitor) become(state State) {
+	old := m.w.setState(state)
+	if state == Ready && (old == Probing || old == Dead) {
+		m.w.Breaker.Reset() // what failed was before
+	}
+	if old != state {
+		m.r.cfg.Log.Info("worker changed state", "worker", m.w.URL, "state", state.String(), "error", m.w.LastError())
 	}
 }
 
 // discover reads the worker's description and tells the observer. Without a
 // description there is nothing to route by, so the worker is not ready yet.
-func (m *monitor) discover(ctx context.Context) bool {
+func (m *monitor) discover(ctx context.Context) error {
 	info, err := m.probe.discover()
 	if ctx.Err() != nil {
-		return false
+		return ctx.Err()
 	}
 	if err != nil {
-		m.w.setError(err)
 		if m.reported == nil {
 			m.r.cfg.Log.Warn("worker is ready but does not describe itself", "worker", m.w.URL, "error", err)
 		}
 		m.reported = err
-		return false
+		return err
 	}
 	m.reported = nil
+	m.compare(info)
 	m.w.info.Store(info)
 	if len(m.w.Ranks()) != info.DPSize {
 		ranks := newRanks(m.w, info.DPSize)
@@ -95,7 +117,7 @@ func (m *monitor) discover(ctx context.Context) bool {
 	if m.r.observer != nil {
 		m.r.observer.Up(m.w, info)
 	}
-	return true
+	return nil
 }
 
 // slow counts how long the worker has not answered.

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -41,12 +42,17 @@ var readyPaths = []string{"/ready", "/v1/models"}
 // newProber returns a prober whose connections end with ctx, so that a worker
 // can be removed while it hangs.
 func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
-	dial := dialer{end: ctx, worker: w, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(failure)}
+	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg)
+}
+
+// proberOf returns a prober of the server at addr, which base is the URL of.
+func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config) *prober {
+	dial := dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(failure)}
 	return &prober{
 		failure: dial.failure,
-		base:    w.URL, path: readyPaths[0], timeout: cfg.Timeout,
+		base:    base, path: readyPaths[0], timeout: cfg.Timeout,
 		client: &fasthttp.HostClient{
-			Addr: w.Addr, IsTLS: w.TLS != nil, TLSConfig: w.TLS, Dial: dial.dial,
+			Addr: addr, IsTLS: settings != nil, TLSConfig: settings, Dial: dial.dial,
 			MaxConns:                 1, // there is one probe at a time, and one that timed out is closed
 			MaxIdleConnDuration:      10 * time.Second,
 			NoDefaultUserAgentHeader: true,

@@ -96,8 +96,11 @@ func (r *Registry) Snapshot() *Snapshot { return r.snap.Load() }
 
 // Add begins to watch the worker at url. It returns before the worker is
 // known to be there.
-func (r *Registry) Add(url string) (*Worker, error) {
-	w, err := newWorker(url, r.cfg.TLS)
+func (r *Registry) Add(url string) (*Worker, error) { return r.AddSpec(Spec{URL: url}) }
+
+// AddSpec is Add for a worker of which more is known than its URL.
+func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
+	w, err := newWorker(spec, r.cfg.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -109,12 +112,28 @@ func (r *Registry) Add(url string) (*Worker, error) {
 	if _, ok := r.workers[w.URL]; ok {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
+	w.node = r.nodeLocked(w.host)
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, probe: newProber(ctx, w, &r.cfg), cancel: cancel, done: make(chan struct{})}
 	r.workers[w.URL] = m
 	r.publishLocked()
 	r.running.Go(func() { m.run(ctx) })
 	return w, nil
+}
+
+// nodeLocked numbers a host: as a worker that is there, else by the smallest
+// number that none has.
+func (r *Registry) nodeLocked(host string) uint32 {
+	taken := make([]bool, len(r.workers)+1)
+	for _, m := range r.workers {
+		if m.w.host == host {
+			return m.w.node
+		}
+		if int(m.w.node) < len(taken) {
+			taken[m.w.node] = true
+		}
+	}
+	return uint32(slices.Index(taken, false))
 }
 
 // Remove forgets the worker at url, cache and all. Requests that it has run

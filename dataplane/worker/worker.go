@@ -18,6 +18,13 @@ type Worker struct {
 	Addr string      // host:port to dial
 	TLS  *tls.Config // nil for plain HTTP
 
+	// Breaker keeps requests away while they fail, whatever the probes say.
+	Breaker Breaker
+
+	spec Spec
+	host string // of the URL
+	node uint32
+
 	state    atomic.Uint32 // what the probes say; see State
 	draining atomic.Bool
 	since    atomic.Int64 // unix nanoseconds of the last change of state
@@ -32,7 +39,8 @@ type Worker struct {
 }
 
 // newWorker checks and splits a worker's URL; settings makes the TLS settings of one with https.
-func newWorker(raw string, settings func(host string) *tls.Config) (*Worker, error) {
+func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, error) {
+	raw := spec.URL
 	u, err := url.Parse(strings.TrimRight(raw, "/"))
 	if err != nil {
 		return nil, fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
@@ -47,7 +55,7 @@ func newWorker(raw string, settings func(host string) *tls.Config) (*Worker, err
 	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || (port != "" && (err != nil || n == 0)) {
 		return nil, fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", raw, ErrBadURL)
 	}
-	w := &Worker{kick: make(chan struct{}, 1), unbegun: make(map[uint64]func())}
+	w := &Worker{spec: spec, host: u.Hostname(), kick: make(chan struct{}, 1), unbegun: make(map[uint64]func())}
 	if u.Scheme == "https" {
 		w.TLS = settings(u.Hostname())
 		if port == "" {
@@ -83,6 +91,10 @@ func (w *Worker) LastError() string {
 	}
 	return ""
 }
+
+// Node numbers the host that the worker is on: workers with one number share
+// it. Numbers are small, and those of hosts without a worker are used again.
+func (w *Worker) Node() uint32 { return w.node }
 
 // Info returns what the worker said of itself, or nil before its first answer.
 func (w *Worker) Info() *Info { return w.info.Load() }
@@ -142,13 +154,13 @@ func (w *Worker) giveUp() {
 	clear(w.unbegun)
 }
 
-// setState publishes a probe's finding and reports whether it is news.
-func (w *Worker) setState(s State) bool {
-	old := State(w.state.Swap(uint32(s)))
+// setState publishes a probe's finding and returns the one before.
+func (w *Worker) setState(s State) (old State) {
+	old = State(w.state.Swap(uint32(s)))
 	if old != s {
 		w.since.Store(time.Now().UnixNano())
 	}
-	return old != s
+	return old
 }
 
 func (w *Worker) setError(err error) {

@@ -1,98 +1,189 @@
 package nvmltest
 
 import (
-	"cmp"
+	"bytes"
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 //go:embed testdata/fake_nvml.c
 var source []byte
 
-// ErrNoCompiler is returned by Build where there is no gcc.
-var ErrNoCompiler = errors.New("nvmltest: no gcc in PATH")
+// ErrNoCompiler is returned by Build where there is no C compiler.
+var ErrNoCompiler = errors.New("nvmltest: no cc and no gcc in PATH to build the fake driver with")
 
 // Codes of nvmlReturn_t that a State can use.
 const (
+	NotSupported    = 3
+	NoPermission    = 4
 	DriverNotLoaded = 9
 	LibraryMismatch = 18
 )
 
-// stateVariable tells the fake where its state stands.
-const stateVariable = "WARMPATH_NVMLTEST_STATE"
+const (
+	// stateVariable tells the fake where its state stands.
+	stateVariable = "WARMPATH_NVMLTEST_STATE"
+	xidEvent      = 8          // nvmlEventTypeXidCriticalError
+	noInstance    = 0xFFFFFFFF // an event of a whole GPU
+)
 
 // Driver is a built fake.
 type Driver struct {
 	Library string // its path
-	state   string
+
+	mu    sync.Mutex
+	file  *os.File // guarded by mu, as all below
+	state State
+	head  rawHead
+	epoch uint64
 }
 
-// State is what the fake tells from the next call on.
-type State struct {
-	Init    int    // what nvmlInit returns; 0 is success
-	Version string // of the driver; empty reads as "-", as do the names of a GPU
-	CUDA    int    // 12080 is CUDA 12.8
-	GPUs    []GPU
+// Option chooses what is built.
+type Option func(*options)
+
+type options struct {
+	flags   []string
+	without []string
 }
 
-// GPU is one GPU of a State. Memory is in bytes.
-type GPU struct {
-	UUID, Name            string
-	Total, Used, Reserved uint64
-	Utilization           int
-	Links, LinksDown      int  // of Links, the last LinksDown are down
-	Lost                  bool // the GPU has fallen off the bus
+// required are the functions without which a library is not NVML.
+const required = "nvmlInit_v2; nvmlShutdown; nvmlErrorString; nvmlDeviceGetCount_v2; nvmlDeviceGetHandleByIndex_v2; "
+
+// Without leaves functions out, as an older driver does. A name may end in *, which spares the functions that every
+// driver has.
+func Without(symbols ...string) Option {
+	return func(o *options) { o.without = append(o.without, symbols...) }
 }
 
-// Build compiles the fake into dir and sets an empty state. Flags select variants: -DOLD_DRIVER leaves out what drivers
-// before 510 lack, -DNOT_NVML leaves out nvmlInit_v2.
-func Build(dir string, flags ...string) (*Driver, error) {
-	compiler, err := exec.LookPath("gcc")
+// Flags are passed to the compiler: -DNOT_NVML leaves out nvmlInit_v2, -DFABRIC_V2 knows only the second version of
+// fabric information.
+func Flags(flags ...string) Option {
+	return func(o *options) { o.flags = append(o.flags, flags...) }
+}
+
+// Build compiles the fake into dir and sets an empty state.
+func Build(dir string, opts ...Option) (*Driver, error) {
+	compiler, err := exec.LookPath("cc")
 	if err != nil {
-		return nil, ErrNoCompiler
+		if compiler, err = exec.LookPath("gcc"); err != nil {
+			return nil, ErrNoCompiler
+		}
 	}
-	d := &Driver{Library: filepath.Join(dir, "libnvidia-ml.so.1"), state: filepath.Join(dir, "state")}
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	d := &Driver{Library: filepath.Join(dir, "libnvidia-ml.so.1")}
 	from := filepath.Join(dir, "fake_nvml.c")
 	if err := os.WriteFile(from, source, 0o600); err != nil {
 		return nil, err
 	}
-	args := []string{"-shared", "-fPIC", "-Wall", "-Werror", "-o", d.Library, from}
-	if out, err := exec.Command(compiler, append(args, flags...)...).CombinedOutput(); err != nil {
+	args := append([]string{"-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", d.Library, from}, o.flags...)
+	if len(o.without) > 0 {
+		script := filepath.Join(dir, "symbols")
+		if err := os.WriteFile(script, []byte("{ global: "+required+"local: "+strings.Join(o.without, "; ")+"; };\n"), 0o600); err != nil {
+			return nil, err
+		}
+		args = append(args, "-Wl,--version-script="+script)
+	}
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("cannot build the fake driver: %w\n%s", err, out)
 	}
+	return d, d.open()
+}
+
+// open makes the library heed this driver from its next initialization on, and sets an empty state.
+func (d *Driver) open() error {
+	path := filepath.Join(filepath.Dir(d.Library), "state")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	d.file = file
 	// The loader keeps the first library of a process, wherever later ones are built: which state it reads must not be
 	// built in. With cgo, Setenv reaches C's environment too.
-	if err := os.Setenv(stateVariable, d.state); err != nil {
-		return nil, fmt.Errorf("cannot name the state: %w", err)
+	if err := os.Setenv(stateVariable, path); err != nil {
+		return fmt.Errorf("cannot name the state: %w", err)
 	}
-	return d, d.Set(State{})
+	return d.Set(State{})
 }
 
 // Set changes what the fake tells.
 func (d *Driver) Set(s State) error {
-	next := d.state + ".next"
-	if err := os.WriteFile(next, []byte(s.text()), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, d.state)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.state = s
+	return d.writeLocked()
 }
 
-// text is the state as the fake reads it: one line for the driver, one a GPU, fields separated by tabs.
-func (s State) text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d\t%d\t%d\t%s\n", s.Init, len(s.GPUs), s.CUDA, cmp.Or(s.Version, "-"))
-	for _, g := range s.GPUs {
-		lost := 0
-		if g.Lost {
-			lost = 1
-		}
-		fmt.Fprintf(&b, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n",
-			lost, g.Total, g.Used, g.Reserved, g.Utilization, g.Links, g.LinksDown, cmp.Or(g.UUID, "-"), cmp.Or(g.Name, "-"))
+// Update changes a part of what the fake tells.
+func (d *Driver) Update(change func(*State)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(&d.state)
+	return d.writeLocked()
+}
+
+// Reload does what a reload of the driver does: every call fails until the library is initialized anew.
+func (d *Driver) Reload() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.epoch++
+	return d.writeLocked()
+}
+
+// XID makes a GPU report an error.
+func (d *Driver) XID(gpu, code int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.head.Events[d.head.Head%maxEvents] = rawEvent{uint64(gpu), xidEvent, uint64(code), noInstance}
+	d.head.Head++
+	return d.writeLocked()
+}
+
+// Calls counts the calls of the library so far.
+func (d *Driver) Calls() (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var raw [8]byte
+	_, err := d.file.ReadAt(raw[:], callsAt)
+	return binary.NativeEndian.Uint64(raw[:]), err
+}
+
+// Where the parts of the file begin: the sequence number, the library's count of calls, the events, the state.
+const (
+	callsAt = 8
+	headAt  = 16
+	stateAt = headAt + 8 + maxEvents*32
+)
+
+// writeLocked writes under an odd sequence number, at which the library waits.
+func (d *Driver) writeLocked() error {
+	state, err := d.state.encode(d.epoch)
+	if err != nil {
+		return err
 	}
-	return b.String()
+	var head bytes.Buffer
+	if err := binary.Write(&head, binary.NativeEndian, &d.head); err != nil {
+		return err
+	}
+	d.head.Seq += 2
+	write := func(at int64, data []byte) {
+		if err == nil {
+			_, err = d.file.WriteAt(data, at)
+		}
+	}
+	seq := func(n uint64) { write(0, binary.NativeEndian.AppendUint64(nil, n)) }
+	seq(d.head.Seq - 1)
+	write(headAt, head.Bytes()[headAt:])
+	write(stateAt, state)
+	seq(d.head.Seq)
+	return err
 }

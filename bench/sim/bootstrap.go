@@ -1,0 +1,277 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// openPairing binds what a prefill worker listens on beside its HTTP address, and sets
+// up what a decode worker knows.
+func (l *life) openPairing() error {
+	l.peers = &peers{life: l, by: make(map[string]*peer)}
+	if l.cfg.Mode != ModePrefill {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(l.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("cannot use listen address %q: %w", l.cfg.Listen, err)
+	}
+	boot, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(l.cfg.BootstrapPort)))
+	if err != nil {
+		return fmt.Errorf("cannot listen for decode workers: %w", err)
+	}
+	kv, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return fmt.Errorf("cannot listen for transfers: %w", errors.Join(err, boot.Close()))
+	}
+	l.cfg.BootstrapPort = boot.Addr().(*net.TCPAddr).Port
+	l.bootstrap, l.kv, l.desk = newListener(boot), newListener(kv), newDesk()
+	return nil
+}
+
+// closePairing ends what openPairing has begun.
+func (l *life) closePairing() {
+	if l.bootstrap != nil {
+		l.bootstrap.kill()
+		l.kv.kill()
+	}
+}
+
+// startPairing serves decode workers, once the ranks have registered.
+func (l *life) startPairing() {
+	l.wg.Go(l.transfers)
+	server := &fasthttp.Server{
+		Handler: l.serveBootstrap, Name: "aiohttp", Logger: silent{}, MaxIdleWorkerDuration: idleWorker,
+	}
+	l.wg.Go(func() {
+		if err := server.Serve(l.bootstrap); err != nil && l.ctx.Err() == nil {
+			l.cfg.Log.Error("bootstrap server ended", "error", err)
+		}
+	})
+	l.wg.Go(func() {
+		t := time.NewTimer(l.cfg.real(l.cfg.BootstrapDelay))
+		defer t.Stop()
+		select {
+		case <-t.C:
+			l.register()
+		case <-l.ctx.Done():
+		}
+	})
+}
+
+// register enters the worker's own ranks, as those of SGLang do when they have loaded.
+func (l *life) register() {
+	host, port, err := net.SplitHostPort(l.kv.Addr().String())
+	n, bad := strconv.Atoi(port)
+	if err = errors.Join(err, bad); err != nil {
+		l.cfg.Log.Error("cannot register ranks", "error", err)
+		return
+	}
+	for i := range l.ranks {
+		l.table.put(routeKey{dp: i}, routeEntry{host, n}, topology{dp: l.cfg.DPSize, page: l.cfg.PageSize, tp: 1, cp: 1, pp: 1})
+	}
+}
+
+// routeTable is what the ranks of a prefill worker have registered.
+type routeTable struct {
+	mu      sync.Mutex
+	shape   topology
+	entries map[routeKey]routeEntry
+	dpRanks map[int64]int // by room, as told by POST /register_dp_rank
+}
+
+type routeKey struct{ dp, cp, tp, pp int }
+
+type routeEntry struct {
+	host string
+	port int
+}
+
+// topology is what the first rank said; dp 0 means that none has.
+type topology struct{ dp, cp, tp, pp, page int }
+
+func (t *routeTable) put(key routeKey, at routeEntry, shape topology) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entries == nil {
+		t.entries, t.shape = make(map[routeKey]routeEntry), shape
+	}
+	t.entries[key] = at
+}
+
+// ready says whether every rank has registered, and how many have.
+func (t *routeTable) ready() (shape topology, registered int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.entries)
+	return t.shape, n, n > 0 && n >= t.shape.dp*t.shape.cp*t.shape.tp*t.shape.pp
+}
+
+func (t *routeTable) get(key routeKey) (routeEntry, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, ok := t.entries[key]
+	return at, ok
+}
+
+// serveBootstrap answers decode workers and routers on the bootstrap port.
+func (l *life) serveBootstrap(ctx *fasthttp.RequestCtx) {
+	if !l.faults.pass(l.ctx) {
+		ctx.SetConnectionClose()
+		return
+	}
+	if l.faults.bootstrapDown.Load() {
+		resetConn(ctx.Conn())
+		return
+	}
+	switch path := string(ctx.Path()); {
+	case path == "/health" && ctx.IsGet():
+		ctx.SetBodyString("OK")
+	case path == "/route" && ctx.IsGet():
+		l.routeOf(ctx)
+	case path == "/route" && ctx.IsPut():
+		l.answerBootstrap(ctx, l.putRoute(ctx.PostBody()))
+	case path == "/route":
+		ctx.Error("Method not allowed", fasthttp.StatusMethodNotAllowed)
+	case path == "/register_dp_rank" && ctx.IsPost():
+		l.answerBootstrap(ctx, l.registerRoom(ctx.PostBody()))
+	case path == "/query_dp_ranks" && ctx.IsPost():
+		l.queryRooms(ctx)
+	default:
+		ctx.Error("404: Not Found", fasthttp.StatusNotFound)
+	}
+}
+
+// answerBootstrap is 500 for a body that aiohttp's handler would raise on.
+func (l *life) answerBootstrap(ctx *fasthttp.RequestCtx, err error) {
+	if err != nil {
+		ctx.Error("500 Internal Server Error\n\nServer got itself in trouble", fasthttp.StatusInternalServerError)
+		return
+	}
+	ctx.SetBodyString("OK")
+}
+
+// routeOf serves GET /route: the topology for -1 everywhere, else one rank's address.
+func (l *life) routeOf(ctx *fasthttp.RequestCtx) {
+	var n [4]int
+	for i, name := range []string{"prefill_dp_rank", "prefill_cp_rank", "target_tp_rank", "target_pp_rank"} {
+		raw := ctx.QueryArgs().Peek(name)
+		v, err := strconv.Atoi(string(raw))
+		if len(raw) == 0 {
+			ctx.Error("Missing inputs for bootstrap server.", fasthttp.StatusBadRequest)
+			return
+		}
+		if err != nil {
+			l.answerBootstrap(ctx, err)
+			return
+		}
+		n[i] = v
+	}
+	shape, registered, ok := l.table.ready()
+	if !ok || l.faults.bootstrapBusy.Load() {
+		ctx.Error(fmt.Sprintf("Prefill server not fully registered yet (%d workers registered).", registered), fasthttp.StatusServiceUnavailable)
+		return
+	}
+	if n == [4]int{-1, -1, -1, -1} {
+		_, port, _ := net.SplitHostPort(l.cfg.Listen)
+		writeJSON(ctx, fasthttp.StatusOK, []byte(fmt.Sprintf(
+			`{"attn_tp_size": %d, "attn_cp_size": %d, "dp_size": %d, "pp_size": %d, "page_size": %d, "kv_cache_dtype": "auto", `+
+				`"follow_bootstrap_room": true, "enable_dsa_cache_layer_split": false, "decode_allocation_policy": "early", `+
+				`"enable_kv_cache_sharding": false, "prefill_http_port": %s, "target_tp_rank": null, "target_tp_ranks": null, `+
+				`"target_cp_ranks": null, "target_pp_ranks": null, "required_dst_info_num": null, "required_prefill_response_num": null}`,
+			shape.tp, shape.cp, shape.dp, shape.pp, shape.page, port)))
+		return
+	}
+	at, ok := l.table.get(routeKey{n[0], n[1], n[2], n[3]})
+	if !ok {
+		ctx.Error(fmt.Sprintf("Bootstrap info not found for dp_rank=%d cp_rank=%d tp_rank=%d pp_rank=%d", n[0], n[1], n[2], n[3]),
+			fasthttp.StatusNotFound)
+		return
+	}
+	b := appendJSONString([]byte(`{"rank_ip": `), at.host)
+	writeJSON(ctx, fasthttp.StatusOK, append(appendInt(append(b, `, "rank_port": `...), at.port), '}'))
+}
+
+// putRoute enters a rank that registers itself.
+func (l *life) putRoute(body []byte) error {
+	o, err := parseObject(body)
+	if err != nil {
+		return err
+	}
+	var n [11]int
+	for i, key := range []string{
+		"attn_dp_rank", "attn_cp_rank", "attn_tp_rank", "pp_rank", "attn_dp_size", "attn_cp_size", "attn_tp_size", "pp_size",
+		"page_size", "rank_port", "system_dp_size",
+	} {
+		if n[i], err = o.number(key, -1); err != nil || n[i] < 0 {
+			return errors.Join(errJSON, err)
+		}
+	}
+	if n[10] != 1 { // ranks of the whole system, not of attention
+		n[4] = n[10]
+		if n[0], err = o.number("system_dp_rank", -1); err != nil || n[0] < 0 {
+			return errors.Join(errJSON, err)
+		}
+	}
+	host, err := o.text("rank_ip", "")
+	if err != nil || host == "" {
+		return errors.Join(errJSON, err)
+	}
+	l.table.put(routeKey{n[0], n[1], n[2], n[3]}, routeEntry{host, n[9]}, topology{dp: n[4], cp: n[5], tp: n[6], pp: n[7], page: n[8]})
+	return nil
+}
+
+// registerRoom serves POST /register_dp_rank.
+func (l *life) registerRoom(body []byte) error {
+	o, err := parseObject(body)
+	if err != nil {
+		return err
+	}
+	list, _, err := wholeNumbers(o, "bootstrap_room", -1)
+	if err != nil || len(list) != 1 {
+		return errors.Join(errJSON, err)
+	}
+	rank, err := o.number("dp_rank", -1)
+	if err != nil {
+		return err
+	}
+	l.table.mu.Lock()
+	defer l.table.mu.Unlock()
+	if l.table.dpRanks == nil || len(l.table.dpRanks) >= roomsKept {
+		l.table.dpRanks = make(map[int64]int)
+	}
+	l.table.dpRanks[list[0]] = rank
+	return nil
+}
+
+// queryRooms serves POST /query_dp_ranks.
+func (l *life) queryRooms(ctx *fasthttp.RequestCtx) {
+	o, err := parseObject(ctx.PostBody())
+	var list []int64
+	if err == nil {
+		list, _, err = wholeNumbers(o, "bootstrap_rooms", -1)
+	}
+	if err != nil {
+		l.answerBootstrap(ctx, err)
+		return
+	}
+	b := []byte{'{'}
+	l.table.mu.Lock()
+	for _, room := range list {
+		if rank, ok := l.table.dpRanks[room]; ok {
+			if len(b) > 1 {
+				b = append(b, ", "...)
+			}
+			b = append(strconv.AppendInt(append(b, '"'), room, 10), `": `...)
+			b = appendInt(b, rank)
+		}
+	}
+	l.table.mu.Unlock()
+	writeJSON(ctx, fasthttp.StatusOK, append(b, '}'))
+}

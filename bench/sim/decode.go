@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+)
+
+// SGLang asks a bootstrap server that does not answer this often, a second apart.
+const (
+	lookups     = 15
+	lookupEvery = time.Second
+)
+
+// errGone means that the prefill worker of a leg is dead.
+var errGone = errors.New("sim: prefill worker gone")
+
+// receive brings r's keys and values to its rank, in the background.
+func (l *life) receive(r *request) {
+	lg := r.leg
+	lg.ctx, lg.cancel = context.WithCancel(l.ctx)
+	lg.admitted = make(chan struct{})
+	l.wg.Go(func() {
+		defer lg.cancel()
+		p := l.peers.enter(lg.addr)
+		defer l.peers.exit(p)
+		h, f := l.reception(p, r)
+		if l.faults.pass(l.ctx) {
+			r.home.do(func() { r.home.land(r, h, f) })
+		}
+	})
+}
+
+// reception is the life of a decode leg outside its rank: look-up, wait for pages,
+// transfer. A finish with a kind says how it failed.
+func (l *life) reception(p *peer, r *request) (h handoff, f finish) {
+	lg := r.leg
+	at, err := l.lookUp(p, lg)
+	if err != nil {
+		return h, legProblem("Decode handshake", r, "decode_req.req", l.why(err, lg))
+	}
+	r.home.do(func() {
+		if lg.state == legMeeting {
+			lg.state = legReady
+		}
+	})
+	select {
+	case <-lg.admitted:
+	case <-p.lost:
+		err = errGone
+	case <-lg.ctx.Done():
+		err = lg.ctx.Err()
+	}
+	if err == nil {
+		h, err = l.pull(p, r, at)
+	}
+	if err != nil {
+		f = legProblem("Decode transfer", r, "decode_req.req", l.why(err, lg))
+	}
+	return h, f
+}
+
+// why words an error of a reception.
+func (l *life) why(err error, lg *leg) string {
+	switch {
+	case errors.Is(err, errGone):
+		return fmt.Sprintf("Lost connection with prefill instance (bootstrap_addr: %s)", lg.addr)
+	case errors.Is(err, errLate):
+		return fmt.Sprintf("Request %d timed out after %.1fs in KVPoll.WaitingForInput", lg.room, l.cfg.WaitingTimeout.Seconds())
+	case lg.ctx.Err() != nil || errors.Is(err, errLookup):
+		return byAbort
+	}
+	return "Failed to reach prefill instance: " + err.Error()
+}
+
+var (
+	errLate   = errors.New("sim: no keys and values in time")
+	errLookup = errors.New("sim: bootstrap server does not answer")
+)
+
+// lookUp finds where the rank of lg's prefill worker hands over.
+func (l *life) lookUp(p *peer, lg *leg) (at place, err error) {
+	for range lookups {
+		if at, err = p.find(lg.ctx, l, lg); err == nil {
+			return at, nil
+		}
+		t := time.NewTimer(l.cfg.real(lookupEvery))
+		select {
+		case <-t.C:
+		case <-p.lost:
+			t.Stop()
+			return at, errGone
+		case <-lg.ctx.Done():
+			t.Stop()
+			return at, lg.ctx.Err()
+		}
+	}
+	return at, errLookup
+}
+
+// pull waits for a leg's keys and values. That the connection breaks says nothing, as
+// in SGLang: a dead prefill worker is known by its missing heartbeats.
+func (l *life) pull(p *peer, r *request, at place) (h handoff, err error) {
+	late := time.NewTimer(l.cfg.real(l.cfg.WaitingTimeout))
+	defer late.Stop()
+	var d net.Dialer
+	c, err := d.DialContext(r.leg.ctx, "tcp", at.addr)
+	if err != nil {
+		p.forget()
+		return h, err
+	}
+	defer c.Close()
+	if _, err = c.Write(appendJoin(nil, meeting{at.rank, r.leg.room}, r.inTree*l.cfg.PageSize)); err != nil {
+		p.forget()
+		return h, err
+	}
+	answer := make(chan handoff, 1)
+	l.wg.Go(func() {
+		line, err := readLine(bufio.NewReaderSize(c, maxLine))
+		if h, bad := parseHandoff(line); err == nil && bad == nil {
+			answer <- h
+		}
+	})
+	select {
+	case h = <-answer:
+		return h, nil
+	case <-late.C:
+		err = errLate
+	case <-p.lost:
+		err = errGone
+	case <-r.leg.ctx.Done():
+		err = r.leg.ctx.Err()
+	}
+	if l.ctx.Err() == nil { // a process that was killed says nothing
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = c.Write([]byte("abort\n"))
+	} else if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	return h, err
+}
+
+// reserve gives pages to the legs that have met, first come, first served.
+func (k *rank) reserve() {
+	held := len(k.running)
+	for _, r := range k.legs {
+		if r.leg.state == legReceiving || r.leg.state == legLanded {
+			held++
+		}
+	}
+	for _, r := range k.legs {
+		if r.leg.state != legReady {
+			continue
+		}
+		if held >= k.cfg.decodeLegs() || !k.admit(r) {
+			return
+		}
+		held++
+		k.allot(r, len(r.prompt))
+		r.leg.state = legReceiving
+		close(r.leg.admitted)
+	}
+}
+
+// land takes in what a reception brought.
+func (k *rank) land(r *request, h handoff, f finish) {
+	if f.kind == "" && h.prompt != len(r.prompt) {
+		f = finish{kind: "abort", status: 500, message: "Metadata corruption detected - bootstrap_room mismatch"}
+	}
+	if f.kind != "" {
+		k.drop(r)
+		k.finish(r, f)
+		return
+	}
+	r.leg.first, r.leg.state = h.first, legLanded
+	r.computed = len(r.prompt)
+	r.mu.Lock()
+	r.cached = h.cached
+	r.mu.Unlock()
+}
+
+// enlist lets legs run whose keys and values have landed. The first token is there
+// already.
+func (k *rank) enlist() {
+	now := time.Now()
+	for i := 0; i < len(k.legs) && len(k.running) < k.cfg.MaxRunning; {
+		r := k.legs[i]
+		if r.leg.state != legLanded {
+			i++
+			continue
+		}
+		k.legs = slices.Delete(k.legs, i, i+1)
+		k.store(r, len(r.prompt))
+		k.step(r, now)
+		if r.reason.kind == "" {
+			k.running = append(k.running, r)
+		}
+		r.signal()
+	}
+}

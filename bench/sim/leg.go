@@ -1,0 +1,235 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fastjson"
+)
+
+// leg is what makes a request one half of a pair. The fields of the first group are
+// constant, the others belong to the rank's goroutine.
+type leg struct {
+	room int64
+	addr string // of the prefill worker's bootstrap server
+	rank int    // of the prefill worker; -1: the one that the room names
+
+	state legState
+	first uint32 // the token that prefill hands over
+
+	join    *join       // prefill: the decode worker that has come
+	late    *time.Timer // prefill: ends the wait for it
+	shipped int         // prefill: tokens that the link has taken
+
+	admitted chan struct{} // decode: closed when the rank has pages for the request
+	ctx      context.Context
+	cancel   context.CancelFunc // decode: ends the reception
+}
+
+// legState is where a leg stands.
+type legState uint8
+
+const (
+	legParked    legState = iota // prefill: no decode worker has come
+	legComputing                 // prefill: in the queue or in a batch
+	legSending                   // prefill: keys and values are on their way
+
+	legMeeting   // decode: the prefill worker is looked up
+	legReady     // decode: waits for pages
+	legReceiving // decode: waits for keys and values
+	legLanded    // decode: waits for a place in the running batch
+	legStates    = iota
+)
+
+// transferError is a failure of a pair in the words of SGLang's KVTransferError.
+func transferError(room int64, why string) string {
+	return fmt.Sprintf("KVTransferError(bootstrap_room=%d): %s", room, why)
+}
+
+// legProblem is how SGLang tells a client of a leg that failed.
+func legProblem(stage string, r *request, subject, why string) finish {
+	return finish{kind: "abort", status: fasthttp.StatusInternalServerError, message: fmt.Sprintf(
+		"%s failed for request rank=0 %s.rid='%s' %s.bootstrap_room=%d with exception %s",
+		stage, subject, r.id, subject, r.leg.room, transferError(r.leg.room, why))}
+}
+
+// byAbort is what SGLang says of a leg that /abort_request ended.
+const byAbort = "Aborted by AbortReq."
+
+// pairing is what a request says of its rooms: one value for all its sequences, or one each.
+type pairing struct {
+	hosts []string
+	ports []int
+	rooms []int64
+	rank  int
+	whole bool // one room for all: sequence i has the ith after it
+}
+
+// pairingOf reads the bootstrap fields of a body and the headers that override them.
+func (l *life) pairingOf(o object, h *fasthttp.RequestHeader) (p pairing, err error) {
+	if l.cfg.Mode == "" {
+		return p, nil
+	}
+	if p.hosts, err = o.texts("bootstrap_host"); err != nil {
+		return p, err
+	}
+	ports, _, err := wholeNumbers(o, "bootstrap_port", bootstrapDefault)
+	if err != nil {
+		return p, err
+	}
+	for _, port := range ports {
+		p.ports = append(p.ports, int(min(port, math.MaxInt32)))
+	}
+	if p.rooms, p.whole, err = wholeNumbers(o, "bootstrap_room", -1); err != nil {
+		return p, err
+	}
+	if p.rank, err = o.number("disagg_prefill_dp_rank", -1); err != nil || !l.cfg.HeaderOverrides {
+		return p, err
+	}
+	return p, p.override(h)
+}
+
+// override applies SGLang's x-override-* headers.
+func (p *pairing) override(h *fasthttp.RequestHeader) error {
+	if v := h.Peek("x-override-bootstrap-host"); len(v) > 0 {
+		p.hosts = []string{string(v)}
+	}
+	for _, x := range []struct {
+		name string
+		set  func(int64)
+	}{
+		{"x-override-bootstrap-port", func(n int64) { p.ports = []int{int(min(n, math.MaxInt32))} }},
+		{"x-override-bootstrap-room", func(n int64) { p.rooms, p.whole = []int64{n}, true }},
+		{"x-override-disagg-prefill-dp-rank", func(n int64) { p.rank = int(min(n, math.MaxInt32)) }},
+	} {
+		v := h.Peek(x.name)
+		if len(v) == 0 {
+			continue
+		}
+		n, err := strconv.ParseInt(string(v), 10, 64)
+		if err != nil {
+			return refused("invalid %s header '%s': invalid literal for int() with base 10: '%s'", x.name, v, v)
+		}
+		x.set(n)
+	}
+	return nil
+}
+
+// wholeNumbers is a field that is a number or a list of numbers; null stands for def in
+// a list. One says that it was a single number.
+func wholeNumbers(o object, key string, def int64) (all []int64, one bool, err error) {
+	v, err := o.value(key)
+	if v == nil {
+		return nil, false, err
+	}
+	list, err := v.Array()
+	if err != nil {
+		list, one = []*fastjson.Value{v}, true
+	}
+	for _, v := range list {
+		n := def
+		if v.Type() != fastjson.TypeNull {
+			if n, err = v.Int64(); err != nil {
+				return nil, one, invalid("int_type", key, "Input should be a valid integer")
+			}
+		}
+		all = append(all, n)
+	}
+	return all, one, nil
+}
+
+// check refuses lists that do not fit a request of so many prompts.
+func (p *pairing) check(prompts int) error {
+	switch {
+	case len(p.hosts) > 1 && len(p.hosts) != prompts, len(p.ports) > 1 && len(p.ports) != prompts:
+		return refused("The length of bootstrap_host and bootstrap_port should be equal to the batch size.")
+	case len(p.rooms) > 0 && !p.whole && len(p.rooms) != prompts:
+		return refused("The length of bootstrap_room should be equal to the batch size.")
+	}
+	return nil
+}
+
+// leg is the leg of sequence i, an answer to prompt at; nil without a room. A list of
+// rooms is used again for each further answer to a prompt, as in SGLang, where only a
+// single room can serve n > 1.
+func (p *pairing) leg(i, at, port int) *leg {
+	if len(p.rooms) == 0 {
+		return nil
+	}
+	lg := &leg{rank: p.rank, addr: net.JoinHostPort(pick(p.hosts, at, "None"), strconv.Itoa(pick(p.ports, at, port)))}
+	if p.whole {
+		lg.room = p.rooms[0] + int64(i)
+	} else {
+		lg.room = p.rooms[at%len(p.rooms)]
+	}
+	if lg.room < 0 {
+		return nil
+	}
+	return lg
+}
+
+func pick[T any](list []T, i int, def T) T {
+	if len(list) == 0 {
+		return def
+	}
+	return list[min(i, len(list)-1)]
+}
+
+// drop takes r out of the rank's legs.
+func (k *rank) drop(r *request) bool {
+	i := slices.Index(k.legs, r)
+	if i < 0 {
+		return false
+	}
+	k.legs = slices.Delete(k.legs, i, i+1)
+	return true
+}
+
+// side is what a rank needs of its worker to serve legs.
+type side struct {
+	desk    *desk            // prefill
+	receive func(r *request) // decode: starts the reception
+	book    *rooms           // which rooms were named
+}
+
+// beginLeg takes a leg in.
+func (k *rank) beginLeg(r *request) {
+	k.side.book.note(r.leg.room)
+	k.legs = append(k.legs, r)
+	if k.cfg.Mode == ModePrefill {
+		k.park(r)
+		return
+	}
+	r.leg.state = legMeeting
+	k.side.receive(r)
+}
+
+// startLegs moves on what can be moved before the next batch.
+func (k *rank) startLegs() {
+	if k.cfg.Mode == ModeDecode && len(k.legs) > 0 {
+		k.reserve()
+		k.enlist()
+	}
+}
+
+// abortLegs ends the legs that hit names.
+func (k *rank) abortLegs(hit func(*request) bool) {
+	for _, r := range slices.Clone(k.legs) {
+		switch {
+		case !hit(r):
+		case k.cfg.Mode == ModePrefill:
+			k.abortPrefill(r)
+		case r.leg.state == legLanded:
+			k.drop(r)
+			k.finish(r, aborted())
+		default:
+			r.leg.cancel() // the reception ends and tells the rank
+		}
+	}
+}

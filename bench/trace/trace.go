@@ -1,0 +1,171 @@
+package trace
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/valyala/fastjson"
+)
+
+// Request is one request of a trace.
+type Request struct {
+	At     time.Duration // since the first request
+	Input  int           // prompt tokens
+	Output int           // tokens of the answer; 0 where it is unknown
+	Block  int           // tokens that an id stands for
+	IDs    []uint64      // of the prompt's blocks, the last of which may be cut; equal ids, equal tokens
+	Answer uint64        // the id under which the answer appears in later prompts; 0 where none is told
+	Cached int           // prompt tokens that the worker found in its cache; -1 where that is not told
+}
+
+// Trace is what a file holds.
+type Trace struct {
+	Requests []Request // in the order of their arrival
+	// Left counts lines without a prompt to play: requests that failed, and prompts of which a router did not know the tokens.
+	Left int
+}
+
+// ErrTrace is a line of a trace file that is no request.
+var ErrTrace = errors.New("trace: bad trace")
+
+const (
+	// BlockTokens is how many tokens an id stands for where the trace does not say: Mooncake's.
+	BlockTokens = 512
+	// MaxSpan is the longest trace: simulated time counts picoseconds in 63 bits, 106 days.
+	MaxSpan = 90 * 24 * time.Hour
+	// MaxTokens bounds a prompt and an answer, so that numbers of pages fit 32 bits.
+	MaxTokens = 1 << 28
+	answered  = 200 // status of HTTP
+	// maxLine bounds a line: 4 MiB of ids of 16 tokens each stand for a prompt of three million.
+	maxLine = 4 << 20
+)
+
+// Read reads one JSON object a line: {"timestamp": ms, "input_length", "output_length", "hash_ids"}, Mooncake's format
+// (https://github.com/kvcache-ai/Mooncake, FAST25-release). Ours adds optional fields, without which a line means what it means
+// there: "block_size", the tokens of an id (512); "answer_id", the id under which the answer appears in later prompts;
+// "cached_tokens", what the worker found; "status", other than 200 where nothing was answered. Lines may stand in any order; their times are counted from the earliest. limit > 0 reads at most so many requests.
+func Read(r io.Reader, limit int) (Trace, error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	var (
+		parser fastjson.Parser
+		t      Trace
+		n      int
+	)
+	for n = 1; lines.Scan(); n++ {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		v, err := parser.ParseBytes(lines.Bytes())
+		if err != nil {
+			return t, fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
+		}
+		if unplayable(v) {
+			t.Left++
+			continue
+		}
+		req, err := parse(v)
+		if err != nil {
+			return t, fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
+		}
+		if t.Requests = append(t.Requests, req); len(t.Requests) == limit {
+			break
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return t, fmt.Errorf("cannot read line %d: %w: %w", n, ErrTrace, err)
+	}
+	return t, t.order()
+}
+
+// order sorts by arrival and counts time from the first. An access log has its lines by the end of the answers, and the time of day.
+func (t *Trace) order() error {
+	all := t.Requests
+	if len(all) == 0 {
+		return fmt.Errorf("cannot read the trace: %w: it has no request", ErrTrace)
+	}
+	slices.SortStableFunc(all, func(a, b Request) int { return cmp.Compare(a.At, b.At) })
+	first := all[0].At
+	for i := range all {
+		all[i].At -= first
+	}
+	if span := all[len(all)-1].At; span > MaxSpan {
+		return fmt.Errorf("cannot read the trace: %w: it spans %v, more than %v", ErrTrace, span, MaxSpan)
+	}
+	return nil
+}
+
+// unplayable reports whether a line of an access log is no request that could be played again.
+func unplayable(v *fastjson.Value) bool {
+	if v.Exists("status") && v.GetInt("status") != answered {
+		return true
+	}
+	return v.Exists("block_size") && v.Exists("hash_ids") && len(v.GetArray("hash_ids")) == 0
+}
+
+func parse(v *fastjson.Value) (Request, error) {
+	r := Request{Block: BlockTokens, Cached: -1}
+	var ms int
+	for _, f := range [...]struct {
+		name     string
+		into     *int
+		most     int
+		optional bool
+	}{
+		{"timestamp", &ms, 1 << 43, false}, // milliseconds since 1970, until the year 2248
+		{"input_length", &r.Input, MaxTokens, false},
+		{"output_length", &r.Output, MaxTokens, false},
+		{"block_size", &r.Block, MaxTokens, true},
+		{"cached_tokens", &r.Cached, MaxTokens, true},
+	} {
+		if f.optional && !v.Exists(f.name) {
+			continue
+		}
+		if err := natural(v, f.name, f.most, f.into); err != nil {
+			return Request{}, err
+		}
+	}
+	r.At = time.Duration(ms) * time.Millisecond
+	ids := v.GetArray("hash_ids")
+	switch {
+	case r.Input == 0:
+		return Request{}, errors.New("input_length is 0")
+	case r.Block == 0 || len(ids) != (r.Input+r.Block-1)/r.Block:
+		return Request{}, fmt.Errorf("%d hash_ids for input_length %d, want one for each %d tokens", len(ids), r.Input, r.Block)
+	}
+	r.IDs = make([]uint64, len(ids))
+	var err error
+	for i, id := range ids {
+		if r.IDs[i], err = id.Uint64(); err != nil {
+			return Request{}, fmt.Errorf("hash_ids[%d]: %w", i, err)
+		}
+	}
+	if v.Exists("answer_id") {
+		if r.Answer, err = v.Get("answer_id").Uint64(); err != nil {
+			return Request{}, fmt.Errorf("answer_id: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// natural reads a field that must be there and be a whole number from 0 to most.
+func natural(v *fastjson.Value, name string, most int, into *int) error {
+	field := v.Get(name)
+	if field == nil {
+		return fmt.Errorf("no %s", name)
+	}
+	n, err := field.Int()
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if n < 0 || n > most {
+		return fmt.Errorf("%s is %d, want 0 to %d", name, n, most)
+	}
+	*into = n
+	return nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/server"
+)
+
+func TestExplainPair(t *testing.T) {
+	decode := func(id string, transfer float64, winner bool) server.ExplainedDecode {
+		return server.ExplainedDecode{
+			ID: id, State: "ready", Winner: winner, Load: server.LoadStatus{InFlight: 3, MaxRunning: 64, PoolTokens: 1000},
+			Cost: server.ExplainedDecodeCost{DecodeCost: policy.DecodeCost{Transfer: transfer}, Total: transfer},
+		}
+	}
+	e := &server.Explained{
+		Policy: "kv", Seed: "1", Winner: "p", Why: "lowest", Prompt: server.ExplainedPrompt{Tokens: 9, Exact: true},
+		Ranks: []server.ExplainedRank{
+			{ID: "p", Role: "prefill", State: "ready", Winner: true, Overlap: &server.ExplainedOverlap{}, Cost: &server.ExplainedCost{}},
+			{ID: "a", Role: "aggregated", State: "ready", Overlap: &server.ExplainedOverlap{}, Cost: &server.ExplainedCost{}},
+		},
+		Pair: &server.ExplainedPair{
+			Prefill: "p", Decode: "d2", Chosen: true, Why: "least", TTFT: 0.5,
+			Decodes: []server.ExplainedDecode{decode("d3", 3, false), decode("d1", 1, false), decode("d2", 2, true)},
+		},
+	}
+	var out bytes.Buffer
+	require.NoError(t, writeExplained(&out, e))
+	assert.Contains(t, out.String(), "goes to p: lowest\nand to d2: least\n")
+	assert.Regexp(t, `-> +p +ready prefill `, out.String())
+	assert.Regexp(t, `best pair: p with d2, TTFT 0\.5000 s`, out.String())
+	assert.Regexp(t, `(?s)-> +d2 +ready +0 +3 +64 +0 +0 +1000 +2\.0000 .* d1 .* d3 `, out.String(), "the winner, then by cost")
+
+	e.Pair.Chosen, e.Winner, e.Why, e.Pair.Decodes[2].Winner = false, "a", "alone", false
+	out.Reset()
+	require.NoError(t, writeExplained(&out, e))
+	assert.Contains(t, out.String(), "goes to a: alone\n\n")
+	assert.NotContains(t, out.String(), "and to")
+}

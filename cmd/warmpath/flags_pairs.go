@@ -1,0 +1,29 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/route"
+)
+
+// workerFlags name the workers of a router.
+func workerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
+	f.StringArrayVar(&cfg.Workers, "worker", nil, "URL of a worker, http://host:port or https://host:port; may be repeated")
+	f.StringArrayVar(&cfg.Prefill, "prefill", nil,
+		"URL[,BOOTSTRAP_PORT] of a prefill worker, or URL,HOST:PORT where decode workers reach its bootstrap server by another name; may be repeated "+
+			"(default: the URL's host, and the port that the worker tells)")
+	f.StringArrayVar(&cfg.Decode, "decode", nil, "URL of a decode worker; may be repeated")
+}
+
+// pairFlags say when a request is worth a pair, and for how long the two may wait for each other.
+func pairFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
+	f.IntVar(&cfg.MinUncached, "disagg-min-uncached", route.DefaultMinUncached,
+		"prompts that lack fewer tokens in the cache of a worker without --disaggregation-mode go there alone, where a model has such workers "+
+			"beside pairs; longer ones go where the first token comes first; -1: length never decides")
+	f.DurationVar(&cfg.PairTimeout, "pair-timeout", 0,
+		"how long a decode worker may take to begin a stream once the prefill worker has sent the KV pages; then another pair is tried (default 30s)")
+	f.DurationVar(&cfg.PrefillTimeout, "prefill-timeout", 0, "longest wait for a prefill worker's answer (default --first-byte-timeout)")
+	f.BoolVar(&cfg.PairHeaders, "pair-headers", false,
+		"chats: tell the workers of each other in x-override-* headers and leave the body as it is; they need SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1")
+}

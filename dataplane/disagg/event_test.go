@@ -1,0 +1,98 @@
+package disagg
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestLook(t *testing.T) {
+	tests := []struct {
+		name    string
+		in      string
+		whole   bool
+		verdict Verdict
+		failure Failure
+	}{
+		{"nothing yet", "", false, More, Failure{}},
+		{"nothing at all", "", true, Fine, Failure{}},
+		{"half an event", `data: {"err`, false, More, Failure{}},
+		{"half an event and no more", `data: {"err`, true, Fine, Failure{}},
+		{"comment first", ": ping\n\ndata: {}\n", false, Fine, Failure{}},
+		{"named event", "event: response.created\ndata: {\"type\":\"response.created\"}\n", false, Fine, Failure{}},
+		{"text", `data: {"text":"x","meta_info":{"id":"a","finish_reason":null}}` + "\n", false, Fine, Failure{}},
+		{"chat", `data: {"id":"1","choices":[{"delta":{"content":"\"error\":{}"},"finish_reason":null}]}` + "\n\n", false, Fine, Failure{}},
+		{"finished at once", `data: {"text":"","meta_info":{"finish_reason":{"type":"length","length":1}}}` + "\n", false, Fine, Failure{}},
+		{"aborted by somebody", `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Aborted by AbortReq.","status_code":null}}}` + "\n", false, Fine, Failure{}},
+		{"aborted by the engine", `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Decode handshake failed","status_code":500,"err_type":null}}}` + "\n", false, Failed, Failure{500, true}},
+		{"aborted for the client", `data: {"meta_info": {"finish_reason": {"type": "abort", "message": "too long", "status_code": 400}}}` + "\r\n", false, Failed, Failure{400, false}},
+		{"error", `data: {"error":{"object":"error","message":"x","type":"InternalServerError","param":null,"code":500}}` + "\n\ndata: [DONE]\n\n", false, Failed, Failure{500, false}},
+		{"error without a code", `data: {"error": "boom"}` + "\n", false, Failed, Failure{500, false}},
+		{"error with words for a code", `data: {"error":{"code":"upstream_error"}}` + "\n", false, Failed, Failure{500, false}},
+		{"error with a code in quotes", `data:{"error":{"code":"400"}}` + "\n", false, Failed, Failure{400, false}},
+		{"client's error", `data: {"error":{"message":"bad","type":"invalid_request_error","code":400,"retryable":false}}` + "\n", false, Failed, Failure{400, false}},
+		{"no error", `data: {"error":null,"text":"x"}` + "\n", false, Fine, Failure{}},
+		{"error at the end of what came", `data: {"error":{"code":503}}`, true, Failed, Failure{503, false}},
+		{"long first event", "data: {\"text\":\"" + strings.Repeat("x", MaxEvent), false, Fine, Failure{}},
+		{"no JSON", "data: [DONE]\n", false, Fine, Failure{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v, f := Look([]byte(tt.in), tt.whole)
+			assert.Equal(t, tt.verdict, v)
+			assert.Equal(t, tt.failure, f)
+		})
+	}
+}
+
+func TestLookDoesNotAllocate(t *testing.T) {
+	p := []byte(`data: {"text":"x","output_ids":[1,2,3],"meta_info":{"id":"a","finish_reason":null,"prompt_tokens":9}}` + "\n\n")
+	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = Look(p, false) }))
+}
+
+func BenchmarkLook(b *testing.B) {
+	p := []byte(`data: {"text":"x","output_ids":[1,2,3],"meta_info":{"id":"a","finish_reason":null,"prompt_tokens":9}}` + "\n\n")
+	for b.Loop() {
+		_, _ = Look(p, false)
+	}
+}
+
+// FuzzLook compares with a reader that splits lines and decodes JSON.
+func FuzzLook(f *testing.F) {
+	f.Add([]byte("data: {\"error\":{\"code\":500}}\n\n"))
+	f.Add([]byte(": x\n\ndata: {\"meta_info\":{\"finish_reason\":{\"type\":\"abort\",\"status_code\":500}}}\n"))
+	f.Add([]byte("data: {\"text\":\"a\"}\n"))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		v, got := Look(p, true)
+		// What is there of a stream never tells more than all of it, and once it tells something, that stays.
+		for n := range p {
+			if early, failure := Look(p[:n], false); early != More {
+				require.Equal(t, v, early)
+				require.Equal(t, got, failure)
+				break
+			}
+		}
+		if len(p) >= MaxEvent {
+			return
+		}
+		var first []byte
+		for _, line := range bytes.Split(p, newline) {
+			if data, ok := bytes.CutPrefix(line, dataPrefix); ok {
+				first = bytes.TrimSpace(data)
+				break
+			}
+		}
+		var doc struct {
+			Error any `json:"error"`
+		}
+		if !json.Valid(first) || json.Unmarshal(first, &doc) != nil || strings.Contains(string(first), `\u`) ||
+			strings.Count(strings.ToLower(string(first)), `"error"`) > 1 || !strings.Contains(string(first), `"error"`) || strings.Contains(string(first), "finish_reason") {
+			return // what the two read differently by design: folded and repeated names, two kinds of failure
+		}
+		require.Equal(t, doc.Error != nil, v == Failed && got.Status >= 400)
+	})
+}

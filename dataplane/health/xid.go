@@ -1,0 +1,209 @@
+package health
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/warmpath/warmpath/nvml"
+)
+
+// kind is what an XID says about the GPU, by the immediate action in NVIDIA's catalogue.
+type kind int
+
+const (
+	unknown     kind = iota // not in the catalogue, or without an action there
+	application             // RESTART_APP or IGNORE: a program's fault or no fault; the GPU is well
+	contained               // RESTART_APP, by bad memory: the program is gone, the GPU works on
+	retired                 // memory was taken out of use; the next reset does it
+	drain                   // RESET_GPU, while running work may still end well
+	dead                    // RESET_GPU or RESTART_BM, and nothing can be computed
+	link                    // an NVLink failed
+)
+
+// xid is an entry of the catalogue.
+type xid struct {
+	kind kind
+	name string
+	// linked: since R565, XID 154 and the recovery action follow it (the catalogue's column "Xid 154 linkage"), so a
+	// recovery action of "none" says that it is over.
+	linked bool
+}
+
+// catalogue holds what is not application-level. Names and actions are the catalogue's, for H100 where GPUs differ.
+var catalogue = map[int]xid{
+	46:  {dead, "GPU stopped processing", false},
+	48:  {dead, "uncorrectable ECC error", true}, // WORKFLOW_XID_48: see containedECC
+	54:  {unknown, "auxiliary power is not connected", false},
+	61:  {drain, "internal micro-controller breakpoint", false},
+	62:  {dead, "internal micro-controller halt", true},
+	63:  {retired, "row remapping or page retirement recorded", true},
+	64:  {drain, "row remapping or page retirement failed", true},
+	74:  {link, "NVLink error", true},
+	79:  {dead, "GPU has fallen off the bus", true},
+	94:  {contained, "contained memory error", true},
+	95:  {dead, "uncontained memory error", true},
+	109: {drain, "context switch timeout", true},
+	110: {dead, "security fault", true},
+	119: {dead, "GSP RPC timeout", false},
+	120: {dead, "GSP error", true},
+	136: {link, "NVLink training failed", true},
+	140: {dead, "unrecovered ECC error", false},
+	143: {dead, "GPU initialization failed", true},
+	// 144 to 150 are NVLink 5; which of their sub-codes ask for a reset is not told by NVML, so the link is not trusted.
+	144: {link, "NVLink SAW error", true},
+	145: {link, "NVLink RLW error", true},
+	146: {link, "NVLink TLW error", true},
+	149: {link, "NVLink NETIR error", true},
+	150: {link, "NVLink MSE error", true},
+	155: {link, "NVLink software-defined error", true},
+	156: {retired, "resource retirement recorded", true},
+	157: {drain, "resource retirement failed", false}, // IGNORE there, and yet memory known to be bad stays in use
+	158: {dead, "GPU fatal timeout", false},
+}
+
+// applicationLevel are the codes that the catalogue answers with RESTART_APP or IGNORE, besides those above, and 154,
+// which is told apart by the recovery action. NVIDIA's own device plugin for Kubernetes ignores 13, 31, 43, 45 and 68.
+var applicationLevel = ranges{
+	{8, 8},
+	{11, 11},
+	{13, 14},
+	{25, 25},
+	{31, 32},
+	{37, 41},
+	{43, 45},
+	{60, 60},
+	{65, 73},
+	{75, 77},
+	{80, 80},
+	{82, 86},
+	{88, 89},
+	{92, 93},
+	{96, 108},
+	{121, 121},
+	{126, 135},
+	{137, 137},
+	{139, 139},
+	{141, 142},
+	{147, 148},
+	{151, 154},
+	{159, 166},
+}
+
+// ranges are closed intervals of codes.
+type ranges [][2]int
+
+func (r ranges) has(code int) bool {
+	for _, pair := range r {
+		if code >= pair[0] && code <= pair[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// classify looks a code up.
+func classify(code int) xid {
+	if x, ok := catalogue[code]; ok {
+		return x
+	}
+	if applicationLevel.has(code) {
+		return xid{application, "application error", false}
+	}
+	return xid{unknown, "not in the catalogue", false}
+}
+
+// How long an XID counts where nothing else says that it is over. The numbers are ours.
+const (
+	// A worker that lost its process to a contained error is back within minutes; its own readiness is probed apart.
+	containedHold = 5 * time.Minute
+	// An XID nobody knows is worth caution for a while.
+	unknownHold = 10 * time.Minute
+	// A GPU that works on for an hour after an XID that asks for a reset has been reset without our noticing.
+	fatalHold = time.Hour
+	// The driver needs some seconds to make up its mind about the recovery action.
+	settle = 30 * time.Second
+	// XIDs of one fault come within milliseconds; NVIDIA's workflow for XID 48 looks for 63, 64, 94, 95 beside it.
+	together = 10 * time.Second
+)
+
+// containedECC reports whether an XID 48 was one that the GPU contained: with a 94 beside it and no 95, only the program
+// that touched the bad memory is gone (GPU memory error management, "Error containment").
+func containedECC(x nvml.XID, all []nvml.XID) bool {
+	contained := false
+	for _, other := range all {
+		if other.At.Sub(x.At).Abs() > together {
+			continue
+		}
+		switch other.Code {
+		case 94:
+			contained = true
+		case 95:
+			return false
+		}
+	}
+	return contained
+}
+
+// judgeXIDs gives one reason for each code that still counts, by the newest XID of it.
+func judgeXIDs(f *Facts) []Reason {
+	newest := map[int]xid{}
+	for _, x := range f.GPU.XIDs {
+		// An older one is of a GPU that has been reset: the driver was reloaded, or the GPU came back.
+		if x.At.Before(f.GPU.Since) {
+			continue
+		}
+		entry := classify(x.Code)
+		if x.Code == 48 && containedECC(x, f.GPU.XIDs) {
+			entry.kind = contained
+		}
+		if entry.counts(f, f.Now.Sub(x.At)) {
+			newest[x.Code] = entry
+		}
+	}
+	reasons := make([]Reason, 0, len(newest))
+	for code, entry := range newest {
+		reasons = append(reasons, entry.reason(code))
+	}
+	return reasons
+}
+
+// counts reports whether an XID of this age still says something about the GPU.
+func (x xid) counts(f *Facts, age time.Duration) bool {
+	switch x.kind {
+	case application:
+		return false
+	case contained:
+		return age < containedHold
+	case unknown:
+		return age < unknownHold
+	case retired:
+		// Where it is told that nothing is pending, the reset has been.
+		return age < fatalHold && f.GPU.Rows.Pending != nvml.Some(false)
+	default:
+		over := x.linked && age > settle && f.GPU.Recovery == nvml.Some(nvml.RecoveryNone)
+		return age < fatalHold && !over
+	}
+}
+
+// reason is what the XID means for the choice.
+func (x xid) reason(code int) Reason {
+	r := Reason{Rule: fmt.Sprintf("xid %d", code), Weight: 1, TP: true, Detail: fmt.Sprintf("XID %d: %s", code, x.name)}
+	switch x.kind {
+	case contained:
+		r.State, r.Weight = Degraded, 0.5
+	case retired:
+		r.State, r.Weight, r.Action = Degraded, retiredWeight, ResetWhenIdle
+	case drain:
+		r.State, r.TP, r.Action = Draining, false, Reset
+	case dead:
+		r.State, r.TP, r.Action = Dead, false, Reset
+		if code == 79 {
+			r.Action = Reboot // RESTART_BM
+		}
+	case link:
+		r.State, r.TP, r.Action = Degraded, false, Reset
+	default:
+		r.State, r.Weight, r.Action = Degraded, 0.8, Look
+	}
+	return r
+}

@@ -1,0 +1,68 @@
+package policy
+
+// Alone says why the aggregated candidate of index at should have a request that a pair could have, or "" where the pair
+// should.
+//
+// What it would compute there of fewer than least tokens is not worth a pair: it delays those decoded there by less than the
+// handshake and the transfer delay the request. It is left to the pair where it would have to wait for running requests to
+// end. Longer prompts go where the first token comes first.
+func Alone(p Policy, req Request, aggregated []Candidate, at int, l *Legs, prefill, decode, least int) string {
+	if _, sticky := p.(Sticky); sticky {
+		if home(&req, aggregated) == at {
+			return "its session's rank, alone"
+		}
+		if home(&req, l.Prefill) == prefill {
+			return ""
+		}
+	}
+	kv, ok := Unwrap(p).(KV)
+	if !ok {
+		kv = KV{Options: Defaults}
+	}
+	f, g := sameRates(aggregated, l.Prefill)
+	c := &aggregated[at]
+	alone := kv.cost(&f, &req, c)
+	if uncached(&req, c) < least && alone.Pool == 0 {
+		return "alone: what it lacks is too short for a pair"
+	}
+	if alone.TTFT() < pairTTFT(kv, &g, &req, l, prefill, decode) {
+		return "alone: its first token comes before a pair's"
+	}
+	return ""
+}
+
+// PairTTFT predicts the time to the first token of a pair, in seconds, as Alone does; there may be no aggregated candidates.
+func PairTTFT(kv KV, req Request, aggregated []Candidate, l *Legs, prefill, decode int) float64 {
+	_, g := sameRates(aggregated, l.Prefill)
+	return pairTTFT(kv, &g, &req, l, prefill, decode)
+}
+
+func pairTTFT(kv KV, f *fleet, req *Request, l *Legs, prefill, decode int) float64 {
+	d, c := survey(l.Decode), &l.Decode[decode]
+	first := prefillKV(kv)
+	cost := first.cost(f, req, &l.Prefill[prefill])
+	room, _ := decodeCost(&d, req, c)
+	return cost.TTFT() + room + l.seconds(l.PrefillNodes[prefill], decode)*max(float64(req.Tokens-c.Cached), 0)
+}
+
+// sameRates surveys two groups that are compared. Where no rank of one has told its speed, the other's stands in: what stands
+// in for both could be far from it.
+func sameRates(a, b []Candidate) (f, g fleet) {
+	f, g = survey(a), survey(b)
+	switch knownA, knownB := anyRate(a), anyRate(b); {
+	case knownA && !knownB:
+		g.rate, g.token = f.rate, f.token
+	case knownB && !knownA:
+		f.rate, f.token = g.rate, g.token
+	}
+	return f, g
+}
+
+func anyRate(candidates []Candidate) bool {
+	for i := range candidates {
+		if candidates[i].Rate > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,336 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/disagg"
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// PairConfig says how requests are sent to pairs of a prefill and a decode worker.
+type PairConfig struct {
+	// Timeout is how long a stream's decode worker may take to begin once the prefill worker has answered, which it does when the
+	// KV pages have arrived: the decode worker then only has to put the request into its batch. Default 30 s; negative: as
+	// long as any worker may.
+	Timeout time.Duration
+	// PrefillTimeout is how long the prefill worker may say nothing. Default: as long as any worker may take to begin.
+	PrefillTimeout time.Duration
+	// Headers sends what the workers must know of each other in headers instead of the body, for chats:
+	// they must run with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1.
+	Headers bool
+}
+
+func (c *PairConfig) setDefaults(firstByte time.Duration) {
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.PrefillTimeout = cmp.Or(c.PrefillTimeout, firstByte)
+}
+
+// pathResponses is the one route that is forwarded unread and still needs both workers of a pair.
+const pathResponses = "/v1/responses"
+
+// errManyAnswers is for several answers to one prompt. SGLang 0.5.23 gives all of them the one room of their prompt, and
+// their KV pages would meet in it.
+var errManyAnswers = openai.BadRequest("n", "Pairs of prefill and decode workers give one answer to a prompt: send n requests.")
+
+// choose picks the rank for the next attempt, or the pair.
+func (e *exchange) choose(ctx *fasthttp.RequestCtx) (route.Decision, error) {
+	d, err := e.pick()
+	for errors.Is(err, route.ErrNoWorker) && e.relent() {
+		d, err = e.pick()
+	}
+	switch {
+	case err != nil || d.Decode == nil:
+	case !e.inferred && string(ctx.Path()) != pathResponses:
+		d.Decode = nil // token counts, descriptions: either worker can tell
+	case e.req.N > 1:
+		e.prompt.Unpaired = true
+		if d, err = e.pick(); errors.Is(err, route.ErrNoWorker) {
+			err = errManyAnswers
+		}
+	}
+	return d, err
+}
+
+// attemptPair sends the request to the decision's two ranks at once. Its error is nil for an answer that is the client's,
+// errClient where the prefill worker's refusal is, and else says what failed: who is to blame is among e.tried by then.
+func (e *exchange) attemptPair(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
+	d := &e.decision
+	if e.leg == nil {
+		e.leg = newPrefillLeg(e.s, &e.canceler)
+	}
+	l := e.leg
+	e.composePair(ctx)
+	e.lease = d.Decode.Load.BeginDecode(d.DecodeTokens())
+	l.lease = d.Rank.Load.Begin(d.Uncached())
+	e.seatedPair()
+	l.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, d)
+	e.s.Router.Sent(&e.scratch, d)
+	e.awaited = d.Decode.Worker
+	e.key = e.awaited.Await(e.onHang)
+	e.paired = true
+	l.start(d.Rank)
+	resp, err := e.s.Transport.Do(&e.canceler, &e.upstream)
+	if err == nil {
+		if err = e.judge(resp); err == nil {
+			e.pairBegan(resp)
+			return resp, nil
+		}
+		_ = resp.Close()
+	}
+	return nil, e.pairFailed(err)
+}
+
+// judge waits for the beginning of the decode worker's answer, and says whether it is the client's.
+func (e *exchange) judge(resp *proxy.Response) error {
+	l := e.leg
+	if resp.Status >= fasthttp.StatusInternalServerError {
+		n, err := e.fill(resp, func([]byte, bool) bool { return false })
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		return statusError(resp.Status, disagg.SpeaksOfTransfer(l.look[:n]))
+	}
+	refused := resp.Status >= fasthttp.StatusBadRequest
+	if !l.events || refused {
+		if err := resp.Await(); err != nil {
+			return err
+		}
+	} else {
+		var verdict disagg.Verdict
+		var f disagg.Failure
+		n, err := e.fill(resp, func(p []byte, whole bool) bool {
+			verdict, f = disagg.Look(p, whole)
+			return verdict != disagg.More
+		})
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if verdict == disagg.Failed && f.Status >= fasthttp.StatusInternalServerError {
+			return statusError(f.Status, f.Transfer)
+		}
+		refused = verdict == disagg.Failed
+		resp.Unread(l.look[:n])
+	}
+	if e.req.PromptLogprobs && !refused && resp.Status == fasthttp.StatusOK {
+		if err := e.awaitPrefill(); err != nil {
+			return err
+		}
+	}
+	if !l.settle() {
+		return proxy.ErrCanceled // by the other leg
+	}
+	if refused {
+		e.stopLegs(true) // nobody will come to meet it
+	}
+	return nil
+}
+
+// fill reads the beginning of an answer until enough says so, it ends, or there is no more room for it.
+func (e *exchange) fill(resp *proxy.Response, enough func(p []byte, whole bool) bool) (n int, err error) {
+	l := e.leg
+	if l.look == nil {
+		l.look = make([]byte, disagg.MaxEvent)
+	}
+	for {
+		var m int
+		m, err = resp.Read(l.look[n:])
+		n += m
+		if enough(l.look[:n], err != nil) || err != nil || n == len(l.look) {
+			return n, err
+		}
+	}
+}
+
+// awaitPrefill waits for the prefill worker's whole answer: the log probabilities in it belong before anything that the client
+// gets. The decode worker has begun, so it must be about to come.
+func (e *exchange) awaitPrefill() error {
+	l := e.leg
+	l.release()
+	timeout := l.s.cfg.Pair.Timeout
+	if timeout < 0 {
+		timeout = l.s.cfg.FirstByteTimeout
+	}
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-l.over:
+		l.over <- struct{}{} // for stop
+	case <-timer.C:
+		return errLate
+	}
+	if l.err != nil {
+		return l.err
+	}
+	kind := disagg.Generate
+	if e.api == openai.APICompletions {
+		kind = disagg.Echo
+	}
+	// Without them the answer is still one, as it is with SGLang's own load balancer.
+	l.merges = l.merger.Reset(kind, l.events, l.answer) == nil
+	e.s.metrics.pairs.merged(l.merges)
+	return nil
+}
+
+// pairBegan notes that the decode worker's answer is the client's.
+func (e *exchange) pairBegan(resp *proxy.Response) {
+	e.firstByte()
+	e.decision.Decode.Worker.Fine()
+	if e.leg.events && resp.Status == fasthttp.StatusOK {
+		var lag time.Duration
+		if done := e.leg.done.Load(); done != 0 {
+			lag = max(e.firstAt.Sub(time.Unix(0, done)), 0)
+		}
+		e.s.metrics.pairs.lag.Observe(lag.Seconds())
+	}
+}
+
+// The legs of a pair, as metrics name them.
+const (
+	legPrefill = "prefill"
+	legDecode  = "decode"
+)
+
+// stopLegs ends the prefill leg where it still runs, and tells its worker so if abort is set: closing the connection does not
+// reliably do it.
+func (e *exchange) stopLegs(abort bool) {
+	if !e.paired {
+		return
+	}
+	e.paired = false
+	l := e.leg
+	l.stop()
+	if abort && errors.Is(l.err, proxy.ErrCanceled) {
+		e.abortAt(l.rank.Worker, legPrefill)
+	}
+}
+
+// pairFailed ends an attempt at a pair: it stops what still runs, finds out who is to blame, and gives back what the attempt was
+// counted with. err is what the decode leg ended with.
+func (e *exchange) pairFailed(err error) error {
+	d, l := &e.decision, e.leg
+	e.stopLegs(true)
+	blamed, failed := legDecode, d.Decode
+	e.failed = 1
+	switch {
+	case e.client.Gone(): // giveUp aborts the decode leg
+		e.endPair()
+		return err
+	case l.first:
+		blamed, failed, err, e.failed = legPrefill, d.Rank, l.err, 0
+	case l.late:
+		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errLate)
+	case errors.Is(err, proxy.ErrCanceled): // neither by the client nor by the other leg: by the monitor
+		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errHung)
+	}
+	if blamed == legPrefill || errors.Is(err, errLate) || errors.Is(err, errHung) {
+		e.abortAt(d.Decode.Worker, legDecode)
+	}
+	e.endPair()
+	if e.canceler.Canceled() {
+		e.canceler.Reset()
+		if e.client.Gone() { // just now, and its cancel was reset with it
+			return proxy.ErrCanceled
+		}
+	}
+	if errors.Is(err, errClient) {
+		d.Rank.Worker.Fine()
+		return err
+	}
+	e.s.metrics.pairs.failed(blamed, causeOf(err))
+	e.blame(failed, err)
+	other := l.err
+	switch {
+	case errors.Is(err, errTransfer), errors.Is(err, errLate):
+		e.doubt(failed)
+	case blamed == legDecode && other != nil && !errors.Is(other, proxy.ErrCanceled) && !errors.Is(other, errClient):
+		e.blame(d.Rank, other) // each by itself
+	}
+	return err
+}
+
+// endPair gives back what the attempt at a pair was counted with.
+func (e *exchange) endPair() {
+	e.endAttempt()
+	e.begun()
+}
+
+// blame counts a failure as a rank's, which is not asked again.
+func (e *exchange) blame(rank *worker.Rank, err error) {
+	rank.Count.Errors.Add(1)
+	if proxy.Retryable(err) || errors.Is(err, proxy.ErrTruncated) || errors.Is(err, errHung) {
+		rank.Worker.Suspect()
+	}
+	if !errors.Is(err, errRefused) { // which is what a worker that starts, stops or is full says
+		rank.Worker.Fault(time.Now())
+	}
+	e.tried = append(e.tried, rank)
+}
+
+// doubt counts a failure of the way between a pair's ranks as that of both: the one of them that is not at fault is cleared by
+// its next answer together with another one. Who else is there is asked first; see relent.
+func (e *exchange) doubt(reporter *worker.Rank) {
+	partner := e.decision.Rank
+	if reporter == partner {
+		partner = e.decision.Decode
+	}
+	partner.Worker.Fault(time.Now())
+	e.tried = append(e.tried, partner)
+	e.doubted = append(e.doubted[:0], reporter, partner)
+}
+
+// relent lets a rank be asked again that was only suspected, and first the one that reported the failure: it was there to.
+func (e *exchange) relent() bool {
+	if len(e.doubted) == 0 {
+		return false
+	}
+	rank := e.doubted[0]
+	e.doubted = e.doubted[1:]
+	e.tried = slices.DeleteFunc(e.tried, func(r *worker.Rank) bool { return r == rank })
+	return true
+}
+
+// causeOf names a failure to metrics.
+func causeOf(err error) string {
+	switch {
+	case errors.Is(err, errRefused):
+		return "refused"
+	case errors.Is(err, errTransfer):
+		return "transfer"
+	case errors.Is(err, errFailed):
+		return "error"
+	case errors.Is(err, errLate):
+		return "late"
+	case errors.Is(err, errHung):
+		return "hung"
+	case errors.Is(err, proxy.ErrDial):
+		return "unreachable"
+	case errors.Is(err, proxy.ErrTimeout):
+		return "timeout"
+	case errors.Is(err, proxy.ErrNoResponse), errors.Is(err, proxy.ErrTruncated):
+		return "died"
+	default:
+		return "other"
+	}
+}
+
+// passRefusal makes the prefill worker's refusal the client's answer: the decode worker's would be the same.
+func (e *exchange) passRefusal(ctx *fasthttp.RequestCtx) {
+	l := e.leg
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(l.status)
+	ctx.SetContentTypeBytes(l.mime)
+	ctx.SetBody(l.answer)
+	ctx.Response.Header.Set(headerPrefill, e.decision.Rank.ID())
+	e.s.metrics.passed(e.decision.Rank, l.status)
+	e.release()
+}

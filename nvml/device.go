@@ -1,0 +1,205 @@
+//go:build cgo && linux
+
+package nvml
+
+import (
+	"slices"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// device is what is remembered of a GPU between reads.
+type device struct {
+	nvml.Device
+	d      *driver
+	slow   GPU       // facts that hardly ever change, as last read
+	last   GPU       // the last read in which it answered, for rates
+	lastAt time.Time // when that was
+	since  time.Time // since when it has answered; zero while it does not
+	plan   []planned // the field values that it supports, as far as known
+	xids   []XID
+	listen bool // registered for events
+	fail   nvml.Return
+}
+
+// get makes a call on the GPU, and notes when that is lost.
+func get[T any](g *device, symbol string, f func() (T, nvml.Return)) Opt[T] {
+	if g.fail != nvml.SUCCESS {
+		return Opt[T]{}
+	}
+	return ask(g.d, symbol, func() (T, nvml.Return) {
+		v, ret := f()
+		if ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_RESET_REQUIRED {
+			g.fail = ret
+		}
+		return v, ret
+	})
+}
+
+// number makes a call whose answer is a number of any type.
+func number[N ~int32 | ~uint32 | ~int](g *device, symbol string, f func() (N, nvml.Return)) Opt[int] {
+	v := get(g, symbol, f)
+	return Opt[int]{int(v.Value), v.OK}
+}
+
+// readGPUs reads all GPUs: first who is there, then what hardly changes, then the rest.
+func (d *driver) readGPUs(count int, now time.Time) []GPU {
+	for len(d.gpus) < count {
+		d.gpus = append(d.gpus, &device{d: d})
+		d.slowAt = time.Time{}
+	}
+	d.gpus = d.gpus[:count]
+	slow := !now.Before(d.slowAt)
+	for i, g := range d.gpus {
+		// A GPU that comes back may have another at the ends of its links.
+		slow = g.find(i, now) || slow
+	}
+	if slow {
+		d.slowAt = now.Add(slowEvery)
+		for i, g := range d.gpus {
+			g.readSlow(i)
+		}
+		d.readPeers()
+	}
+	d.startEvents()
+	gpus := make([]GPU, count)
+	for i, g := range d.gpus {
+		gpus[i] = g.read(i)
+	}
+	if count > 0 {
+		d.sample = (d.sample + 1) % count
+	}
+	return gpus
+}
+
+// find gets the handle, and reports whether the GPU answers anew.
+func (g *device) find(index int, now time.Time) bool {
+	g.fail = nvml.SUCCESS
+	g.d.begin("nvmlDeviceGetHandleByIndex_v2")
+	handle, ret := g.d.api.DeviceGetHandleByIndex(index)
+	g.d.end(ret)
+	if g.fail = ret; ret != nvml.SUCCESS {
+		g.since = time.Time{}
+		return false
+	}
+	g.Device = handle
+	if !g.since.IsZero() {
+		return false
+	}
+	g.since = now
+	return true
+}
+
+// readSlow reads what hardly ever changes. Where the GPU does not answer, what was known stays.
+func (g *device) readSlow(index int) {
+	if g.fail != nvml.SUCCESS {
+		return
+	}
+	s := GPU{
+		Index: index,
+		UUID:  get(g, "nvmlDeviceGetUUID", g.GetUUID),
+		Name:  get(g, "nvmlDeviceGetName", g.GetName),
+	}
+	// go-nvml fills the third version's structure; what an older function leaves of it is not a bus id.
+	if pci := get(g, "nvmlDeviceGetPciInfo_v3", g.GetPciInfo); pci.OK {
+		s.Bus = Some(text(pci.Value.BusId[:]))
+	}
+	s.Clocks.SMMax = number(g, "nvmlDeviceGetMaxClockInfo", func() (uint32, nvml.Return) { return g.GetMaxClockInfo(nvml.CLOCK_SM) })
+	s.PCIe.GenerationMax = number(g, "nvmlDeviceGetMaxPcieLinkGeneration", g.GetMaxPcieLinkGeneration)
+	s.PCIe.WidthMax = number(g, "nvmlDeviceGetMaxPcieLinkWidth", g.GetMaxPcieLinkWidth)
+	if spare := get(g, "nvmlDeviceGetRowRemapperHistogram", g.GetRowRemapperHistogram); spare.OK {
+		v := spare.Value
+		s.Rows.Spare = Some(Spare{int(v.Max), int(v.High), int(v.Partial), int(v.Low), int(v.None)})
+	}
+	s.Links = g.findLinks()
+	// Peers need all GPUs, and are read after them.
+	s.Peers = g.slow.Peers
+	if g.fail != nvml.SUCCESS {
+		return
+	}
+	g.slow = s
+	// What was refused is asked for again once a minute: a driver refuses some fields while it starts.
+	g.plan = planFields(len(s.Links))
+}
+
+// read reads everything else.
+func (g *device) read(index int) GPU {
+	v := g.slow
+	v.Index, v.Links, v.XIDs = index, slices.Clone(v.Links), slices.Clone(g.xids)
+	if g.fail == nvml.SUCCESS {
+		g.readFast(&v)
+	}
+	if g.fail != nvml.SUCCESS {
+		g.since = time.Time{}
+		g.listen = false // its events end with it
+		// Nothing but its name is carried over: old numbers that look new are worse than none.
+		return GPU{
+			Index: index, UUID: v.UUID, Name: v.Name, Bus: v.Bus, Peers: v.Peers, XIDs: v.XIDs, Err: toError(g.fail),
+		}
+	}
+	v.Since = g.since
+	g.rates(&v, time.Since(g.lastAt).Seconds())
+	g.last, g.lastAt = v, time.Now()
+	return v
+}
+
+// readFast makes the calls of each read. Once one of them finds the GPU lost, the others are not made: each could take
+// the driver's time-out.
+func (g *device) readFast(v *GPU) {
+	v.Memory = g.readMemory(g.Device)
+	if use := get(g, "nvmlDeviceGetUtilizationRates", g.GetUtilizationRates); use.OK {
+		v.Utilization = Utilization{Some(int(use.Value.Gpu)), Some(int(use.Value.Memory))}
+	}
+	v.Temperature.GPU = g.readTemperature()
+	v.Clocks.SM = number(g, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) { return g.GetClockInfo(nvml.CLOCK_SM) })
+	v.Power.Draw = number(g, "nvmlDeviceGetPowerUsage", g.GetPowerUsage)
+	v.Power.Limit = number(g, "nvmlDeviceGetEnforcedPowerLimit", g.GetEnforcedPowerLimit)
+	v.Throttle = g.readThrottle()
+	v.PCIe.Generation = number(g, "nvmlDeviceGetCurrPcieLinkGeneration", g.GetCurrPcieLinkGeneration)
+	v.PCIe.Width = number(g, "nvmlDeviceGetCurrPcieLinkWidth", g.GetCurrPcieLinkWidth)
+	g.readLinks(v)
+	g.readFields(v)
+	v.Fabric = g.readFabric()
+	v.MIG = g.readMIG()
+}
+
+// readMemory prefers the second version of the call, which keeps the driver's own share apart.
+func (g *device) readMemory(of nvml.Device) Memory {
+	if m := get(g, "nvmlDeviceGetMemoryInfo_v2", of.GetMemoryInfo_v2); m.OK {
+		return Memory{Some(m.Value.Total), Some(m.Value.Free), Some(m.Value.Used), Some(m.Value.Reserved)}
+	}
+	if m := get(g, "nvmlDeviceGetMemoryInfo", of.GetMemoryInfo); m.OK {
+		return Memory{Total: Some(m.Value.Total), Free: Some(m.Value.Free), Used: Some(m.Value.Used)}
+	}
+	return Memory{}
+}
+
+// readTemperature prefers the current call; older drivers have only the deprecated one.
+func (g *device) readTemperature() Opt[int] {
+	if t := get(g, "nvmlDeviceGetTemperatureV", g.GetTemperatureV().V1); t.OK {
+		return Some(int(t.Value.Temperature))
+	}
+	return number(g, "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) { return g.GetTemperature(nvml.TEMPERATURE_GPU) })
+}
+
+// readThrottle prefers the current call; drivers before R535 know it by its old name.
+func (g *device) readThrottle() Opt[Throttle] {
+	t := get(g, "nvmlDeviceGetCurrentClocksEventReasons", g.GetCurrentClocksEventReasons)
+	if !t.OK {
+		t = get(g, "nvmlDeviceGetCurrentClocksThrottleReasons", g.GetCurrentClocksThrottleReasons)
+	}
+	return Opt[Throttle]{Throttle(t.Value), t.OK}
+}
+
+// text is a C string in a fixed array.
+func text(chars []int8) string {
+	var b []byte
+	for _, c := range chars {
+		if c == 0 {
+			break
+		}
+		b = append(b, byte(c))
+	}
+	return string(b)
+}

@@ -1,0 +1,24 @@
+//go:build !cgo || !linux
+
+package nvml
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// none stands for the driver in a build that cannot load one.
+type none struct{}
+
+func openDriver(Config, *atomic.Pointer[call], <-chan struct{}) source { return none{} }
+
+func (none) read() *Snapshot {
+	return &Snapshot{State: StateNoDriver, Detail: "this binary was built without cgo", At: time.Now()}
+}
+
+func (none) wait(d time.Duration, stop <-chan struct{}) bool {
+	pause(d, stop)
+	return false
+}
+
+func (none) close() {}

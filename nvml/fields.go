@@ -1,0 +1,134 @@
+//go:build cgo && linux
+
+package nvml
+
+import (
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// fieldBatch is how many field values one call asks for. NVML names no limit; a full set of an H100 with 18 links has
+// 178, and two or three calls cost no more than one.
+const fieldBatch = 64
+
+// gpuFields are read of each GPU.
+var gpuFields = []struct {
+	id  uint32
+	set func(*GPU, uint64)
+}{
+	{nvml.FI_DEV_ECC_SBE_VOL_TOTAL, func(g *GPU, v uint64) { g.ECC.VolatileCorrected = Some(v) }},
+	{nvml.FI_DEV_ECC_DBE_VOL_TOTAL, func(g *GPU, v uint64) { g.ECC.VolatileUncorrected = Some(v) }},
+	{nvml.FI_DEV_ECC_SBE_AGG_TOTAL, func(g *GPU, v uint64) { g.ECC.AggregateCorrected = Some(v) }},
+	{nvml.FI_DEV_ECC_DBE_AGG_TOTAL, func(g *GPU, v uint64) { g.ECC.AggregateUncorrected = Some(v) }},
+	{nvml.FI_DEV_RETIRED_SBE, func(g *GPU, v uint64) { g.Pages.SingleBit = Some(int(v)) }},
+	{nvml.FI_DEV_RETIRED_DBE, func(g *GPU, v uint64) { g.Pages.DoubleBit = Some(int(v)) }},
+	{nvml.FI_DEV_RETIRED_PENDING, func(g *GPU, v uint64) { g.Pages.Pending = Some(v != 0) }},
+	{nvml.FI_DEV_REMAPPED_COR, func(g *GPU, v uint64) { g.Rows.Corrected = Some(int(v)) }},
+	{nvml.FI_DEV_REMAPPED_UNC, func(g *GPU, v uint64) { g.Rows.Uncorrected = Some(int(v)) }},
+	{nvml.FI_DEV_REMAPPED_PENDING, func(g *GPU, v uint64) { g.Rows.Pending = Some(v != 0) }},
+	{nvml.FI_DEV_REMAPPED_FAILURE, func(g *GPU, v uint64) { g.Rows.Failed = Some(v != 0) }},
+	{nvml.FI_DEV_MEMORY_TEMP, func(g *GPU, v uint64) { g.Temperature.Memory = Some(int(v)) }},
+	{nvml.FI_DEV_PCIE_REPLAY_COUNTER, func(g *GPU, v uint64) { g.PCIe.Replays = Some(v) }},
+	{nvml.FI_DEV_PCIE_COUNT_TX_BYTES, func(g *GPU, v uint64) { g.PCIe.Sent = Some(v) }},
+	{nvml.FI_DEV_PCIE_COUNT_RX_BYTES, func(g *GPU, v uint64) { g.PCIe.Received = Some(v) }},
+	{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, func(g *GPU, v uint64) { g.Recovery = Some(recovery(v)) }},
+}
+
+// linkFields are read of each NVLink; the link's number is the field's scope. NVLINK_BANDWIDTH_* and the calls
+// GetNvLinkUtilization* are deprecated for these. The ERROR_DL_* do not exist on Blackwell, the COUNT_* only there.
+var linkFields = []struct {
+	id  uint32
+	set func(*Link, uint64)
+}{
+	{nvml.FI_DEV_NVLINK_GET_SPEED, func(l *Link, v uint64) { l.Speed = Some(int(v)) }},
+	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, func(l *Link, v uint64) { l.Sent = Some(v << 10) }}, // told in KiB
+	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_RX, func(l *Link, v uint64) { l.Received = Some(v << 10) }},
+	{nvml.FI_DEV_NVLINK_ERROR_DL_REPLAY, func(l *Link, v uint64) { l.Replays = Some(v) }},
+	{nvml.FI_DEV_NVLINK_ERROR_DL_RECOVERY, func(l *Link, v uint64) { l.Recoveries = Some(v) }},
+	{nvml.FI_DEV_NVLINK_ERROR_DL_CRC, func(l *Link, v uint64) { l.CRC = Some(v) }},
+	{nvml.FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, func(l *Link, v uint64) { l.Recoveries = Some(v) }},
+	{nvml.FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS, func(l *Link, v uint64) { l.RecoveriesFailed = Some(v) }},
+	{nvml.FI_DEV_NVLINK_COUNT_RCV_ERRORS, func(l *Link, v uint64) { l.ReceiveErrors = Some(v) }},
+	{nvml.FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS, func(l *Link, v uint64) { l.EffectiveErrors = Some(v) }},
+}
+
+// planned is one field value that is asked for at each read.
+type planned struct {
+	id, scope uint32
+	set       func(*GPU, uint64)
+}
+
+// planFields lists all field values of a GPU. Those that it does not support are struck out as they are refused.
+func planFields(links int) []planned {
+	plan := make([]planned, 0, len(gpuFields)+links*len(linkFields))
+	for _, f := range gpuFields {
+		plan = append(plan, planned{f.id, 0, f.set})
+	}
+	for link := range links {
+		for _, f := range linkFields {
+			plan = append(plan, planned{f.id, uint32(link), func(g *GPU, v uint64) { f.set(&g.Links[link], v) }})
+		}
+	}
+	return plan
+}
+
+// readFields asks for everything in the plan, a batch at a time.
+func (g *device) readFields(v *GPU) {
+	kept := g.plan[:0]
+	for rest := g.plan; len(rest) > 0; {
+		batch := rest[:min(len(rest), fieldBatch)]
+		rest = rest[len(batch):]
+		values := get(g, "nvmlDeviceGetFieldValues", func() ([]nvml.FieldValue, nvml.Return) {
+			values := make([]nvml.FieldValue, len(batch))
+			for i, p := range batch {
+				values[i].FieldId, values[i].ScopeId = p.id, p.scope
+			}
+			return values, g.GetFieldValues(values)
+		})
+		for i, p := range batch {
+			if !values.OK || apply(v, p, &values.Value[i]) {
+				kept = append(kept, p)
+			}
+		}
+	}
+	g.plan = kept
+}
+
+// apply stores a value, and reports whether it is worth asking for again.
+func apply(v *GPU, p planned, value *nvml.FieldValue) bool {
+	switch nvml.Return(value.NvmlReturn) {
+	case nvml.SUCCESS:
+		if n := decodeValue(value.ValueType, value.Value); n.OK {
+			p.set(v, n.Value)
+		}
+		return true
+	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_INVALID_ARGUMENT:
+		return false
+	default:
+		return true
+	}
+}
+
+// rates fills in what is known from two reads. GPUs without byte counters (before Hopper) are sampled by a call that
+// takes 20 ms for each direction, so one GPU a read has its turn and the others keep their last sample.
+func (g *device) rates(v *GPU, seconds float64) {
+	v.PCIe.SendRate = rate(g.last.PCIe.Sent, v.PCIe.Sent, seconds)
+	v.PCIe.ReceiveRate = rate(g.last.PCIe.Received, v.PCIe.Received, seconds)
+	if !v.PCIe.Sent.OK {
+		v.PCIe.SendRate, v.PCIe.ReceiveRate = g.last.PCIe.SendRate, g.last.PCIe.ReceiveRate
+		if g.d.sample == v.Index {
+			v.PCIe.SendRate = g.samplePCIe(nvml.PCIE_UTIL_TX_BYTES)
+			v.PCIe.ReceiveRate = g.samplePCIe(nvml.PCIE_UTIL_RX_BYTES)
+		}
+	}
+	for i := range min(len(v.Links), len(g.last.Links)) {
+		was, is := &g.last.Links[i], &v.Links[i]
+		is.SendRate = rate(was.Sent, is.Sent, seconds)
+		is.ReceiveRate = rate(was.Received, is.Received, seconds)
+	}
+}
+
+// samplePCIe counts for 20 ms.
+func (g *device) samplePCIe(direction nvml.PcieUtilCounter) Opt[float64] {
+	v := get(g, "nvmlDeviceGetPcieThroughput", func() (uint32, nvml.Return) { return g.GetPcieThroughput(direction) })
+	return Opt[float64]{float64(v.Value) * 1000, v.OK} // told in KB/s
+}

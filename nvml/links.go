@@ -1,0 +1,162 @@
+//go:build cgo && linux
+
+package nvml
+
+import (
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// findLinks lists the GPU's NVLinks with what does not change of them. Links are numbered from 0 without holes, and the
+// first number that the GPU does not have is refused.
+func (g *device) findLinks() []Link {
+	var links []Link
+	for i := range nvml.NVLINK_MAX_LINKS {
+		if !g.linkState(i).OK {
+			break
+		}
+		l := Link{Index: i}
+		version := number(g, "nvmlDeviceGetNvLinkVersion", func() (uint32, nvml.Return) { return g.GetNvLinkVersion(i) })
+		if version.OK && version.Value != 0 {
+			l.Version = Some(named(linkVersions, version.Value))
+		}
+		kind := number(g, "nvmlDeviceGetNvLinkRemoteDeviceType", func() (nvml.IntNvLinkDeviceType, nvml.Return) { return g.GetNvLinkRemoteDeviceType(i) })
+		switch nvml.IntNvLinkDeviceType(kind.Value) {
+		case nvml.NVLINK_DEVICE_TYPE_GPU:
+			l.Remote = Opt[string]{"gpu", kind.OK}
+		case nvml.NVLINK_DEVICE_TYPE_IBMNPU:
+			l.Remote = Some("cpu")
+		case nvml.NVLINK_DEVICE_TYPE_SWITCH:
+			l.Remote = Some("switch")
+		}
+		if pci := get(g, "nvmlDeviceGetNvLinkRemotePciInfo_v2", func() (nvml.PciInfo, nvml.Return) { return g.GetNvLinkRemotePciInfo(i) }); pci.OK {
+			l.RemoteBus = Some(text(pci.Value.BusId[:]))
+		}
+		links = append(links, l)
+	}
+	return links
+}
+
+// linkState asks by the call and not by the field FI_DEV_NVLINK_GET_STATE, for every driver
+// with NVLink has it.
+func (g *device) linkState(link int) Opt[bool] {
+	s := get(g, "nvmlDeviceGetNvLinkState", func() (nvml.EnableState, nvml.Return) { return g.GetNvLinkState(link) })
+	return Opt[bool]{s.Value == nvml.FEATURE_ENABLED, s.OK}
+}
+
+// readLinks reads what changes at any moment and is no counter.
+func (g *device) readLinks(v *GPU) {
+	for i := range v.Links {
+		v.Links[i].Up = g.linkState(i)
+	}
+}
+
+// readFabric asks with the third version of the structure, and with the second where the driver knows no newer. A GPU that is
+// made for no fabric says so in its state.
+func (g *device) readFabric() Opt[Fabric] {
+	const symbol = "nvmlDeviceGetGpuFabricInfoV"
+	if !g.d.has(symbol) {
+		return Opt[Fabric]{}
+	}
+	info := get(g, symbol, g.GetGpuFabricInfoV().V3)
+	if !info.OK {
+		old := get(g, symbol, g.GetGpuFabricInfoV().V2)
+		info.OK = old.OK
+		info.Value.State, info.Value.Status, info.Value.ClusterUuid = old.Value.State, old.Value.Status, old.Value.ClusterUuid
+		info.Value.CliqueId, info.Value.HealthMask = old.Value.CliqueId, old.Value.HealthMask
+	}
+	if !info.OK || info.Value.State == nvml.GPU_FABRIC_STATE_NOT_SUPPORTED {
+		return Opt[Fabric]{}
+	}
+	f := Fabric{
+		State: fmt.Sprintf("unknown (%d)", info.Value.State), Status: int(info.Value.Status), Clique: int(info.Value.CliqueId),
+		Health: decodeHealth(info.Value.HealthMask, info.Value.HealthSummary),
+	}
+	if int(info.Value.State) < len(fabricStates) {
+		f.State = fabricStates[info.Value.State]
+	}
+	u := info.Value.ClusterUuid
+	f.Cluster = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+	return Some(f)
+}
+
+// readPeers reads how each GPU reaches each other.
+func (d *driver) readPeers() {
+	for i, g := range d.gpus {
+		if g.fail != nvml.SUCCESS {
+			continue
+		}
+		peers := make([]Peer, 0, len(d.gpus)-1)
+		for j, other := range d.gpus {
+			if i != j && other.fail == nvml.SUCCESS {
+				peers = append(peers, g.readPeer(j, other))
+			}
+		}
+		g.slow.Peers = peers
+	}
+}
+
+// readPeer reads how one GPU reaches another. Links through NVSwitches end at a switch, and so count for no peer.
+func (g *device) readPeer(index int, other *device) Peer {
+	p := Peer{Index: index}
+	level := number(g, "nvmlDeviceGetTopologyCommonAncestor", func() (int, nvml.Return) {
+		v, ret := g.GetTopologyCommonAncestor(other.Device)
+		return int(v), ret
+	})
+	if level.OK {
+		p.Ancestor = Some(named(ancestors, level.Value))
+	}
+	p.NVLink = g.p2p(other, nvml.P2P_CAPS_INDEX_NVLINK)
+	p.PCIe = g.p2p(other, nvml.P2P_CAPS_INDEX_PCI)
+	for _, l := range g.slow.Links {
+		if l.RemoteBus.OK && l.RemoteBus == other.slow.Bus {
+			p.Links++
+		}
+	}
+	return p
+}
+
+// p2p asks whether a way between two GPUs is open, and by what it is closed.
+func (g *device) p2p(other *device, way nvml.GpuP2PCapsIndex) Opt[string] {
+	status := number(g, "nvmlDeviceGetP2PStatus", func() (int, nvml.Return) {
+		v, ret := g.GetP2PStatus(other.Device, way)
+		return int(v), ret
+	})
+	if !status.OK {
+		return Opt[string]{}
+	}
+	return Some(named(p2pStatuses, status.Value))
+}
+
+// readMIG reads how the GPU is divided.
+func (g *device) readMIG() Opt[MIG] {
+	var pending int
+	mode := number(g, "nvmlDeviceGetMigMode", func() (int, nvml.Return) {
+		current, next, ret := g.GetMigMode()
+		pending = next
+		return current, ret
+	})
+	if !mode.OK {
+		return Opt[MIG]{}
+	}
+	m := MIG{Enabled: mode.Value == nvml.DEVICE_MIG_ENABLE, Pending: pending == nvml.DEVICE_MIG_ENABLE}
+	if !m.Enabled {
+		return Some(m)
+	}
+	most := number(g, "nvmlDeviceGetMaxMigDeviceCount", g.GetMaxMigDeviceCount)
+	for i := range most.Value {
+		// The places of instances may have holes.
+		handle := get(g, "nvmlDeviceGetMigDeviceHandleByIndex", func() (nvml.Device, nvml.Return) { return g.GetMigDeviceHandleByIndex(i) })
+		if !handle.OK {
+			continue
+		}
+		m.Instances = append(m.Instances, Instance{
+			UUID:    get(g, "nvmlDeviceGetUUID", handle.Value.GetUUID),
+			GPU:     number(g, "nvmlDeviceGetGpuInstanceId", handle.Value.GetGpuInstanceId),
+			Compute: number(g, "nvmlDeviceGetComputeInstanceId", handle.Value.GetComputeInstanceId),
+			Memory:  g.readMemory(handle.Value),
+		})
+	}
+	return Some(m)
+}

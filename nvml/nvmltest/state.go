@@ -1,0 +1,160 @@
+package nvmltest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+)
+
+// What the library has room for.
+const (
+	maxGPUs, maxLinks, maxFails, maxEvents = 16, 18, 32, 64
+)
+
+// State is what the fake tells from the next call on.
+type State struct {
+	Init    int            // what nvmlInit_v2 returns; 0 is success
+	Version string         // of the driver
+	CUDA    int            // 12080 is CUDA 12.8
+	Hang    string         // a function that does not come back while it is named here
+	Fail    map[string]int // functions that return a code of nvmlReturn_t instead of an answer
+	Fields  map[uint32]int // the same for field values, by id
+	GPUs    []GPU
+}
+
+// GPU is one GPU of a State.
+type GPU struct {
+	UUID, Name, Bus string
+	Facts
+	Links []Link
+}
+
+// Facts are the numbers of a GPU, in NVML's units and in the order of the C structure.
+type Facts struct {
+	Lost                                                                              uint64 // 1: it has fallen off the bus
+	Total, Used, Reserved                                                             uint64
+	Utilization, MemoryUtilization                                                    uint64
+	Temperature, MemoryTemperature                                                    uint64
+	Clock, ClockMax, Power, PowerLimit, Throttle                                      uint64
+	VolatileCorrected, VolatileUncorrected, AggregateCorrected, AggregateUncorrected  uint64
+	RowsCorrected, RowsUncorrected, RowsPending, RowsFailed                           uint64
+	Spare                                                                             [5]uint64
+	PagesSingle, PagesDouble, PagesPending                                            uint64
+	Recovery                                                                          uint64
+	PCIeGen, PCIeGenMax, PCIeWidth, PCIeWidthMax, PCIeReplays, PCIeSent, PCIeReceived uint64
+	FabricState, FabricStatus, FabricClique, FabricMask, FabricSummary                uint64
+	MIG, MIGPending, MIGInstances                                                     uint64
+}
+
+// Link is one NVLink of a GPU.
+type Link struct {
+	Bus string // of what is at the other end
+	LinkFacts
+}
+
+// LinkFacts are the numbers of a link.
+type LinkFacts struct {
+	Up, Version, Remote, Speed, Sent, Received, Replays, Recoveries, CRC, RecoveriesFailed, ReceiveErrors, Effective uint64
+}
+
+// The raw types are what the C code maps; their order and sizes are its.
+type (
+	rawLink struct {
+		Bus [32]byte
+		LinkFacts
+	}
+	rawGPU struct {
+		UUID, Name [96]byte
+		Bus        [32]byte
+		Facts
+		Count uint64
+		Links [maxLinks]rawLink
+	}
+	rawFail struct {
+		Symbol [80]byte
+		Code   uint64
+	}
+	rawField struct{ ID, Code uint64 }
+	rawEvent struct{ GPU, Type, Data, Instance uint64 }
+	// rawHead is written apart from the rest, for it changes apart from it.
+	rawHead struct {
+		Seq, Calls, Head uint64
+		Events           [maxEvents]rawEvent
+	}
+	rawState struct {
+		Epoch, Init, GPUs, CUDA uint64
+		Version, Hang           [80]byte
+		Fails                   [maxFails]rawFail
+		Fields                  [maxFails]rawField
+		GPU                     [maxGPUs]rawGPU
+	}
+)
+
+// encode lays a state out as the library reads it.
+func (s *State) encode(epoch uint64) ([]byte, error) {
+	if len(s.GPUs) > maxGPUs || len(s.Fail) > maxFails || len(s.Fields) > maxFails {
+		return nil, fmt.Errorf("nvmltest: more than %d GPUs or %d failures", maxGPUs, maxFails)
+	}
+	raw := &rawState{Epoch: epoch, Init: uint64(s.Init), GPUs: uint64(len(s.GPUs)), CUDA: uint64(s.CUDA)}
+	copy(raw.Version[:79], s.Version)
+	copy(raw.Hang[:79], s.Hang)
+	i := 0
+	for symbol, code := range s.Fail {
+		copy(raw.Fails[i].Symbol[:79], symbol)
+		raw.Fails[i].Code = uint64(code)
+		i++
+	}
+	i = 0
+	for id, code := range s.Fields {
+		raw.Fields[i] = rawField{uint64(id), uint64(code)}
+		i++
+	}
+	for i, g := range s.GPUs {
+		if len(g.Links) > maxLinks {
+			return nil, fmt.Errorf("nvmltest: more than %d links", maxLinks)
+		}
+		to := &raw.GPU[i]
+		to.Facts, to.Count = g.Facts, uint64(len(g.Links))
+		copy(to.UUID[:95], g.UUID)
+		copy(to.Name[:95], g.Name)
+		copy(to.Bus[:31], g.Bus)
+		for j, l := range g.Links {
+			to.Links[j].LinkFacts = l.LinkFacts
+			copy(to.Links[j].Bus[:31], l.Bus)
+		}
+	}
+	var b bytes.Buffer
+	err := binary.Write(&b, binary.NativeEndian, raw)
+	return b.Bytes(), err
+}
+
+// HGX is a machine with 8 H100 behind four NVSwitches, busy and well: 18 links each, 75 of 80 GiB used, 1 GiB of it by
+// the driver.
+func HGX() State {
+	s := State{
+		Version: "570.86.15", CUDA: 12080,
+		// Counters of Blackwell, which Hopper refuses.
+		Fields: map[uint32]int{208: NotSupported, 214: NotSupported, 215: NotSupported, 219: NotSupported},
+	}
+	for i := range 8 {
+		g := GPU{
+			UUID: fmt.Sprintf("GPU-%08d-86f3-7a43-b711-4771313afc50", i), Name: "NVIDIA H100 80GB HBM3",
+			Bus: fmt.Sprintf("00000000:%02X:00.0", 0x18+i*0x11),
+			Facts: Facts{
+				Total: 80 << 30, Used: 74 << 30, Reserved: 1 << 30, Utilization: 87, MemoryUtilization: 55,
+				Temperature: 61, MemoryTemperature: 72, Clock: 1830, ClockMax: 1980, Power: 560_000, PowerLimit: 700_000,
+				Spare:   [5]uint64{640},
+				PCIeGen: 5, PCIeGenMax: 5, PCIeWidth: 16, PCIeWidthMax: 16,
+				FabricState: 3, FabricClique: 1, FabricMask: 0x2 | 0x2<<2 | 0x2<<4 | 0x2<<6 | 1<<8, FabricSummary: 1,
+			},
+		}
+		for l := range 18 {
+			g.Links = append(g.Links, Link{
+				Bus:       fmt.Sprintf("00000000:%02X:00.0", 0xC0+l%4),
+				LinkFacts: LinkFacts{Up: 1, Version: 6, Remote: 2, Speed: 26562},
+			})
+		}
+		s.GPUs = append(s.GPUs, g)
+	}
+	return s
+}

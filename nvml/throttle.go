@@ -1,0 +1,102 @@
+package nvml
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Throttle is why a GPU's clocks are lower than they could be: nvmlClocksEventReasons, several at once.
+type Throttle uint64
+
+// The reasons. HWSlowdown, HWThermal and PowerBrake halve the clocks or worse (nvml.h); SWPowerCap is usual for a
+// GPU that works hard.
+const (
+	Idle        Throttle = 1 << 0
+	ClockLimit  Throttle = 1 << 1 // clocks were set by somebody
+	SWPowerCap  Throttle = 1 << 2
+	HWSlowdown  Throttle = 1 << 3 // temperature, power brake, or too fast a change of power
+	SyncBoost   Throttle = 1 << 4
+	SWThermal   Throttle = 1 << 5
+	HWThermal   Throttle = 1 << 6
+	PowerBrake  Throttle = 1 << 7 // the power supply asked for less
+	DisplayMode Throttle = 1 << 8
+)
+
+// throttleNames are in the order of their bits.
+var throttleNames = []string{
+	"idle", "clock_limit", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "power_brake", "display",
+}
+
+// Has reports whether any of the reasons holds.
+func (t Throttle) Has(reasons Throttle) bool { return t&reasons != 0 }
+
+// Names lists the reasons; one that NVML adds later has its bit for a name.
+func (t Throttle) Names() []string {
+	names := []string{}
+	for bit := range 64 {
+		if t>>bit&1 == 0 {
+			continue
+		}
+		if bit < len(throttleNames) {
+			names = append(names, throttleNames[bit])
+		} else {
+			names = append(names, fmt.Sprintf("bit_%d", bit))
+		}
+	}
+	return names
+}
+
+// String joins the names.
+func (t Throttle) String() string { return strings.Join(t.Names(), ", ") }
+
+// MarshalJSON writes the names.
+func (t Throttle) MarshalJSON() ([]byte, error) { return json.Marshal(t.Names()) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (t *Throttle) UnmarshalJSON(data []byte) error {
+	var names []string
+	if err := json.Unmarshal(data, &names); err != nil {
+		return err
+	}
+	*t = 0
+	for _, name := range names {
+		bit := slices.Index(throttleNames, name)
+		if bit < 0 {
+			if _, err := fmt.Sscanf(name, "bit_%d", &bit); err != nil || bit < 0 || bit > 63 {
+				return fmt.Errorf("nvml: unknown reason for throttling %q", name)
+			}
+		}
+		*t |= 1 << bit
+	}
+	return nil
+}
+
+// Recovery is what the driver says must be done to a GPU: nvmlDeviceGpuRecoveryAction_t.
+type Recovery string
+
+// The recovery actions. NVIDIA, GPU memory error management, "Error recovery and response flags", says what each asks.
+const (
+	RecoveryNone          Recovery = "none"
+	RecoveryReset         Recovery = "reset GPU"
+	RecoveryReboot        Recovery = "reboot node"
+	RecoveryDrainP2P      Recovery = "drain peer-to-peer"
+	RecoveryDrainAndReset Recovery = "drain and reset"
+	RecoveryIMEX          Recovery = "recover IMEX domain"
+	RecoveryBusReset      Recovery = "reset PCIe bus"
+	RecoverySystemReboot  Recovery = "reboot system"
+)
+
+var recoveries = []Recovery{
+	RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset, RecoveryIMEX, RecoveryBusReset,
+	RecoverySystemReboot,
+}
+
+// recovery names an action, one that NVML adds later by its number.
+func recovery(code uint64) Recovery {
+	if code < uint64(len(recoveries)) {
+		return recoveries[code]
+	}
+	return Recovery(fmt.Sprintf("unknown (%d)", code))
+}
