@@ -17,9 +17,16 @@ func attach(t *testing.T, engines []*engine) bool {
 	if given == "" {
 		return false
 	}
-	for i, spec := range strings.Split(given, ",") {
-		if i >= len(engines) {
-			break
+	for _, spec := range strings.Split(given, ",") {
+		i := 0
+		if engines[0].mode != "" {
+			j := strings.Index("P1D1P2D2", spec[:2])
+			if j < 0 || j/2 >= len(engines) {
+				continue
+			}
+			i = j / 2
+		} else if !strings.HasPrefix(spec, "agg") {
+			continue
 		}
 		name, port, _ := strings.Cut(spec, ":")
 		n, _ := strconv.Atoi(port)

@@ -146,10 +146,11 @@ func startEngines(t *testing.T, k *keeper, dir string, n int) []*engine {
 		engines[i] = &engine{index: i}
 	}
 	launch(t, k, dir, engines)
+	waitAll(t, engines)
 	return engines
 }
 
-// launch gives engines their ports, starts them and waits until all are ready.
+// launch gives engines their ports and starts them.
 func launch(t *testing.T, k *keeper, dir string, engines []*engine) {
 	t.Helper()
 	if attach(t, engines) {
@@ -161,6 +162,11 @@ func launch(t *testing.T, k *keeper, dir string, engines []*engine) {
 		e.url = fmt.Sprintf("http://127.0.0.1:%d", e.ports[0])
 		e.start(t, k, dir)
 	}
+}
+
+// waitAll waits until all engines are ready.
+func waitAll(t *testing.T, engines []*engine) {
+	t.Helper()
 	for _, e := range engines {
 		e.waitReady(t, 100*time.Millisecond)
 	}

@@ -5,7 +5,6 @@ package engines_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -28,35 +27,35 @@ func TestRealPairs(t *testing.T) {
 	dir := t.TempDir()
 	p := &proof{keeper: newKeeper(), dir: dir, binary: buildWarmpath(t, dir)}
 	alone := &engine{}
-	p.engines = []*engine{
-		{mode: "prefill", backend: "nixl"},
-		{mode: "decode", backend: "nixl", index: 1},
-		{mode: "prefill", backend: "nixl", index: 2},
-		{mode: "decode", backend: "nixl", index: 3},
-	}
-	launch(t, p.keeper, dir, append([]*engine{alone}, p.engines...))
+	launch(t, p.keeper, dir, []*engine{alone})
 	t.Run("nixl", func(t *testing.T) {
-		four := p.engines
+		four := p.startPairs(t, alone, "nixl", 2)
 		p.engines = four[:2]
 		t.Run("same answers", func(t *testing.T) { p.same(t, alone) })
 		p.engines = four
 		t.Run("overlap", p.pairOverlap)
 		t.Run("client gone", p.pairClientGone)
 		t.Run("killed", p.pairKilled)
-		if os.Getenv("PD_ATTACH") == "" {
-			for _, e := range four {
-				e.proc.kill()
-			}
-		}
 	})
 	t.Run("mooncake", func(t *testing.T) {
-		p.engines = []*engine{{mode: "prefill", backend: "mooncake"}, {mode: "decode", backend: "mooncake", index: 1}}
-		launch(t, p.keeper, dir, p.engines)
+		p.engines = p.startPairs(t, alone, "mooncake", 1)
 		t.Run("same answers", func(t *testing.T) { p.same(t, alone) })
 		t.Run("overlap", p.pairOverlap)
 	})
 	keep(t, "pairs.txt", p.notes.String())
 	keep(t, "env-pairs.txt", environment(t))
+}
+
+// startPairs runs n prefill and n decode engines, which end with the test, and waits for them and for the engine alone.
+func (p *proof) startPairs(t *testing.T, alone *engine, backend string, n int) []*engine {
+	t.Helper()
+	var engines []*engine
+	for i := range 2 * n {
+		engines = append(engines, &engine{index: i, backend: backend, mode: [...]string{"prefill", "decode"}[i%2]})
+	}
+	launch(t, p.keeper, p.dir, engines)
+	waitAll(t, append([]*engine{alone}, engines...))
+	return engines
 }
 
 // same asks a pair and an engine alone the same things. One at a time, so that neither computes two requests together and
@@ -77,12 +76,15 @@ func (p *proof) same(t *testing.T, alone *engine) {
 		equal := 0
 		for n := range prompts {
 			body := f.make(rnd)
-			for _, body := range []document{body, streamed(body)} {
-				where := p.sameOnce(t, alone, r, f.path, body, &worst)
+			whole, where := p.sameOnce(t, alone, r, f.path, body, nil, &worst)
+			for _, stream := range []bool{false, true} {
+				if stream {
+					_, where = p.sameOnce(t, alone, r, f.path, streamed(body), whole, &worst)
+				}
 				if where == "" {
 					equal++
 				} else if equal+5 > 2*n { // the first few tell
-					t.Errorf("%s, prompt %d, stream %v: %s", f.name, n, body["stream"], where)
+					t.Errorf("%s, prompt %d, stream %v: %s", f.name, n, stream, where)
 				}
 			}
 		}
@@ -95,10 +97,11 @@ func (p *proof) same(t *testing.T, alone *engine) {
 	r.waitIdle(t)
 }
 
-// sameOnce asks one thing and returns what was not the same.
-func (p *proof) sameOnce(t *testing.T, alone *engine, r *router, path string, body document, worst *float64) string {
+// sameOnce asks one thing and returns what an engine alone answered, and what was not the same. whole is the same answer in one
+// piece, for a stream.
+func (p *proof) sameOnce(t *testing.T, alone *engine, r *router, path string, body, whole document, worst *float64) (want document, where string) {
 	t.Helper()
-	var want, got document
+	var got document
 	var errs [2]error
 	var both sync.WaitGroup
 	both.Go(func() { want, _, errs[0] = ask(t.Context(), alone.url+path, body) })
@@ -116,10 +119,13 @@ func (p *proof) sameOnce(t *testing.T, alone *engine, r *router, path string, bo
 	both.Wait()
 	for i, who := range []string{"alone", "pair"} {
 		if errs[i] != nil {
-			return who + ": " + errs[i].Error()
+			return want, who + ": " + errs[i].Error()
 		}
 	}
-	return differs("", want, got, worst)
+	if where = dropTold(whole, want, got); where == "" {
+		where = differs("", want, got, worst)
+	}
+	return want, where
 }
 
 // pairOverlap checks what the router expects of prefill engines' caches, on conversations through all APIs.
