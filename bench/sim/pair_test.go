@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -293,7 +294,7 @@ func TestOverridesTravelInHeaders(t *testing.T) {
 	c := startCouple(t, func(cfg *Config) { cfg.HeaderOverrides = true })
 	header := map[string]string{
 		"x-override-bootstrap-host": "127.0.0.1", "x-override-bootstrap-room": "9223372036854775807",
-		"x-override-bootstrap-port": fmt.Sprint(c.prefill.BootstrapPort()),
+		"x-override-bootstrap-port": strconv.Itoa(c.prefill.BootstrapPort()),
 	}
 	const body = `{"messages":[{"role":"user","content":"hi"}],"max_tokens":5}`
 	var p, d reply

@@ -49,10 +49,16 @@ output_length and hash_ids; optional block_size and answer_id), a log of
 warmpath serve --access-log, which is one, or a made one:
 ` + workloadHelp() + `
 "greedy" is a router that knows every cache and every queue as they are; the others know
-what events and their own dispatches tell them ("approx": its own tree).`,
+what events and their own dispatches tell them ("approx": its own tree).
+
+With --queue kv is also simulated with requests held back while all workers are full, as
+the router does, and sent in the queue's order when one has room: depth-first (requests
+that share what a worker was given last go first) or fifo. Elsewhere all requests are sent at once and
+wait at workers. Not simulated there: priorities, turns of clients, the deadline.`,
 		Example: `  warmpath bench policies --workload zipf
   warmpath bench policies --trace conversation_trace.jsonl --workers 8 --html out.html
   warmpath bench policies --trace mine.jsonl --routers 4 --share gossip --rate 1.5 --policy kv,approx
+  warmpath bench policies --trace mine.jsonl --rate 2 --queue depth-first,fifo --policy kv
   warmpath bench policies --trace mine.jsonl --ablate all --policy kv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
@@ -88,6 +94,7 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.DurationVar(&o.cfg.Poll, "poll", 100*time.Millisecond, "between reports of a worker's load: engines publish it at each fifth step; 1s where they are asked over HTTP")
 	f.BoolVar(&o.cfg.Approx, "approximate", false, "all policies see an approximate tree instead of events")
 	f.StringSliceVar(&o.cfg.Study, "ablate", nil, `also simulate kv without each of these, or "all": `+strings.Join(policies.Ablations(), ", "))
+	f.StringSliceVar(&o.cfg.Queues, "queue", nil, `also simulate kv with a queue in front of full workers, as warmpath serve has it: `+strings.Join(policies.Queues(), ", "))
 	o.cfg.Options = policy.Defaults
 	f.Float64Var(&o.cfg.Options.OverlapWeight, "kv-overlap-score-weight", 1, "kv, dynamo: worth of a cached token, in tokens to prefill")
 	f.Float64Var(&o.cfg.Options.Temperature, "router-temperature", 0, "kv, dynamo: 0 takes the cheapest worker, above it a softmax over costs")

@@ -52,7 +52,7 @@ func (c *pairCluster) meetFault(t *testing.T, w *sim.Worker, kind string, all []
 	for i := 0; time.Now().Before(end); i++ { // which worker a request goes to is the router's choice
 		q := &all[i%len(all)]
 		status, err := c.send(t.Context(), q, stream)
-		var told errTold
+		var told toldError
 		// Of a batch one answer may have begun when the leg of another one fails.
 		if (late || stream && q.batch) && errors.As(err, &told) {
 			assert.Equal(t, http.StatusOK, status, "the answer had begun: %v", err)
@@ -126,10 +126,19 @@ func (s *storm) before(t *testing.T, i int) {
 	}
 	count := 1 + s.rng.IntN(3)
 	for _, kind := range []sim.Fault{
-		{Kind: "error-5xx", Count: count}, {Kind: "reset", Count: count}, {Kind: "stall"}, {Kind: "error-event", Count: count},
-		{Kind: "reset-late", Count: count}, {Kind: "error-event-late", Count: count}, {Kind: "stall-transfer"},
-		{Kind: "slow-transfer", Factor: 20, Seconds: 0.1}, {Kind: "slow", Factor: 5, Seconds: 0.1}, {Kind: "hang", Seconds: 0.1},
-		{Kind: "bootstrap-503", Seconds: 0.1}, {Kind: "bootstrap-down", Seconds: 0.1}, {Kind: "drop-events", Count: count},
+		{Kind: "error-5xx", Count: count},
+		{Kind: "reset", Count: count},
+		{Kind: "stall"},
+		{Kind: "error-event", Count: count},
+		{Kind: "reset-late", Count: count},
+		{Kind: "error-event-late", Count: count},
+		{Kind: "stall-transfer"},
+		{Kind: "slow-transfer", Factor: 20, Seconds: 0.1},
+		{Kind: "slow", Factor: 5, Seconds: 0.1},
+		{Kind: "hang", Seconds: 0.1},
+		{Kind: "bootstrap-503", Seconds: 0.1},
+		{Kind: "bootstrap-down", Seconds: 0.1},
+		{Kind: "drop-events", Count: count},
 	}[s.rng.IntN(13):][:1] {
 		s.apply(t, kind)
 	}
@@ -164,7 +173,7 @@ type tally struct {
 }
 
 // why counts what clients were told, without numbers and names that differ.
-func (s *tally) why(status int, told errTold) {
+func (s *tally) why(status int, told toldError) {
 	text := string(told)
 	if i := strings.Index(text, "request rank="); i >= 0 {
 		text = text[:i]
@@ -206,6 +215,7 @@ func (s *storm) clients(t *testing.T, all []question, n, atOnce int) *tally {
 
 // one makes one request.
 func (s *storm) one(t *testing.T, q *question, stream, leave bool, sum *tally) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), pairPatience)
 	defer cancel()
 	if leave {
@@ -215,7 +225,7 @@ func (s *storm) one(t *testing.T, q *question, stream, leave bool, sum *tally) {
 		}()
 	}
 	status, err := s.c.send(ctx, q, stream)
-	var told errTold
+	var told toldError
 	switch {
 	case err == nil:
 		sum.fine.Add(1)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -311,21 +312,21 @@ func (s *heard) read(b []byte) error {
 	return nil
 }
 
-// errTold is an error that the client was told of.
-type errTold string
+// toldError is an error that the client was told of.
+type toldError string
 
-func (e errTold) Error() string { return "the client was told: " + string(e) }
+func (e toldError) Error() string { return "the client was told: " + string(e) }
 
 func (s *heard) add(a *answer, at int) error {
 	if len(a.Error) > 0 || a.Object == "error" {
-		return errTold(string(a.Error) + a.Message)
+		return toldError(string(a.Error) + a.Message)
 	}
 	if m := a.Meta; m != nil { // /generate: each event has everything so far
 		s.text[at], s.logs[at] = fmt.Sprint(a.Text, a.IDs), string(m.Input)+string(m.Output)
 		if m.Finish != nil {
 			s.finish[at] = m.Finish.Type
 			if m.Finish.Status != 0 {
-				return errTold(m.Finish.Type)
+				return toldError(m.Finish.Type)
 			}
 		}
 	}
@@ -369,7 +370,7 @@ func (c *pairCluster) send(ctx context.Context, a *question, stream bool) (statu
 		return resp.StatusCode, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return resp.StatusCode, errTold(b)
+		return resp.StatusCode, toldError(b)
 	}
 	got, err := spoken(b, stream)
 	if err != nil {
@@ -382,7 +383,7 @@ func (c *pairCluster) send(ctx context.Context, a *question, stream bool) (statu
 }
 
 // errWrong is the one error that no fault excuses: somebody else's answer, or a changed one.
-var errWrong = fmt.Errorf("wrong answer")
+var errWrong = errors.New("wrong answer")
 
 // envInt reads a number from the environment.
 func envInt(t *testing.T, name string, def int) int {

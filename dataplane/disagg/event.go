@@ -2,8 +2,9 @@ package disagg
 
 import (
 	"bytes"
-	"net/http"
 	"strconv"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
 )
@@ -80,11 +81,8 @@ func failureOf(data []byte) (f Failure, failed bool) {
 		return Failure{Status: statusOf(report), Transfer: SpeaksOfTransfer(report)}, true
 	}
 	// Fast path: of an answer that goes on, the reason is null. A quote inside a text is escaped, so this is the key.
-	i := bytes.Index(data, keyReason)
-	if i < 0 {
-		return Failure{}, false
-	}
-	reason := bytes.TrimLeft(data[i+len(keyReason):], " :")
+	_, reason, _ := bytes.Cut(data, keyReason)
+	reason = bytes.TrimLeft(reason, " :")
 	if len(reason) == 0 || reason[0] != '{' {
 		return Failure{}, false
 	}
@@ -98,7 +96,7 @@ func failureOf(data []byte) (f Failure, failed bool) {
 		}
 	})
 	// Without a status somebody asked for the abort, which is no failure.
-	if !aborted || status < http.StatusBadRequest {
+	if !aborted || status < fasthttp.StatusBadRequest {
 		return Failure{}, false
 	}
 	return Failure{Status: status, Transfer: SpeaksOfTransfer(reason)}, true
@@ -106,12 +104,12 @@ func failureOf(data []byte) (f Failure, failed bool) {
 
 // statusOf reads the code of an error, which is an HTTP status or its words.
 func statusOf(report []byte) int {
-	status := http.StatusInternalServerError
+	status := fasthttp.StatusInternalServerError
 	_, _ = openai.Members(report, 0, func(key []byte, lo, hi int) {
 		if string(key) != "code" && string(key) != "status_code" {
 			return
 		}
-		if n := number(bytes.Trim(report[lo:hi], `"`)); n >= http.StatusBadRequest && n < 600 {
+		if n := number(bytes.Trim(report[lo:hi], `"`)); n >= fasthttp.StatusBadRequest && n < 600 {
 			status = n
 		}
 	})

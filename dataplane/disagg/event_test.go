@@ -80,7 +80,7 @@ func FuzzLook(f *testing.F) {
 			return
 		}
 		var first []byte
-		for _, line := range bytes.Split(p, newline) {
+		for line := range bytes.SplitSeq(p, newline) {
 			if data, ok := bytes.CutPrefix(line, dataPrefix); ok {
 				first = bytes.TrimSpace(data)
 				break

@@ -1,18 +1,14 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-func join(parts [][]byte) (whole string) {
-	for _, p := range parts {
-		whole += string(p)
-	}
-	return whole
-}
+func join(parts [][]byte) string { return string(bytes.Join(parts, nil)) }
 
 func TestSpliceLast(t *testing.T) {
 	for body, want := range map[string]string{

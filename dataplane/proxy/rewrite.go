@@ -29,11 +29,12 @@ func (s *Stream) writeChanged(w io.Writer) (n int64, err error) {
 	var out []byte
 	for {
 		p, err := s.resp.next()
+		ended := errors.Is(err, io.EOF)
 		switch {
 		case err == nil:
 			s.obs.Body(p)
 			out = s.resp.change.Append(out[:0], p)
-		case errors.Is(err, io.EOF):
+		case ended:
 			out = s.resp.change.End(out[:0])
 		default:
 			return s.broken(w, n, err, false)
@@ -45,7 +46,7 @@ func (s *Stream) writeChanged(w io.Writer) (n int64, err error) {
 				return n, s.clientFailed(werr)
 			}
 		}
-		if err != nil {
+		if ended {
 			s.end()
 			return n, nil
 		}

@@ -15,6 +15,7 @@ import (
 
 // pairRouter picks among so many prefill and decode workers, each of the former with half of the prompt, and two others.
 func pairRouter(t testing.TB, prefill, decode int) (*fleet, *route.Router, *route.Prompt) {
+	t.Helper()
 	nodes := []*node{tiny(), tiny()}
 	for range prefill {
 		nodes = append(nodes, prefillNode())

@@ -22,6 +22,7 @@ func decodeNode() *node { return &node{models: named(model), mode: "decode"} }
 
 // pairFleet has two prefill and two decode workers, in this order.
 func pairFleet(t testing.TB, more ...*node) *fleet {
+	t.Helper()
 	return newFleet(t, append([]*node{prefillNode(), prefillNode(), decodeNode(), decodeNode()}, more...)...)
 }
 

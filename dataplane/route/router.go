@@ -19,9 +19,10 @@ var (
 	// ErrNoWorker is a model whose workers are all unfit or already tried, or
 	// have no such rank.
 	ErrNoWorker = errors.New("route: no worker is ready")
-	// ErrNoPrefill and ErrNoDecode come with ErrNoWorker where half of each pair is missing.
+	// ErrNoPrefill comes with ErrNoWorker where half of each pair is missing.
 	ErrNoPrefill = errors.New("route: decode workers are ready, but no prefill worker is")
-	ErrNoDecode  = errors.New("route: prefill workers are ready, but no decode worker is")
+	// ErrNoDecode is the other half.
+	ErrNoDecode = errors.New("route: prefill workers are ready, but no decode worker is")
 	// ErrAmbiguous is a request without a model where several are served.
 	ErrAmbiguous = errors.New("route: several models are served; the request must name one")
 )
@@ -191,7 +192,8 @@ func (s *Scratch) preferAdapter(name string) {
 	case havePair && !haveAlone:
 		alone = alone[:0]
 	}
-	s.ranks, s.alone, s.decodes = append(alone, prefills...), len(alone), decodes
+	s.alone, s.decodes = len(alone), decodes
+	s.ranks = append(s.ranks[:s.alone], prefills...) // alone is their beginning
 }
 
 // withAdapter filters ranks in place, and reports whether any has the adapter.

@@ -25,6 +25,7 @@ const (
 func TestBodiesPassWithAnIDSplicedIn(t *testing.T) { overBoth(t, testBodiesPassWithAnIDSplicedIn) }
 
 func testBodiesPassWithAnIDSplicedIn(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -43,6 +44,7 @@ func testBodiesPassWithAnIDSplicedIn(t *testing.T) {
 func TestUsageIsCounted(t *testing.T) { overBoth(t, testUsageIsCounted) }
 
 func testUsageIsCounted(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -59,6 +61,7 @@ func testUsageIsCounted(t *testing.T) {
 func TestFirstSSEByteIsForwardedAtOnce(t *testing.T) { overBoth(t, testFirstSSEByteIsForwardedAtOnce) }
 
 func testFirstSSEByteIsForwardedAtOnce(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	seen := make(chan struct{})
 	w.on("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {

@@ -14,7 +14,7 @@ func workerSpec(url string, body []byte) (worker.Spec, error) {
 	spec := worker.Spec{URL: url}
 	v, err := fastjson.ParseBytes(body)
 	if err != nil { // the URL was in the query
-		return spec, nil
+		return spec, nil //nolint:nilerr // and the body may be anything
 	}
 	role := string(v.GetStringBytes("role"))
 	switch role {

@@ -106,19 +106,27 @@ func TestRoles(t *testing.T) {
 		{"no decode", worker.Spec{Role: worker.RoleDecode}, said(`"prefill"`), worker.RolePrefill, "10.0.0.5:9001", 1},
 		{"no prefill", worker.Spec{Role: worker.RolePrefill}, said(`"null"`), worker.RoleAggregated, "", 1},
 		{
-			"a port given", worker.Spec{Role: worker.RolePrefill, Bootstrap: worker.Bootstrap{Port: 9001}}, said(`"prefill"`),
+			"a port given",
+			worker.Spec{Role: worker.RolePrefill, Bootstrap: worker.Bootstrap{Port: 9001}},
+			said(`"prefill"`),
 			worker.RolePrefill, "10.0.0.5:9001", 0,
 		},
 		{
-			"another port given", worker.Spec{Role: worker.RolePrefill, Bootstrap: worker.Bootstrap{Port: 7000}}, said(`"prefill"`),
+			"another port given",
+			worker.Spec{Role: worker.RolePrefill, Bootstrap: worker.Bootstrap{Port: 7000}},
+			said(`"prefill"`),
 			worker.RolePrefill, "10.0.0.5:7000", 1,
 		},
 		{
-			"another host given", worker.Spec{Bootstrap: worker.Bootstrap{Host: "fd00::1", Port: 7000}}, said(`"prefill"`),
+			"another host given",
+			worker.Spec{Bootstrap: worker.Bootstrap{Host: "fd00::1", Port: 7000}},
+			said(`"prefill"`),
 			worker.RolePrefill, "[fd00::1]:7000", 0,
 		},
 		{
-			"on the API's port", worker.Spec{}, `{"disaggregation_mode":"prefill","disaggregation_bootstrap_port":30000}`,
+			"on the API's port",
+			worker.Spec{},
+			`{"disaggregation_mode":"prefill","disaggregation_bootstrap_port":30000}`,
 			worker.RolePrefill, "10.0.0.5:30000", 0,
 		},
 	}
