@@ -1,3 +1,5 @@
+//go:build !race
+
 package server_test
 
 import (
@@ -92,7 +94,7 @@ func repeat(t *testing.T, h *harness, want string) (once func()) {
 
 // A request to a pair allocates no more than two to one worker each, and is pooled like them: what it has beyond is bounded.
 func TestPairAllocates(t *testing.T) {
-	rarely := withWorkers(func(c *worker.Config) { c.Interval = time.Hour })
+	rarely := withWorkers(func(c *worker.Config) { c.Interval = 5 * time.Second }) // a probe allocates
 	var prefill atomic.Pointer[worker.Rank]
 	alone := repeat(t, start(t, []*fakeWorker{plainWorker(t, "null", decodeReply, nil)}, rarely), decodeReply)
 	h := start(t, []*fakeWorker{plainWorker(t, "prefill", prefillReply, nil), plainWorker(t, "decode", decodeReply, &prefill)}, rarely)
