@@ -1,6 +1,7 @@
 // Package engines proves Warmpath on real SGLang engines. It has no code of its own: its tests, behind the build tag
-// engines, start two engines on the CPU with serve.sh, route real traffic to them through bin/warmpath, and compare what the
-// router expected of each engine's cache with what the engine reported.
+// engines, start engines on the CPU with serve.sh, and pairs of a prefill and a decode engine with pd.sh, route real traffic to
+// them through bin/warmpath, and compare what the router expected of each engine's cache with what the engine reported, and what
+// pairs answer with what an engine alone does.
 //
 //	make test-engines     installs the engines where they are missing (7 GB, once) and runs the tests
 //

@@ -126,6 +126,9 @@ func tail(path string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
+// given are the ports that freePorts has found: an engine listens on its own only after a while.
+var given = map[int]bool{}
+
 // freePorts finds n ports that nobody listens on. They lie below the range from which the kernel takes the ports of
 // outgoing connections, so that none of the test's own connections lands on one while an engine is still starting.
 func freePorts(t *testing.T, n int) []int {
@@ -134,11 +137,15 @@ func freePorts(t *testing.T, n int) []int {
 	const lowest, span = 20000, 12000
 	for offset := os.Getpid() * 37 % span; len(ports) < n && offset < 2*span; offset++ {
 		port := lowest + offset%span
+		if given[port] {
+			continue
+		}
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue
 		}
 		l.Close()
+		given[port] = true
 		ports = append(ports, port)
 	}
 	if len(ports) < n {
