@@ -42,6 +42,20 @@ const pathResponses = "/v1/responses"
 // their KV pages would meet in it.
 var errManyAnswers = openai.BadRequest("n", "Pairs of prefill and decode workers give one answer to a prompt: send n requests.")
 
+// errUnpaired is for a route that neither worker of a pair can answer. What computes without a room gets 400 from them, and an engine
+// whose prefill ranks are several dies of it (SGLang 0.5.23, --dp-size 2).
+var errUnpaired = openai.BadRequest("", "Pairs of prefill and decode workers do not serve this route: it needs a worker that does both.")
+
+// either reports whether any worker of a pair can answer: what asks for a description, or is computed outside the model.
+func either(ctx *fasthttp.RequestCtx) bool {
+	switch string(ctx.Path()) {
+	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize":
+		return true
+	default:
+		return !ctx.IsPost()
+	}
+}
+
 // choose picks the rank for the next attempt, or the pair.
 func (e *exchange) choose(ctx *fasthttp.RequestCtx) (route.Decision, error) {
 	d, err := e.pick()
@@ -50,13 +64,22 @@ func (e *exchange) choose(ctx *fasthttp.RequestCtx) (route.Decision, error) {
 	}
 	switch {
 	case err != nil || d.Decode == nil:
+	case !e.inferred && either(ctx):
+		d.Decode = nil
 	case !e.inferred && string(ctx.Path()) != pathResponses:
-		d.Decode = nil // token counts, descriptions: either worker can tell
+		return e.chooseOne(errUnpaired)
 	case e.req.N > 1:
-		e.prompt.Unpaired = true
-		if d, err = e.pick(); errors.Is(err, route.ErrNoWorker) {
-			err = errManyAnswers
-		}
+		return e.chooseOne(errManyAnswers)
+	}
+	return d, err
+}
+
+// chooseOne picks a worker that does both halves; refusal is what is said where there is none.
+func (e *exchange) chooseOne(refusal error) (route.Decision, error) {
+	e.prompt.Unpaired = true
+	d, err := e.pick()
+	if errors.Is(err, route.ErrNoWorker) {
+		err = refusal
 	}
 	return d, err
 }

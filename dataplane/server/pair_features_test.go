@@ -234,7 +234,7 @@ func TestPairSeveralAnswers(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// What is no inference goes to one worker, and /v1/responses to both.
+// What is no inference goes to one worker, /v1/responses to both, and the rest to one that is no half of a pair.
 func TestPairOtherRoutes(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	p[0].answers("/v1/tokenize", `{"tokens":[1]}`)
@@ -248,6 +248,21 @@ func TestPairOtherRoutes(t *testing.T) {
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Equal(t, decodeReply, got)
 	assert.Contains(t, d[0].lastBody(), `"bootstrap_room":`)
+
+	// What computes without a room would get 400 from either, and may kill a prefill engine.
+	for _, path := range []string{"/v1/embeddings", "/v1/score", "/v1/messages", "/classify"} {
+		resp, got = h.post(path, `{"model":"tiny","input":"x"}`)
+		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
+		assert.Contains(t, got, "a worker that does both", path)
+	}
+	both := newFakeWorker(t, info(1))
+	both.answers("/v1/embeddings", `{"data":[]}`)
+	_, err := h.registry.Add(both.url)
+	require.NoError(t, err)
+	h.awaitReady(3)
+	resp, got = h.post("/v1/embeddings", `{"model":"tiny","input":"x"}`)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, `{"data":[]}`, got)
 	noneRunning(t, h)
 }
 
