@@ -46,6 +46,7 @@ var rules = map[string]rule{
 	"nixl":                 {allow: []string{"cgo"}, never: anyHTTP},
 
 	"dataplane/policy":    {never: anyState},
+	"dataplane/family":    {never: anyHTTP},
 	"dataplane/openai":    {},
 	"dataplane/secure":    {never: anyHTTP},
 	"dataplane/queue":     {never: anyHTTP},
@@ -66,7 +67,7 @@ var rules = map[string]rule{
 	"dataplane/tokens/bpe":  {never: anyHTTP},
 	"dataplane/tokens/chat": {never: anyHTTP},
 	"dataplane/route": {allow: []string{
-		"radix", "radix/approx", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/worker",
+		"radix", "radix/approx", "dataplane/family", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/worker",
 	}},
 	"dataplane/server": {allow: []string{
 		"radix", "radix/approx", "dataplane/accesslog", "dataplane/console", "dataplane/disagg", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/lint",
@@ -82,7 +83,7 @@ var rules = map[string]rule{
 	"bench/trace":      {never: anyHTTP},
 	"bench/replay":     {allow: []string{"bench/trace"}},
 	"bench/engines":    {},
-	"bench/policies":   {allow: []string{"bench/trace", "dataplane/policy"}},
+	"bench/policies":   {allow: []string{"bench/trace", "dataplane/family", "dataplane/policy", "dataplane/queue"}},
 	"bench/proxy":      {allow: []string{"bench/proxy/load", "bench/proxy/loop"}},
 	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
 	"bench/proxy/loop": {},

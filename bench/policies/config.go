@@ -49,7 +49,10 @@ type Config struct {
 	Study   []string       // names of [Ablations]: kv is also simulated without each of them
 	// Approx makes every policy see the approximate tree instead of events.
 	Approx bool
-	both   bool // Share was left open
+	// Queues are orders of the router's queue: kv is also simulated with each of them holding requests back while all workers are full.
+	Queues []string
+	both   bool   // Share was left open
+	queue  string // of Queues, that of this run
 
 	// TreeTokens bounds a worker's approximate tree; default 16 million: sglang-router's 2^26 characters.
 	TreeTokens int
@@ -121,6 +124,12 @@ func (c *Config) check() error {
 	}
 	if !slices.Contains([]Sharing{SharePolls, ShareGossip, ShareOne}, c.Share) || c.Hop < 0 {
 		return fmt.Errorf("cannot share by %q with hops of %v: %w: want polls, gossip or one", c.Share, c.Hop, ErrConfig)
+	}
+	for _, name := range c.Queues {
+		if !slices.Contains(Queues(), name) || c.Prefill > 0 || c.Share == ShareOne {
+			return fmt.Errorf("cannot queue %q: %w: want one of %v, without workers that only prefill and a replica that chooses for all",
+				name, ErrConfig, Queues())
+		}
 	}
 	for _, name := range slices.Concat(c.Ablate, c.Study) {
 		if !slices.Contains(Ablations(), name) {

@@ -11,7 +11,8 @@
 // Routers. Any number of replicas. Each knows its own dispatches at once, what events tell of the caches, late and perhaps
 // not all of them, and what workers report of their load now and then; "approx" has a tree of its own dispatches instead of
 // events. Choices are made by the policies of package policy themselves, and by [Greedy], which knows everything.
-// Greedy is a baseline and not an optimum: it looks at one request at a time.
+// Greedy is a baseline and not an optimum: it looks at one request at a time. With Config.Queues kv is also simulated behind a
+// queue that holds requests back while all workers are full (hold.go): the order is package queue's own.
 //
 // # How it is fast
 //

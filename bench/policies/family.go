@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A family makes traces of one kind, the same for the same seed on every machine. Sizes are such that 8 workers of the
+// kind is a family of made traces, the same for the same seed on every machine. Sizes are such that 8 workers of the
 // default speed are 50 to 80 % busy where nothing is cached twice.
-type family struct {
+type kind struct {
 	name, what string
 	generate   func(g *generator, n int) []Request
 }
 
-var families = []family{
+var families = []kind{
 	{"zipf", "50 shared prompts of 1,000 to 4,000 tokens, drawn with weight 1/(i+1), and a question of 50 to 300", zipfFamily},
 	{"conversations", "chats behind 20 system prompts that grow by turns, 70 % of requests continue one", conversations},
 	{"system", "one system prompt of 2,000 tokens, then 1,000 to 6,000 tokens that nobody else has", systemFamily},
@@ -38,7 +38,7 @@ func Families() (names, what []string) {
 
 // Synthetic makes n requests of a family.
 func Synthetic(name string, seed uint64, n int) ([]Request, error) {
-	i := slices.IndexFunc(families, func(f family) bool { return f.name == name })
+	i := slices.IndexFunc(families, func(f kind) bool { return f.name == name })
 	if i < 0 {
 		names, _ := Families()
 		return nil, fmt.Errorf("cannot make workload %q: %w: want one of %s", name, ErrConfig, strings.Join(names, ", "))

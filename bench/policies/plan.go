@@ -26,13 +26,13 @@ type node struct {
 
 // job is a request as workers see it.
 type job struct {
-	at     clock
-	input  int     // prompt tokens
-	output int     // tokens of the answer
-	pages  int32   // whole pages that are cached when it has ended
-	path   []int32 // nodes from the root; together at least pages long
-	prefix uint64  // hash of the first prefixTokens tokens
-	end    int32   // last node of path
+	at       clock
+	input    int      // prompt tokens
+	output   int      // tokens of the answer
+	pages    int32    // whole pages that are cached when it has ended
+	path     []int32  // nodes from the root; together at least pages long
+	prefixes []uint64 // hashes of the first prefixTokens tokens, twice as many and so on
+	end      int32    // last node of path
 }
 
 // prefixTokens is how much of a prompt names its family for policies that hash: smg's prefix_hash takes 256.
@@ -54,7 +54,10 @@ func newPlan(trace []Request, page int, rate float64, spread bool) *plan {
 			answer.ID = answerBit | uint64(i)
 		}
 		b.trace[i] = append(slices.Clip(slices.Clone(r.Prompt)), answer)
-		j.prefix = hashRange(b.trace[i], 0, min(prefixTokens, j.input))
+		j.prefixes = append(j.prefixes, hashRange(b.trace[i], 0, min(prefixTokens, j.input)))
+		for n := 2 * prefixTokens; n <= j.input; n *= 2 {
+			j.prefixes = append(j.prefixes, hashRange(b.trace[i], 0, n))
+		}
 		b.insert(int32(i))
 	}
 	if spread {
@@ -98,18 +101,6 @@ func (p *plan) spread() {
 		}
 		from = to
 	}
-}
-
-// family names j's prompt by as much of its beginning as at most one worker's share of all requests have in common: what
-// DualMap calls an adaptive prefix.
-func (p *plan) family(j *job, workers int) uint64 {
-	name := int32(0)
-	for _, n := range j.path {
-		if name = n; int(p.through[n])*workers <= len(p.jobs) {
-			break
-		}
-	}
-	return mix(uint64(name) + 1)
 }
 
 // repeated returns how many different beginnings of prompts come more than once: each counted where no longer one does.

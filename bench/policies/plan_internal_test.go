@@ -76,18 +76,22 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// Two of four requests begin with a prefix that more than half of all have, and go on as one family.
-func TestFamilyIsLongEnough(t *testing.T) {
+// Beginnings double, and are equal where tokens are.
+func TestBeginnings(t *testing.T) {
 	req := func(ids ...uint64) (r Request) {
 		for _, id := range ids {
-			r.Prompt = append(r.Prompt, Segment{ID: id, Tokens: 4})
+			r.Prompt = append(r.Prompt, Segment{ID: id, Tokens: 256})
 		}
 		r.Output = 1
 		return r
 	}
-	p := newPlan([]Request{req(1, 2, 3), req(1, 2, 4), req(1, 5), req(1, 6)}, 4, 1, false)
-	require.Equal(t, p.family(&p.jobs[0], 2), p.family(&p.jobs[1], 2))
-	require.NotEqual(t, p.family(&p.jobs[0], 2), p.family(&p.jobs[2], 2))
-	require.Equal(t, p.family(&p.jobs[0], 1), p.family(&p.jobs[2], 1), "one worker can carry them all")
+	p := newPlan([]Request{req(1, 2, 3, 7), req(1, 2, 4, 7), req(1, 5), req(1, 6)}, 4, 1, false)
+	a, b, c := p.jobs[0].prefixes, p.jobs[1].prefixes, p.jobs[2].prefixes
+	require.Len(t, a, 3, "256, 512 and 1,024 tokens")
+	require.Len(t, c, 2)
+	require.Equal(t, a[:2], b[:2])
+	require.NotEqual(t, a[2], b[2])
+	require.Equal(t, a[0], c[0])
+	require.NotEqual(t, a[1], c[1])
 	require.Equal(t, 1, p.repeated(), "1-2 comes twice; 1 alone is counted where no longer one does")
 }

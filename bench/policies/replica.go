@@ -1,20 +1,27 @@
 package policies
 
-import "github.com/warmpath/warmpath/dataplane/policy"
+import (
+	"github.com/warmpath/warmpath/dataplane/family"
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
 
 // replica is one router: its view of the caches, its own dispatches, which it knows at once, and what the workers last
 // reported, which also tells of other replicas' requests.
 type replica struct {
-	pick   policy.Policy
-	view   *view    // by events
-	trees  []*cache // approximate, of each worker; nil unless the policy has no events
-	loads  []load
-	spaces []policy.Candidate
-	laps   []overlap
-	turn   uint64
-	inbox  []note // of other replicas, by time of arrival
-	read   int
+	pick     policy.Policy
+	view     *view    // by events
+	trees    []*cache // approximate, of each worker; nil unless the policy has no events
+	loads    []load
+	spaces   candidates
+	gate     *gate // nil: requests wait at workers only
+	laps     []overlap
+	turn     uint64
+	families family.Names
+	inbox    []note // of other replicas, by time of arrival
+	read     int
 }
+
+type candidates []policy.Candidate
 
 // note is what one replica tells the others: that a request was sent, has begun or has ended.
 type note struct {

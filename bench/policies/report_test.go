@@ -58,7 +58,10 @@ func TestKVBeatsItsPeersUnderLoad(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	cfg := policies.Config{Workers: 3, Study: []string{"queue", "load"}, Routers: 2, EventLoss: 0.1, HostTokens: 1000, Speeds: []float64{1, 2}}
+	cfg := policies.Config{
+		Workers: 3, Study: []string{"queue", "load"}, Queues: policies.Queues(),
+		Routers: 2, EventLoss: 0.1, HostTokens: 1000, Speeds: []float64{1, 2},
+	}
 	names := append(policy.Names(), policies.Greedy)
 	assert.Equal(t, names, policies.Names())
 	trace, err := policies.Synthetic("conversations", 1, 300)
@@ -80,7 +83,7 @@ func TestReport(t *testing.T) {
 	require.NoError(t, r.HTML(&page))
 	require.NoError(t, r.HTML(&again))
 	assert.Equal(t, page.String(), again.String())
-	for _, name := range append(names, "kv without queue", "kv without load") {
+	for _, name := range append(names, "kv without queue", "kv without load", "kv, fifo queue", "kv, depth-first queue") {
 		assert.Contains(t, table.String(), " "+name+" ")
 		assert.Contains(t, page.String(), ">"+name+"</text>")
 	}

@@ -10,11 +10,16 @@ import (
 type Result struct {
 	Policy   string        `json:"policy"`
 	Requests int           `json:"requests"` // answered
-	Refused  int           `json:"refused"`  // too long for any worker's pool
+	Refused  int           `json:"refused"`  // too long for any worker's pool, or turned away
 	TTFT     Times         `json:"ttft"`
 	ITL      Times         `json:"itl"` // of requests: mean time between their tokens
 	Latency  Times         `json:"latency"`
 	Span     time.Duration `json:"span"` // from the first arrival to the last token
+
+	// Of a run with a queue at the router: requests that found it full, those that waited there, and how long these waited.
+	TurnedAway int           `json:"turned_away,omitempty"`
+	Held       int           `json:"held,omitempty"`
+	HeldFor    time.Duration `json:"held_for,omitempty"` // in the mean
 
 	PromptTokens int64 `json:"prompt_tokens"`
 	HitTokens    int64 `json:"hit_tokens"`  // found in a cache, host memory included
@@ -61,8 +66,9 @@ const enough = 0.8
 
 // result sums a run up.
 func (s *run) result() *Result {
-	r := &Result{Policy: s.name, Refused: s.refused}
+	r := &Result{Policy: s.name, Refused: s.refused, TurnedAway: s.turned, Held: s.held}
 	var ttft, itl, latency []time.Duration
+	waited := 0.0
 	last := clock(0)
 	for i := range s.tasks {
 		t := &s.tasks[i]
@@ -80,6 +86,9 @@ func (s *run) result() *Result {
 		r.HitTokens += int64(t.cached + t.hosted)
 		r.HostTokens += int64(t.hosted)
 		last = max(last, t.ended)
+		if s.cfg.queue != "" {
+			waited += float64((t.sent - t.arrived).duration())
+		}
 		found, expected := t.cached+t.hosted, t.input-t.uncached
 		if found == expected {
 			r.Expected.Exact++
@@ -88,6 +97,7 @@ func (s *run) result() *Result {
 			r.Expected.Enough++
 		}
 	}
+	r.HeldFor = time.Duration(ratio(waited, float64(r.Held)))
 	r.TTFT, r.ITL, r.Latency, r.TTFTs = times(ttft), times(itl), times(latency), ttft
 	span := last - s.jobs[0].at
 	r.Span = span.duration()

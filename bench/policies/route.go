@@ -13,13 +13,17 @@ func (s *run) route(r *replica, t *task) {
 	for i := range r.spaces {
 		r.spaces[i] = s.candidate(r, i)
 	}
-	prefix := t.prefix
-	if s.name == "dualmap" {
-		prefix = s.family(t.job, len(r.spaces))
+	prefix := t.prefixes[0]
+	if r.pick.Needs().Has(policy.NeedsFamily) {
+		prefix = r.families.Name(len(r.spaces), func(n int) (uint64, bool) { return t.prefixes[n], n+1 < len(t.prefixes) })
 	}
+	some, open := r.allowed()
 	choice := r.pick.Pick(policy.Request{
 		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Prefix: prefix,
-	}, r.spaces)
+	}, some)
+	if open != nil {
+		choice.Index = int(open[choice.Index])
+	}
 	r.turn++
 	t.worker = int32(choice.Index)
 	c := &r.spaces[choice.Index]

@@ -26,6 +26,9 @@ type run struct {
 	tasks    []task
 	ablated  ablation
 	refused  int
+	turned   int     // of refused, by a full queue
+	held     int     // by a router's queue
+	freed    bool    // perhaps there is room for what routers hold
 	asked    []*task // chosen by another replica, and on their way back
 	answered int
 	notes    notes
@@ -101,6 +104,9 @@ func (s *run) build() {
 	n := len(s.targets())
 	for k := range s.cfg.Routers {
 		r := &replica{pick: s.pick, loads: make([]load, n), spaces: make([]policy.Candidate, n), laps: make([]overlap, n), view: newView(s.plan, n)}
+		if s.cfg.queue != "" && s.pick != nil {
+			r.gate = newGate(s.cfg.queue)
+		}
 		if k > 0 && s.pick != nil {
 			r.pick, _ = policy.New(s.name, s.options(k)) // is known by now
 		}
@@ -154,18 +160,7 @@ func (s *run) loop(ctx context.Context) error {
 		if arrived < len(s.jobs) && s.jobs[arrived].at <= at {
 			at, w = s.jobs[arrived].at, nil
 		}
-		if len(s.transit) > 0 && s.transit[0].landed < at {
-			s.upkeep(s.transit[0].landed)
-			s.notes.now = s.transit[0].landed
-			s.land(s.notes.now)
-			continue
-		}
-		if len(s.asked) > 0 && s.asked[0].arrived+2*ticks(s.cfg.Hop) < at {
-			t := s.asked[0]
-			s.asked = s.asked[1:]
-			s.upkeep(t.arrived + 2*ticks(s.cfg.Hop))
-			s.notes.now = t.arrived + 2*ticks(s.cfg.Hop)
-			s.workers[t.worker].submit(t, s.notes.now)
+		if s.meanwhile(at) {
 			continue
 		}
 		if at == never {
@@ -175,6 +170,7 @@ func (s *run) loop(ctx context.Context) error {
 		s.notes.now = at
 		if w != nil {
 			w.advance(at, s.done)
+			s.freed = s.cfg.queue != ""
 			if s.observe != nil {
 				s.observe(w)
 			}
@@ -190,6 +186,35 @@ func (s *run) loop(ctx context.Context) error {
 	}
 	s.progress(len(s.jobs))
 	return nil
+}
+
+// meanwhile does what comes next on the way between routers and workers, if it comes before at.
+func (s *run) meanwhile(at clock) bool {
+	switch {
+	case len(s.transit) > 0 && s.transit[0].landed < at:
+		s.upkeep(s.transit[0].landed)
+		s.notes.now = s.transit[0].landed
+		s.land(s.notes.now)
+	case len(s.asked) > 0 && s.asked[0].arrived+2*ticks(s.cfg.Hop) < at:
+		t := s.asked[0]
+		s.asked = s.asked[1:]
+		s.upkeep(t.arrived + 2*ticks(s.cfg.Hop))
+		s.notes.now = t.arrived + 2*ticks(s.cfg.Hop)
+		t.sent = s.notes.now
+		s.workers[t.worker].submit(t, s.notes.now)
+	case s.freed && s.notes.now < at:
+		// One at a time, and behind all of this instant: no worker then has two arrivals at once.
+		s.notes.now++
+		s.upkeep(s.notes.now)
+		s.freed = s.release()
+	case s.notes.nextPoll < at && s.waits():
+		s.notes.now = s.notes.nextPoll
+		s.upkeep(s.notes.now)
+		s.freed = true
+	default:
+		return false
+	}
+	return true
 }
 
 // upkeep makes the reports and resyncs that are due by at.
@@ -239,12 +264,20 @@ func (s *run) arrive(i int32) {
 		t.worker = int32(s.greedy(t))
 	} else {
 		t.replica = int32(mix(s.cfg.Seed^uint64(i)) % uint64(len(s.replicas)))
-		s.route(s.replicas[t.replica], t)
+		r := s.replicas[t.replica]
+		if r.gate != nil {
+			if !s.enter(r, t) {
+				s.turnAway(t)
+			}
+			return
+		}
+		s.route(r, t)
 	}
 	if s.cfg.Share == ShareOne && s.pick != nil {
 		s.asked = append(s.asked, t)
 		return
 	}
+	t.sent = s.notes.now
 	s.workers[t.worker].submit(t, s.notes.now)
 }
 

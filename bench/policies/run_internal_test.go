@@ -1,9 +1,11 @@
 package policies
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,9 +54,14 @@ func naively(t *testing.T, s *run, trace [][]uint64, unit map[string]string, w i
 	}
 	var tasks []*naiveTask
 	var ids []int
-	for i := range s.tasks {
+	order := make([]int, len(s.tasks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.tasks[a].sent, s.tasks[b].sent) })
+	for _, i := range order {
 		if f := &s.tasks[i]; int(f.worker) == w {
-			tasks = append(tasks, &naiveTask{at: f.arrived, tokens: trace[i], input: f.input, output: f.output})
+			tasks = append(tasks, &naiveTask{at: f.sent, tokens: trace[i], input: f.input, output: f.output})
 			ids = append(ids, i)
 		}
 	}

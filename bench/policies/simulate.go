@@ -60,6 +60,16 @@ func Simulate(ctx context.Context, name string, trace []Request, cfg Config, nam
 		result.Policy = "kv, shared"
 		r.Results = append(r.Results, result)
 	}
+	for _, order := range s.cfg.Queues {
+		cfg := s.cfg
+		cfg.queue = order
+		result, err := s.run(ctx, "kv", cfg)
+		if err != nil {
+			return r, fmt.Errorf("cannot simulate kv with a %s queue: %w", order, err)
+		}
+		result.Policy = "kv, " + order + " queue"
+		r.Results = append(r.Results, result)
+	}
 	for _, what := range s.cfg.Study {
 		cfg := s.cfg
 		cfg.Ablate = append(slices.Clone(cfg.Ablate), what)
@@ -119,8 +129,11 @@ func (s *study) summary(name string) Summary {
 // warn notes what makes results mean less than they seem to.
 func (r *Report) warn() {
 	for _, x := range r.Results {
-		if x.Refused > 0 {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %d requests are longer than a worker's KV pool and were refused", x.Policy, x.Refused))
+		if long := x.Refused - x.TurnedAway; long > 0 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %d requests are longer than a worker's KV pool and were refused", x.Policy, long))
+		}
+		if x.TurnedAway > 0 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %d requests found its queue of %d full and were refused", x.Policy, x.TurnedAway, mostWaiting))
 		}
 		if last := r.Trace.Span + time.Minute; x.Span > 2*last {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: the workers fell behind: the last answer came %v after a trace of %v. "+

@@ -27,6 +27,11 @@ func (r *Report) Table(w io.Writer) error {
 		return fmt.Errorf("cannot write the table: %w", err)
 	}
 	var b strings.Builder
+	for _, x := range r.Results {
+		if x.Held > 0 {
+			fmt.Fprintf(&b, "%s: %s requests waited at the router, %v in the mean.\n", x.Policy, trace.Grouped(x.Held), x.HeldFor.Round(time.Millisecond))
+		}
+	}
 	for _, line := range r.Warnings {
 		b.WriteString("Warning: " + line + ".\n")
 	}
@@ -71,6 +76,9 @@ func (c *Config) describe() string {
 	}
 	if c.Rate != 1 {
 		fmt.Fprintf(&b, "; arrivals at %g times their rate", c.Rate)
+	}
+	if len(c.Queues) > 0 {
+		fmt.Fprintf(&b, `; with "queue" the router holds requests back while all workers are full`)
 	}
 	if len(c.Ablate) > 0 {
 		fmt.Fprintf(&b, "; without %s", strings.Join(c.Ablate, ", "))

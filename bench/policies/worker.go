@@ -53,6 +53,7 @@ type task struct {
 	replica  int32 // who sent it
 	worker   int32
 	arrived  clock // at the router
+	sent     clock // to the worker
 	uncached int   // what the router expected to be computed
 	computed int   // prompt tokens that need no more work
 	cached   int   // of them, found on the GPU

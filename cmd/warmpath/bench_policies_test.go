@@ -65,6 +65,7 @@ func TestBenchPoliciesRefuses(t *testing.T) {
 		{"--workers", "-2"},
 		{"--share", "telepathy"},
 		{"--ablate", "luck"},
+		{"--queue", "stack"},
 		{"--trace", "a", "--workload", "zipf"},
 	} {
 		_, _, err := bench(t, append([]string{"policies", "--advise=false"}, args...)...)

@@ -212,3 +212,30 @@ func TestSpeed(t *testing.T) {
 	s.Observe(10, 0.001)
 	assert.Zero(t, s.Rate(), "counters that went back are another process")
 }
+
+// A document that a nearly full rank holds is computed once more where there is room; while it is, nobody else waits for that copy, as long
+// as the first rank has places; and where all are nearly full, nothing is gained elsewhere.
+func TestKVReplicatesBeforeABatchIsFull(t *testing.T) {
+	const document, most = 10_000, 64
+	req := policy.Request{Tokens: document + 100}
+	rank := func(cached int, inFlight int64) policy.Candidate {
+		return policy.Candidate{Cached: cached, Predicted: cached, InFlight: inFlight, Most: most, Rate: 16_000}
+	}
+	making := rank(0, 1)
+	making.Predicted, making.Pending, making.Waiting = document, document, 1
+	for _, c := range []struct {
+		name   string
+		others policy.Candidate
+		flight int64
+		want   int
+	}{
+		{"half full", rank(0, 0), 32, 0},
+		{"a place less than the root of all left", rank(0, 0), 61, 1},
+		{"a copy is in the making", making, 61, 0},
+		{"full, and a copy is in the making", making, 64 + 8, 1},
+		{"the other is as full", rank(0, 61), 61, 0},
+	} {
+		got := named(t, "kv", policy.Defaults).Pick(req, []policy.Candidate{rank(document, c.flight), c.others})
+		assert.Equal(t, c.want, got.Index, c.name)
+	}
+}

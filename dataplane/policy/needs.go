@@ -12,6 +12,8 @@ const (
 	NeedsTokens
 	// NeedsPrefix is Request.Prefix.
 	NeedsPrefix
+	// NeedsFamily is Request.Prefix, of a length that package family finds.
+	NeedsFamily
 )
 
 // Has reports whether all of other is needed.
@@ -36,7 +38,7 @@ func (LMetric) Needs() Needs { return NeedsOverlap | NeedsTokens }
 func (PrefixHash) Needs() Needs { return NeedsPrefix }
 
 // Needs implements Policy.
-func (DualMap) Needs() Needs { return NeedsOverlap | NeedsTokens | NeedsPrefix }
+func (DualMap) Needs() Needs { return NeedsOverlap | NeedsTokens | NeedsFamily }
 
 // Needs implements Policy.
 func (RoundRobin) Needs() Needs { return 0 }

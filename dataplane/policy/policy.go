@@ -15,7 +15,7 @@ type Request struct {
 	Seed   uint64 // random, for ties and samples
 	Output int    // tokens that the answer is expected to have; 0 is unknown
 	// Prefix is a hash of the prompt's first tokens, for policies that choose by it; 0 is unknown. smg hashes 256 tokens;
-	// DualMap makes it longer where more prompts share it than one rank can carry.
+	// DualMap wants it longer where more prompts share it than one rank can carry: package family.
 	Prefix uint64
 	Home   uint64 // ID of the candidate that has the request's session, for [Sticky]; 0 is none
 }

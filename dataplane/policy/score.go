@@ -27,22 +27,26 @@ type fleet struct {
 	rate  float64 // mean of the known prefill rates
 	token float64 // 1 / rate: seconds a token
 	later float64 // how many requests, in the mean, are delayed by what is computed anywhere
-	full  float64 // share of the candidates that run as many requests as they can
+	crowd float64 // how much those who come after gain by one of the last places in a batch: the share of ranks with more
 }
 
 // unknownRate stands for a prefill rate where none is known: of a mid-sized model on one GPU. It scales all costs alike.
 const unknownRate = 10_000
 
 func survey(candidates []Candidate) fleet {
-	sum, known, busy, full, fewest := 0.0, 0, 0, 0, int64(laterMost)
+	sum, known, busy, roomy, fewest := 0.0, 0, 0, 0, int64(laterMost)
+	making := false
 	for i := range candidates {
 		c := &candidates[i]
 		if c.Waiting > 0 {
 			busy++
 		}
 		fewest = min(fewest, c.Waiting)
-		if c.Most > 0 && c.InFlight >= c.Most {
-			full++
+		if !c.crowded() {
+			roomy++
+		}
+		if c.Predicted > c.Cached && c.InFlight < c.Most {
+			making = true
 		}
 		if c.Rate > 0 {
 			sum += c.Rate
@@ -50,7 +54,10 @@ func survey(candidates []Candidate) fleet {
 		}
 	}
 	n := float64(len(candidates))
-	f := fleet{rate: unknownRate, full: float64(full) / n}
+	f := fleet{rate: unknownRate, crowd: float64(roomy) / n}
+	if making { // those who come after will have a rank to go to: nobody needs to wait for it now
+		f.crowd = 0
+	}
 	f.later = laterBase*float64(busy)/n + float64(max(fewest, 0))
 	if known > 0 {
 		f.rate = sum / float64(known)

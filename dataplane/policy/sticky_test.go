@@ -54,7 +54,7 @@ func TestNeedsAreAll(t *testing.T) {
 					rich[i].Cached, rich[i].Predicted, rich[i].Host = 100*i, 50*i, 20*i
 				}
 			}
-			if !needs.Has(policy.NeedsPrefix) {
+			if !needs.Has(policy.NeedsPrefix) && !needs.Has(policy.NeedsFamily) {
 				more.Prefix = seed * 77
 			}
 			assert.Equal(t, p.Pick(req, plain).Index, p.Pick(more, rich).Index, name)

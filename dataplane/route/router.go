@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/warmpath/warmpath/dataplane/family"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/worker"
@@ -47,6 +48,7 @@ type Router struct {
 	seed     func() uint64 // safe for concurrent use
 	turn     atomic.Uint64
 	flights  flights
+	families family.Names
 }
 
 // New returns a router over these parts. seed gives the random numbers that

@@ -160,3 +160,29 @@ func TestAdapterAffinity(t *testing.T) {
 	require.Equal(t, []int{0, 1, 3}, ids("tiny:poem", "poem", f.ranks[2]), "who has it failed")
 	require.Equal(t, []int{0, 1, 2, 3}, ids(model, ""))
 }
+
+type familySpy struct{ spy }
+
+func (*familySpy) Needs() policy.Needs { return policy.NeedsFamily }
+
+// What all prompts begin with is no name of one where the policy wants an adaptive prefix.
+func TestFamilyOfPrompt(t *testing.T) {
+	f := newFleet(t, tiny(), tiny(), tiny(), tiny())
+	watcher := &familySpy{}
+	r := f.with(watcher)
+	name := func(last uint32, change func(p *route.Prompt)) uint64 {
+		p := prompt(append(tokens(1, 500), last, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))
+		change(p)
+		_, err := r.Pick(&f.scratch, p, nil)
+		require.NoError(t, err)
+		return watcher.req.Prefix
+	}
+	exact := func(*route.Prompt) {}
+	require.Equal(t, name(7, exact), name(8, exact), "nothing says yet that all begin so")
+	for i := range uint32(100) {
+		name(1000+i, exact)
+	}
+	require.NotEqual(t, name(7, exact), name(8, exact), "512 tokens differ")
+	require.Equal(t, name(7, exact), name(7, exact))
+	require.Zero(t, name(7, func(p *route.Prompt) { p.Exact, p.Tokens = false, nil }))
+}

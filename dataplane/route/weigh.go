@@ -44,7 +44,10 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	}
 	r.weigh(s, p, now)
 	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed}
-	if r.needs.Has(policy.NeedsPrefix) {
+	switch {
+	case r.needs.Has(policy.NeedsFamily):
+		req.Prefix = p.family(&r.families, len(s.ranks))
+	case r.needs.Has(policy.NeedsPrefix):
 		req.Prefix = p.prefix()
 	}
 	if r.Sessions != nil && p.Session != 0 {
