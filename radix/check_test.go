@@ -17,14 +17,14 @@ func checkIndex(tb testing.TB, x *Index) {
 		checkRun(tb, x, r)
 	})
 	x.children.each(func(r *run) {
-		if r.kids != kids[r] {
+		if int(r.kids) != kids[r] {
 			tb.Fatalf("run %d counts %d children, has %d", r.id, r.kids, kids[r])
 		}
 	})
 	checkPlaces(tb, x)
 	x.domains.each(func(d *domain) {
 		r := d.root
-		if r.kids != kids[r] || len(r.holds) > 0 || len(r.hashes()) > 0 {
+		if int(r.kids) != kids[r] || len(r.holds) > 0 || len(r.hashes()) > 0 {
 			tb.Fatalf("root %d: %d children, want %d; %d holds", r.id, r.kids, kids[r], len(r.holds))
 		}
 	})
@@ -104,7 +104,7 @@ func checkHold(tb testing.TB, h *hold) {
 	gpu := lead(func(i int) bool {
 		return h.tierWord(TierGPU, i/64)>>(i%64)&1 == 1
 	})
-	if h.live != live || live == 0 || h.leadAny != anyTier || h.leadGPU != gpu {
+	if int(h.live) != live || live == 0 || h.leadAny != anyTier || h.leadGPU != gpu {
 		tb.Fatalf("hold of worker %d on run %d: live %d leads %d/%d, want %d %d/%d",
 			h.worker, h.run.id, h.live, h.leadAny, h.leadGPU, live, anyTier, gpu)
 	}
@@ -166,7 +166,7 @@ func checkWorker(tb testing.TB, x *Index, o *worker) {
 	}
 	checkNamed(tb, x, o, live)
 	for i, h := range o.holds {
-		if h != nil && (int(h.handle) != i || h.live != live[h.handle]) {
+		if h != nil && (int(h.handle) != i || int(h.live) != live[h.handle]) {
 			tb.Fatalf("worker %d: hold %d has %d bits, table says %d", o.id, i, h.live, live[h.handle])
 		}
 	}
@@ -175,16 +175,18 @@ func checkWorker(tb testing.TB, x *Index, o *worker) {
 // checkNamed checks what a worker holds by name, and adds it to live.
 func checkNamed(tb testing.TB, x *Index, o *worker, live map[uint32]int) {
 	tb.Helper()
-	named, holds := 0, 0
+	named, mapped := 0, 0
 	for _, h := range o.holds {
 		if h == nil {
 			continue
 		}
-		holds++
+		if !h.own {
+			mapped++
+		}
 		if o.holdOn(h.run) != h {
 			tb.Fatalf("worker %d: its hold on run %d is not found", o.id, h.run.id)
 		}
-		names := *h.run.names.Load()
+		names := h.run.listed()
 		for i := range h.run.hashes() {
 			n := h.copies(uint32(i))
 			if n == (copies{}) {
@@ -199,8 +201,8 @@ func checkNamed(tb testing.TB, x *Index, o *worker, live map[uint32]int) {
 			}
 		}
 	}
-	if named != o.named || holds != len(o.onRun) {
-		tb.Fatalf("worker %d: %d names and %d holds, counts %d and %d", o.id, named, holds, o.named, len(o.onRun))
+	if named != o.named || mapped != len(o.onRun) {
+		tb.Fatalf("worker %d: %d names and %d holds by run, counts %d and %d", o.id, named, mapped, o.named, len(o.onRun))
 	}
 }
 
@@ -221,7 +223,7 @@ func checkPlaces(tb testing.TB, x *Index) {
 		}
 	}
 	x.children.each(func(r *run) {
-		names := *r.names.Load()
+		names := r.listed()
 		for i := range r.claimed {
 			if !r.named(i, names[i]) {
 				continue

@@ -129,7 +129,7 @@ func (x *Index) dropHoldLocked(o *worker, h *hold) {
 	}
 	o.named -= gone
 	x.budget.blocks.Add(int64(gone))
-	h.run.dropped += h.live
+	h.run.dropped += int(h.live)
 	h.live = 0
 	x.leaveLocked(o, h)
 }

@@ -31,7 +31,8 @@ type hold struct {
 	weight uint32 // bytes that are counted for it
 
 	leadAny, leadGPU uint32          // blocks from the run's start without a hole
-	live             int             // bits set, those of odd too
+	live             int32           // bits set, those of odd too
+	own              bool            // the run has it as its own: so onRun has it not
 	has              [tiers][]uint64 // a bit per block that is held once by the name that has its place there, as far as needed
 	odd              *odd            // what is held in other ways; nil as good as always
 	ownHas           [1]uint64       // memory of the first of has
@@ -149,7 +150,7 @@ func (h *hold) enter(offset, n int, t Tier) (fresh int, ok bool) {
 		fresh += bits.OnesCount64(m &^ h.named(i))
 		h.has[t][i] |= m
 	}
-	h.live += n
+	h.live += int32(n)
 	return fresh, true
 }
 
@@ -184,7 +185,7 @@ func (h *hold) leave(from, to int, t Tier) (gone int, ok bool) {
 		h.has[t][i] &^= m
 		gone += bits.OnesCount64(m &^ h.named(i))
 	}
-	h.live -= to - from
+	h.live -= int32(to - from)
 	// Where a block is held in other ways, advance goes on over it.
 	if t == TierGPU {
 		h.leadGPU = min(h.leadGPU, uint32(from))

@@ -111,6 +111,9 @@ func (r *run) addLocked(h *hold) {
 func (r *run) dropLocked(h *hold) {
 	r.setLeadLocked(h.slot, 0)
 	r.holds[h.slot] = nil
+	if h.own {
+		r.own.Store(nil)
+	}
 	r.spare = append(r.spare, h.slot)
 	if live := len(r.holds) - len(r.spare); live*4 <= len(r.holds) {
 		r.packLocked(live)

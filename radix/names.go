@@ -4,7 +4,7 @@ import "math/bits"
 
 // claimLocked claims the names of the blocks that came to the run since.
 func (x *Index) claimLocked(r *run) {
-	names := *r.names.Load()
+	names := r.listed()
 	for n := r.face.Load().n.Load(); r.claimed < n; {
 		end := min(n, r.claimed+batch)
 		taken := x.places.claim(r.handle, r.claimed, names[r.claimed:end])
@@ -35,7 +35,7 @@ func (x *Index) disclaimLocked(r *run, from uint32) {
 
 // named reports whether name has its place at an offset of the run, which is locked.
 func (r *run) named(offset uint32, name uint64) bool {
-	return offset < r.claimed && (*r.names.Load())[offset] == name && !bit(r.unnamed, offset)
+	return offset < r.claimed && r.listed()[offset] == name && !bit(r.unnamed, offset)
 }
 
 func bit(words []uint64, i uint32) bool {

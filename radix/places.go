@@ -118,7 +118,7 @@ func (p *places) at(slot, name uint64) *run {
 	if r == nil {
 		return nil
 	}
-	names := *r.names.Load()
+	names := r.listed()
 	if i := int(slotOffset(slot)); i >= len(names) || names[i] != name {
 		return nil
 	}

@@ -81,7 +81,7 @@ func (o *worker) takeRowLocked(h *hold, near uint32, t Tier, names []uint64) (la
 	if t >= tiers || near >= r.claimed || len(r.unnamed) > 0 {
 		return near, 0
 	}
-	listed := (*r.names.Load())[:r.claimed]
+	listed := r.listed()[:r.claimed]
 	from, down := int(near)+1, false
 	if n = agree(listed[from:], names); n == 0 {
 		for n < len(names) && n < int(near) && listed[int(near)-1-n] == names[n] {
@@ -173,7 +173,7 @@ func (x *Index) clearLocked(o *worker) {
 		}
 		r := h.run
 		r.mu.Lock()
-		r.dropped += h.live
+		r.dropped += int(h.live)
 		r.dropLocked(h)
 		x.reapLocked(r)
 	}

@@ -3,6 +3,7 @@ package radix
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // maxRun bounds the blocks of a run: leads are 22 bits (see lead.go), and growing a run copies it.
@@ -16,23 +17,24 @@ type run struct {
 	offset uint32 // blocks of parent before this run
 	handle uint32
 	domain Domain
-	first  Hash        // of its blocks; unset in a root
-	dead   atomic.Bool // unlinked or about to be: nothing may be added; set under mu
+	first  Hash // of its blocks; unset in a root
 
-	face  atomic.Pointer[face]     // replaced under mu
-	names atomic.Pointer[[]uint64] // the engine hash that each block was first stored by; replaced under mu
+	face  atomic.Pointer[face]   // replaced under mu
+	names atomic.Pointer[uint64] // see listed; replaced under mu
+	own   atomic.Pointer[hold]   // of the worker that came first, until it goes; written under mu
 
 	mu      sync.Mutex
-	sealed  bool     // was trimmed: an extension goes to a child
-	claimed uint32   // blocks whose names were offered to places
-	unnamed []uint64 // a bit for each of them that places did not take; mostly nil
-	holds   []*hold  // by slot in leads, nil where free
-	spare   []uint32 // free slots
-	kids    int      // children that are linked, dead ones too
-	kidTop  uint32   // no child hangs beyond this offset
-	weight  uint32   // bytes that are counted for it
-	dropped int      // blocks released since the last trim
-	shade   *shade   // of a run that is predicted, nil in others
+	sealed  bool        // was trimmed: an extension goes to a child
+	claimed uint32      // blocks whose names were offered to places
+	unnamed []uint64    // a bit for each of them that places did not take; mostly nil
+	holds   []*hold     // by slot in leads, nil where free
+	spare   []uint32    // free slots
+	dead    atomic.Bool // unlinked or about to be: nothing may be added; set under mu
+	kids    int32       // children that are linked, dead ones too
+	kidTop  uint32      // no child hangs beyond this offset
+	weight  uint32      // bytes that are counted for it
+	dropped int         // blocks released since the last trim
+	shade   *shade      // of a run that is predicted, nil in others
 
 	ownHold [1]*hold // memory of holds: most have one, which so is in a line that is at hand
 }
@@ -52,12 +54,19 @@ func newRun(id uint64, d Domain, parent *run, offset uint32, blocks []Hash, name
 	return r
 }
 
+// listed returns the engine hash that each block was first stored by, and room for more. How many that is lies before them: a slice's
+// header would be a piece of memory of its own, and one more cache line between a name's slot and the name.
+func (r *run) listed() []uint64 {
+	size := r.names.Load()
+	return unsafe.Slice((*uint64)(unsafe.Add(unsafe.Pointer(size), unsafe.Sizeof(*size))), *size)
+}
+
 // keepNames copies the names to memory for size of them.
 func (r *run) keepNames(names []uint64, size int) {
-	own := make([]uint64, len(names), size)
-	copy(own, names) // in one with make, it saves the clearing
-	own = own[:size]
-	r.names.Store(&own)
+	own := make([]uint64, 1+size)
+	own[0] = uint64(size)
+	copy(own[1:], names)
+	r.names.Store(&own[0])
 }
 
 // extendLocked appends as many of rest as the run takes when offset is its end, and returns how many that was.
@@ -79,11 +88,11 @@ func (r *run) extendLocked(x *Index, offset int, rest []Hash, names []uint64) in
 		}
 		// An eighth more bounds both what lies idle and how often blocks that come one by one are copied.
 		g = f.replaced(have, min(size+size/8, maxRun))
-		r.keepNames((*r.names.Load())[:have], int(g.size))
+		r.keepNames(r.listed()[:have], int(g.size))
 	}
 	// Readers never look at what is behind the blocks published.
 	copy(g.all()[have:], rest[:n])
-	copy((*r.names.Load())[have:], names[:n])
+	copy(r.listed()[have:], names[:n])
 	g.n.Store(uint32(have + n))
 	if g != f {
 		r.face.Store(g)
@@ -138,7 +147,7 @@ func (r *run) trimLocked(x *Index, blocks []Hash) {
 	x.disclaimLocked(r, uint32(need))
 	f := r.face.Load()
 	g := f.replaced(need, need)
-	r.keepNames((*r.names.Load())[:need], need)
+	r.keepNames(r.listed()[:need], need)
 	r.face.Store(g)
 	x.children.swap(f, g)
 	r.sealed = true

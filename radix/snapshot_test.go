@@ -89,7 +89,7 @@ func facts(x *Index) (all []string) {
 			if h == nil {
 				continue
 			}
-			for i, key := range *h.run.names.Load() {
+			for i, key := range h.run.listed() {
 				if n := h.copies(uint32(i)); n != (copies{}) {
 					lines = append(lines, fmt.Sprintf("%x at %s", key, where(place{h, uint32(i), n})))
 				}

@@ -123,7 +123,7 @@ func (s *SnapshotWriter) needLocked(im *image, r *run, blocks int) uint32 {
 		if !old {
 			k.number = uint32(len(s.known))
 		}
-		blocks, names := q.face.Load().all(), *q.names.Load()
+		blocks, names := q.face.Load().all(), q.listed()
 		var key DomainKey
 		if q.parent.parent == nil {
 			key = s.x.keyOf(q.domain)
@@ -205,7 +205,7 @@ func (l *laid) each(offset, n int, f func(r *run, at int, names []uint64)) {
 			continue
 		}
 		k := min(n, p.n-skip)
-		names := (*p.run.names.Load())[p.offset+skip:][:k]
+		names := p.run.listed()[p.offset+skip:][:k]
 		if l.names != nil {
 			names = l.names[offset:][:k]
 		}
@@ -223,7 +223,7 @@ func (x *Index) lay(l *laid, blocks []Hash, names []uint64) {
 		n, next := x.growLocked(l.end, blocks, names)
 		if n > 0 {
 			r, at := l.end.run, l.end.offset
-			if l.names == nil && agree((*r.names.Load())[at:], names[:n]) < n {
+			if l.names == nil && agree(r.listed()[at:], names[:n]) < n {
 				l.names = l.list()
 			}
 			if l.names != nil {

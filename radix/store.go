@@ -209,7 +209,7 @@ func (x *Index) enterLocked(o *worker, h *hold, engine []uint64, offset int, t T
 // plainLocked returns how many of the names, from the first on, have their places at an offset of the run and behind, and are not in the
 // worker's table.
 func (o *worker) plainLocked(r *run, offset int, engine []uint64) int {
-	listed := (*r.names.Load())[:r.claimed]
+	listed := r.listed()[:r.claimed]
 	if offset >= len(listed) {
 		return 0
 	}

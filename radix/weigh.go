@@ -29,7 +29,7 @@ const (
 )
 
 var (
-	runBytes    = classed(int64(unsafe.Sizeof(run{}))) + sliceBytes // and the names' header
+	runBytes    = classed(int64(unsafe.Sizeof(run{})))
 	holdBytes   = classed(int64(unsafe.Sizeof(hold{})))
 	oddBytes    = classed(int64(unsafe.Sizeof(odd{})))
 	workerBytes = classed(int64(unsafe.Sizeof(worker{}))) + 8
@@ -47,7 +47,7 @@ func mapBytes(keys int) int64 {
 // bytes returns what a run takes.
 func (r *run) bytes() int64 {
 	f := r.face.Load()
-	n := runBytes + classed(int64(unsafe.Sizeof(face{}))+8*int64(f.size)) + classed(8*int64(cap(*r.names.Load())))
+	n := runBytes + classed(int64(unsafe.Sizeof(face{}))+8*int64(f.size)) + classed(8+8*int64(len(r.listed())))
 	if cap(r.holds) > len(r.ownHold) {
 		n += classed(8 * int64(cap(r.holds)))
 	}

@@ -18,7 +18,7 @@ type worker struct {
 	table   engines           // engine hash to place, where places does not tell it all
 	named   int               // engine hashes that are bits of holds
 	holds   []*hold           // by handle, nil where free
-	onRun   map[uint64]uint32 // handle of the hold by run id; nil as good as empty
+	onRun   map[uint64]uint32 // handle of the hold by run id, but where the run has it as its own; nil as good as empty
 	spare   []uint32          // free handles
 	aliases map[uint64]*alias // by engine hash; nil as good as always
 	later   []change          // scratch of a call
@@ -168,17 +168,29 @@ func (o *worker) holdLocked(r *run) *hold {
 		h.handle = uint32(len(o.holds))
 		o.holds = append(o.holds, h)
 	}
-	if o.onRun == nil {
-		o.onRun = make(map[uint64]uint32)
+	if r.own.Load() == nil {
+		h.own = true
+		r.own.Store(h)
+	} else {
+		if o.onRun == nil {
+			o.onRun = make(map[uint64]uint32)
+		}
+		o.onRun[r.id] = h.handle
+		o.mapped = max(o.mapped, len(o.onRun))
 	}
-	o.onRun[r.id] = h.handle
-	o.mapped = max(o.mapped, len(o.onRun))
 	r.addLocked(h)
 	return h
 }
 
 // holdOn returns the worker's hold on r, or nil. The run's lock is not needed.
 func (o *worker) holdOn(r *run) *hold {
+	// Most runs have one holder, so this spares the map, which misses the cache. Another's hold may go meanwhile, but never changes hands.
+	if h := r.own.Load(); h != nil && h.worker == o.id {
+		return h
+	}
+	if len(o.onRun) == 0 {
+		return nil
+	}
 	if i, ok := o.onRun[r.id]; ok {
 		return o.holds[i]
 	}
@@ -188,7 +200,9 @@ func (o *worker) holdOn(r *run) *hold {
 // dropLocked forgets a hold that holds nothing. The run's lock is not needed.
 func (o *worker) dropLocked(h *hold) {
 	o.holds[h.handle] = nil
-	delete(o.onRun, h.run.id)
+	if !h.own {
+		delete(o.onRun, h.run.id)
+	}
 	o.held -= int64(h.weight)
 	h.weight = 0
 	o.spare = append(o.spare, h.handle)
