@@ -118,6 +118,14 @@ func awaitQueue(t *testing.T, cl *cluster, what string, ok func(server.QueueStat
 	require.Eventually(t, func() bool { return ok(*cl.router.Status().Queue) }, 90*time.Second, 2*time.Millisecond, what)
 }
 
+// running is how many requests workers have.
+func running(cl *cluster) (n int) {
+	for _, w := range cl.router.Status().Workers {
+		n += int(w.InFlight)
+	}
+	return n
+}
+
 // outcome is what a saturated cluster gave.
 type outcome struct {
 	hits float64       // of all prompt tokens
@@ -142,18 +150,19 @@ func saturate(t *testing.T, fifo bool) outcome {
 	var blockers sync.WaitGroup
 	ctx, unblock := context.WithCancel(t.Context())
 	defer unblock()
-	for range 8 {
+	full, sent := func() bool { return cl.router.Status().Queue.FullModels == 1 }, 0
+	for ; !full(); sent++ { // one by one: of several at once a worker may get one too many
 		ids := randomIDs(rng, 256)
 		blockers.Go(func() { ask(ctx, client, base, ids, 100_000) })
+		require.Eventually(t, func() bool { return running(cl) > sent || full() }, 90*time.Second, 2*time.Millisecond, "a blocker does not come to run")
 	}
-	awaitQueue(t, cl, "the workers are not full", func(q server.QueueStatus) bool { return q.FullModels == 1 })
 	answers := make([]asked, groups*each)
 	var wg sync.WaitGroup
 	for i := range answers {
 		ids := append(append([]uint32(nil), shared[i%groups]...), randomIDs(rng, own)...)
 		wg.Go(func() { answers[i] = ask(t.Context(), client, base, ids, output) })
 	}
-	awaitQueue(t, cl, "not all wait", func(q server.QueueStatus) bool { return q.Waiting == len(answers) })
+	awaitQueue(t, cl, "not all wait", func(q server.QueueStatus) bool { return q.Waiting+running(cl) == len(answers)+sent })
 	began := time.Now()
 	unblock()
 	wg.Wait()
