@@ -93,6 +93,7 @@ func TestFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
 }
 
 func testFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
+	t.Helper()
 	tests := []struct {
 		name string
 		fail func(w *fakeWorker)
@@ -131,6 +132,7 @@ func TestHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 }
 
 func testHangingWorkerLosesItsWaitingRequests(t *testing.T) {
+	t.Helper()
 	hung, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	release := make(chan struct{})
 	wait := func(http.ResponseWriter, *http.Request) { <-release }
@@ -168,6 +170,7 @@ func TestWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
 }
 
 func testWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.dies("/generate", func(rw http.ResponseWriter) {
 		rw.Header().Set("Content-Type", "text/event-stream")
