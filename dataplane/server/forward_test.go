@@ -188,6 +188,7 @@ func TestJSONCutShortIsNotTakenForWhole(t *testing.T) {
 }
 
 func testJSONCutShortIsNotTakenForWhole(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.dies("/generate", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"text":`) })
 	h := start(t, []*fakeWorker{w})
@@ -198,6 +199,7 @@ func testJSONCutShortIsNotTakenForWhole(t *testing.T) {
 func TestAllWorkersFailed(t *testing.T) { overBoth(t, testAllWorkersFailed) }
 
 func testAllWorkersFailed(t *testing.T) {
+	t.Helper()
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
 		w.dies("/generate", func(http.ResponseWriter) { panic(http.ErrAbortHandler) })
@@ -215,6 +217,7 @@ func TestRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
 }
 
 func testRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
+	t.Helper()
 	var workers []*fakeWorker
 	for range 4 {
 		w := newFakeWorker(t, info(1))
@@ -236,6 +239,7 @@ func testRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
 func TestWorkersOwnErrorsPass(t *testing.T) { overBoth(t, testWorkersOwnErrorsPass) }
 
 func testWorkersOwnErrorsPass(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.WriteHeader(http.StatusBadRequest)
@@ -250,6 +254,7 @@ func testWorkersOwnErrorsPass(t *testing.T) {
 func TestClientThatLeavesIsAborted(t *testing.T) { overBoth(t, testClientThatLeavesIsAborted) }
 
 func testClientThatLeavesIsAborted(t *testing.T) {
+	t.Helper()
 	for _, stream := range []string{"true", "false"} {
 		t.Run("stream="+stream, func(t *testing.T) {
 			w := newFakeWorker(t, info(1))
@@ -285,6 +290,7 @@ func testClientThatLeavesIsAborted(t *testing.T) {
 func TestRanksAreNamedToTheWorker(t *testing.T) { overBoth(t, testRanksAreNamedToTheWorker) }
 
 func testRanksAreNamedToTheWorker(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(2))
 	ranks := make(chan string, 4)
 	w.on("/v1/completions", func(rw http.ResponseWriter, r *http.Request) {
@@ -309,6 +315,7 @@ func testRanksAreNamedToTheWorker(t *testing.T) {
 func TestDrainAnswersWhatHasBegun(t *testing.T) { overBoth(t, testDrainAnswersWhatHasBegun) }
 
 func testDrainAnswersWhatHasBegun(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	begun, finish := make(chan struct{}), make(chan struct{})
 	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
@@ -340,6 +347,7 @@ func TestDrainDoesNotWaitForSilentConnections(t *testing.T) {
 }
 
 func testDrainDoesNotWaitForSilentConnections(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w})
 	h.dial()

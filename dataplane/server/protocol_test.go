@@ -36,6 +36,7 @@ func continued(t *testing.T, br *bufio.Reader) {
 func TestExpectations(t *testing.T) { overBoth(t, testExpectations) }
 
 func testExpectations(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -118,6 +119,7 @@ func TestCloseAmongOptions(t *testing.T) {
 func TestUploadTrailers(t *testing.T) { overBoth(t, testUploadTrailers) }
 
 func testUploadTrailers(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	got := make(chan http.Header, 1)
 	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
@@ -160,6 +162,7 @@ func testUploadTrailers(t *testing.T) {
 func TestAnswerTrailers(t *testing.T) { overBoth(t, testAnswerTrailers) }
 
 func testAnswerTrailers(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	asked := make(chan string, 1)
 	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
@@ -226,6 +229,7 @@ func gzipKinds(long string) map[string]func(rw http.ResponseWriter) {
 func TestGzip(t *testing.T) { overBoth(t, testGzip) }
 
 func testGzip(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	long := strings.Replace(idsReply, `"x"`, `"`+strings.Repeat("many words ", 1000)+`"`, 1)
 	var mu sync.Mutex

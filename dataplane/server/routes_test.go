@@ -34,6 +34,7 @@ func errorOf(t *testing.T, body string) (code, param string) {
 func TestBadInput(t *testing.T) { overBoth(t, testBadInput) }
 
 func testBadInput(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -94,6 +95,7 @@ func (h *harness) raw(request string) int {
 func TestBadHTTP(t *testing.T) { overBoth(t, testBadHTTP) }
 
 func testBadHTTP(t *testing.T) {
+	t.Helper()
 	h := start(t, nil)
 	assert.Equal(t, http.StatusBadRequest, h.raw("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"))
 	assert.Equal(t, http.StatusBadRequest, h.raw("nonsense\r\n\r\n"))
@@ -118,6 +120,7 @@ func TestNoWorker(t *testing.T) {
 func TestWorkersAPI(t *testing.T) { overBoth(t, testWorkersAPI) }
 
 func testWorkersAPI(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, nil)
@@ -161,6 +164,7 @@ func testWorkersAPI(t *testing.T) {
 func TestOperatorAPIIsApart(t *testing.T) { overBoth(t, testOperatorAPIIsApart) }
 
 func testOperatorAPIIsApart(t *testing.T) {
+	t.Helper()
 	h := start(t, nil, withOperator("secret"))
 	get := func(base, path string, header ...string) int {
 		resp, _, err := h.do(http.MethodGet, base+path, "", header...)
@@ -233,6 +237,7 @@ func TestWhatWorkersAnswerThemselves(t *testing.T) {
 func TestModels(t *testing.T) { overBoth(t, testModels) }
 
 func testModels(t *testing.T) {
+	t.Helper()
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	b.answers("/v1/models", `{"object":"list","data":[{"id":"tiny"},{"id":"adapter"}]}`)
 	h := start(t, []*fakeWorker{a, b})

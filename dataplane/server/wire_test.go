@@ -47,6 +47,7 @@ func answer(t *testing.T, br *bufio.Reader) (status int, body string) {
 func TestChunkedUpload(t *testing.T) { overBoth(t, testChunkedUpload) }
 
 func testChunkedUpload(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -67,6 +68,7 @@ func testChunkedUpload(t *testing.T) {
 func TestExpectContinue(t *testing.T) { overBoth(t, testExpectContinue) }
 
 func testExpectContinue(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
@@ -91,6 +93,7 @@ func testExpectContinue(t *testing.T) {
 func TestClientIsMissedSoon(t *testing.T) { overBoth(t, testClientIsMissedSoon) }
 
 func testClientIsMissedSoon(t *testing.T) {
+	t.Helper()
 	w := newFakeWorker(t, info(1))
 	begun, ended := make(chan struct{}), make(chan time.Time)
 	w.on("/generate", func(_ http.ResponseWriter, r *http.Request) {
