@@ -15,7 +15,6 @@ import contextlib
 import fcntl
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -23,7 +22,8 @@ import time
 import urllib.error
 import urllib.request
 
-from routers import COMMON, ROUTERS, free_port, raise_files, which
+from results import Results, pathless
+from routers import COMMON, ROUTERS, free_port, raise_files
 from table import memory_table, table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -205,40 +205,6 @@ class Machine:
                 p.stop()
 
 
-def pathless(command):
-    """A command as results keep it: they mean something elsewhere, the paths of this machine do not."""
-    return " ".join(os.path.basename(word) if os.sep in word and "://" not in word else word for word in command)
-
-
-def said(*command):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        return ((done.stdout or done.stderr).strip().splitlines() or ["-"])[0]
-    except (OSError, TypeError, subprocess.TimeoutExpired):
-        return "-"
-
-
-def environment(args):
-    model = "-"
-    with contextlib.suppress(OSError), open("/proc/cpuinfo") as f:
-        model = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "-")
-    lines = [
-        f"date     {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
-        f"commit   {said('git', '-C', HERE, 'describe', '--tags', '--always', '--dirty')}",
-        f"binary   {said(args.ours, '--version')}",
-        f"cpu      {model}, {os.cpu_count()} cores",
-        f"kernel   {platform.release()}",
-        f"load     {' '.join(f'{x:.2f}' for x in os.getloadavg())}",
-        f"haproxy  {said(which('haproxy'), '-v')}",
-        f"nginx    {said(which('nginx'), '-v')}",
-    ]
-    for venv, package in [("vllmr", "vllm-router"), ("sgr", "sglang-router"), ("smg", "smg")]:
-        python = os.path.join(args.peers, "venv", venv, "bin", "python")
-        version = said(python, "-c", f"import importlib.metadata as m; print(m.version('{package}'))")
-        lines.append(f"{package:<14} {version}")
-    return "\n".join(lines) + "\n"
-
-
 @contextlib.contextmanager
 def turn(path):
     """Holds a lock while something is measured, so that several measurements on one machine take turns."""
@@ -339,10 +305,6 @@ def arguments():
     args.ours = os.path.abspath(args.ours)
     args.base = args.base and os.path.abspath(args.base)
     args.router = args.router or COMMON + (["base", "base-approx"] if args.base else [])
-    try:
-        os.makedirs(args.results)
-    except FileExistsError:
-        sys.exit(f"compare.py: {args.results} exists: results are never written over, give another folder")
     args.scratch = os.path.join(CACHE, "bench-proxy")
     os.makedirs(args.scratch, exist_ok=True)
     return args
@@ -350,18 +312,7 @@ def arguments():
 
 def main():
     args = arguments()
-    records = []
-
-    def note(name, text):
-        with open(os.path.join(args.results, name), "a") as f:
-            f.write(text)
-
-    def keep(record):
-        records.append(record)
-        note("raw.jsonl", json.dumps(record) + "\n")
-
-    note("env.txt", environment(args))
-    note("cmd.txt", pathless(sys.argv) + "\n")
+    results = Results(args.results, args)
     autogroup("-10")  # else niceness counts only within a session
     raise_files()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("compare.py: ended by a signal"))  # after which routers are ended, too
@@ -372,19 +323,19 @@ def main():
                 machine.routers[name] = started
             else:
                 print(f"{name} is left out", file=sys.stderr)
-                note("env.txt", f"left out {name}\n")
-        compare(machine, args, keep)
+                results.note("env.txt", f"left out {name}\n")
+        compare(machine, args, results.keep)
         if args.memory:
             for name, (_, process) in machine.routers.items():
                 if process:
                     process.stop()
-            memory(machine, args, keep)
+            memory(machine, args, results.keep)
     finally:
         machine.close()
         autogroup("0")
-        note("env.txt", f"ended    {' '.join(f'{x:.2f}' for x in os.getloadavg())} load\n")
-    text = table(records) + (memory_table(records) if args.memory else "")
-    note("table.txt", text)
+        results.end()
+    text = table(results.records) + (memory_table(results.records) if args.memory else "")
+    results.note("table.txt", text)
     print(text)
 
 

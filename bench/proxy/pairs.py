@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import time
 import urllib.error
 import urllib.request
 
+from results import Results
 from routers import free_port
 
 CACHE = os.environ.get("WARMPATH_CACHE", os.path.expanduser("~/.cache/warmpath"))
@@ -203,20 +203,6 @@ def summary(seen, killed):
     }
 
 
-def environment(args):
-    version = subprocess.run([args.ours, "--version"], capture_output=True, text=True, check=False).stdout.strip()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    peer = subprocess.run(
-        [os.path.join(args.peers, "venv", "sgr", "bin", "python"), "-c", "import importlib.metadata as m; print(m.version('sglang-router'))"],
-        capture_output=True, text=True, check=False,
-    ).stdout.strip() if os.path.isdir(os.path.join(args.peers, "venv", "sgr")) else "not installed"
-    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
-    return (
-        f"date     {time.strftime('%Y-%m-%d %H:%M:%S %z')}\ncommit   {commit}\nbinary   {version}\ncpu      {cpu}, {os.cpu_count()} cores\n"
-        f"kernel   {platform.release()}\nload     {' '.join(f'{x:.2f}' for x in os.getloadavg())}\nsglang-router  {peer}\n"
-    )
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ours", default="bin/warmpath")
@@ -238,25 +224,20 @@ def main():
     args.ours = os.path.abspath(args.ours)
     args.scratch = os.path.join(CACHE, "bench-pairs")
     os.makedirs(args.scratch, exist_ok=True)
-    env, lines, table = environment(args), [], []
+    results = Results(args.results, args)
     for part, run in {"replay": replay, "kill": kill}.items():
         for n in range(args.rounds):
             for name in args.router if n % 2 == 0 else reversed(args.router):
                 result = run(name, args)
                 if result is None:
-                    table.append(f"{name} is not installed")
-                    continue
-                text = result.pop("table", None) or json.dumps(result)
-                table.append(f"== {part}, round {n + 1}, {name}\n{text}")
-                print(table[-1], flush=True)
-                lines.append(json.dumps({"part": part, "round": n + 1, "router": name, **result}))
-    if args.results:
-        os.makedirs(args.results)
-        shown = " ".join(["pairs.py", *(a if "/" not in a else os.path.basename(a) for a in sys.argv[1:])])
-        ended = f"ended    {' '.join(f'{x:.2f}' for x in os.getloadavg())} load\n"
-        for file, content in {"env.txt": env + ended, "cmd.txt": shown + "\n", "raw.jsonl": "\n".join(lines) + "\n", "table.txt": "\n".join(table) + "\n"}.items():
-            with open(os.path.join(args.results, file), "w") as f:
-                f.write(content)
+                    shown = f"{name} is not installed"
+                else:
+                    text = result.pop("table", None) or json.dumps(result)
+                    shown = f"== {part}, round {n + 1}, {name}\n{text}"
+                    results.keep({"part": part, "round": n + 1, "router": name, **result})
+                print(shown, flush=True)
+                results.note("table.txt", shown + "\n")
+    results.end()
 
 
 if __name__ == "__main__":

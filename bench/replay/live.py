@@ -21,7 +21,8 @@ import time
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "proxy"))
-from compare import CACHE, Process, ask, autogroup, environment, pathless, turn  # noqa: E402
+from compare import CACHE, Process, ask, autogroup, turn  # noqa: E402
+from results import Results, pathless  # noqa: E402
 from routers import ROUTERS, free_port  # noqa: E402
 
 # Router: its command in bench/proxy/routers.py, its policy there, and the policy of the simulator that stands for it.
@@ -180,10 +181,6 @@ def arguments():
     p.add_argument("--lock", help="a file whose lock (flock) is held during each replay, for several benchmarks that share a machine")
     args = p.parse_args()
     args.ours = os.path.abspath(args.ours)
-    try:
-        os.makedirs(args.results)
-    except FileExistsError:
-        sys.exit(f"live.py: {args.results} exists: results are never written over, give another folder")
     args.scratch = os.path.join(CACHE, "bench-live")
     os.makedirs(args.scratch, exist_ok=True)
     return args
@@ -191,19 +188,12 @@ def arguments():
 
 def main():
     args = arguments()
-    records = []
-
-    def note(name, text):
-        with open(os.path.join(args.results, name), "a") as f:
-            f.write(text)
+    results = Results(args.results, args)
 
     def keep(record):
-        records.append(record)
-        note("raw.jsonl", json.dumps(record) + "\n")
+        results.keep(record)
         print(record["workload"], record["case"], *row([record]), file=sys.stderr)
 
-    note("env.txt", environment(args))
-    note("cmd.txt", pathless(sys.argv) + "\n")
     autogroup(str(args.nice))  # else niceness counts only within a session
     for workload, file in traces(args).items():
         for record in simulate(workload, file, args):
@@ -215,11 +205,12 @@ def main():
                         keep({"round": i, "load": os.getloadavg()[0], **record})
                     else:
                         print(f"{case} is left out: not installed", file=sys.stderr)
-                        note("env.txt", f"left out {case}\n")
+                        results.note("env.txt", f"left out {case}\n")
     autogroup("0")
-    note("env.txt", f"ended    {' '.join(f'{x:.2f}' for x in os.getloadavg())} load\n")
-    note("table.txt", table(records, args))
-    print(table(records, args))
+    results.end()
+    text = table(results.records, args)
+    results.note("table.txt", text)
+    print(text)
 
 
 if __name__ == "__main__":
