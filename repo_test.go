@@ -74,10 +74,17 @@ var rules = map[string]rule{
 		"dataplane/proxy", "dataplane/queue", "dataplane/route", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
 	"dataplane": {allow: []string{
-		"radix", "radix/hugepage", "zmq", "dataplane/accesslog", "dataplane/console", "dataplane/ingest", "dataplane/load", "dataplane/lint", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
+		"radix", "radix/hugepage", "zmq", "nvml", "dataplane/accesslog", "dataplane/cluster", "dataplane/console", "dataplane/discover", "dataplane/health",
+		"dataplane/ingest", "dataplane/load", "dataplane/lint", "dataplane/node", "dataplane/replica", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
 		"dataplane/route", "dataplane/secure", "dataplane/server", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
 	"dataplane/secure/securetest": {never: anyHTTP},
+	"dataplane/cluster":           {},
+	"dataplane/discover":          {allow: []string{"dataplane/worker"}},
+	"dataplane/replica":           {allow: []string{"radix", "dataplane/policy", "dataplane/route", "dataplane/worker"}},
+	"dataplane/node":              {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/health", "dataplane/link", "dataplane/tier", "dataplane/worker"}},
+	"dataplane/tier":              {allow: []string{"nixl", "dataplane/cluster"}},
+	"dataplane/link":              {allow: []string{"nixl", "dataplane/cluster"}},
 
 	"bench/sim":        {allow: []string{"zmq", "zmq/kvevent"}},
 	"bench/trace":      {never: anyHTTP},

@@ -1,0 +1,2 @@
+// Package cluster is being written.
+package cluster

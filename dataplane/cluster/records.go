@@ -1,0 +1,101 @@
+package cluster
+
+import "time"
+
+// Node is what a sidecar says of its machine. It is one record under one lease: a node that stops renewing it is gone, and its workers with
+// it.
+type Node struct {
+	Name     string    `json:"name"`     // by default the host's name; unique in the cluster
+	Instance string    `json:"instance"` // random, new for each process
+	Version  string    `json:"version"`
+	Started  time.Time `json:"started"`
+	Control  string    `json:"control,omitempty"` // base URL of the sidecar's own HTTP API as other nodes reach it; "" is none
+	Workers  []Worker  `json:"workers"`           // sorted by URL
+	GPUs     []GPU     `json:"gpus,omitempty"`    // in the driver's order
+	Driver   string    `json:"driver,omitempty"`  // state of the driver in words: "ready", "no library", …
+	Tier     *Tier     `json:"tier,omitempty"`    // nil: the node keeps no KV tier
+	Links    []Link    `json:"links,omitempty"`   // measured from this node to others
+}
+
+// Worker is one SGLang server as its node sees it.
+type Worker struct {
+	URL           string   `json:"url"`            // as routers reach it
+	Role          string   `json:"role,omitempty"` // aggregated, prefill or decode
+	Model         string   `json:"model,omitempty"`
+	BootstrapHost string   `json:"bootstrap_host,omitempty"`
+	BootstrapPort int      `json:"bootstrap_port,omitempty"`
+	PID           int      `json:"pid,omitempty"`
+	GPUs          []string `json:"gpus,omitempty"`   // UUIDs of the GPUs that it computes on, in its own order
+	TP            int      `json:"tp,omitempty"`     // tensor-parallel size; 0 is unknown
+	DP            int      `json:"dp,omitempty"`     // data-parallel ranks; 0 is unknown
+	Health        Health   `json:"health,omitempty"` // the worst of its GPUs, as dataplane/health judges
+}
+
+// Health says what facts about GPUs mean for the choice.
+type Health struct {
+	State   string   `json:"state,omitempty"`   // "" (unknown: as healthy), healthy, degraded, draining, dead
+	Weight  float64  `json:"weight,omitempty"`  // share of its speed that is left, in (0, 1]; 0 is unknown: 1
+	NoTP    bool     `json:"no_tp,omitempty"`   // must not compute one request together with other GPUs
+	Free    int64    `json:"free,omitempty"`    // bytes of GPU memory, of the GPU that has least; 0 is unknown
+	Reasons []string `json:"reasons,omitempty"` // in words, worst first
+}
+
+// GPU is one GPU of a node.
+type GPU struct {
+	UUID    string `json:"uuid"`
+	Index   int    `json:"index"`
+	Name    string `json:"name,omitempty"`
+	Used    uint64 `json:"used,omitempty"`  // bytes of memory
+	Total   uint64 `json:"total,omitempty"` // bytes of memory
+	LinksUp int    `json:"links_up,omitempty"`
+	Links   int    `json:"links,omitempty"`
+	Health  Health `json:"health,omitempty"`
+}
+
+// Tier is a node's KV tier in host memory.
+type Tier struct {
+	Bytes    int64  `json:"bytes"` // bound
+	Used     int64  `json:"used"`
+	Pages    int64  `json:"pages"`
+	Endpoint string `json:"endpoint,omitempty"` // where other sidecars ask for pages: host:port
+	Agent    string `json:"agent,omitempty"`    // name of its NIXL agent; "" where there is no NIXL
+}
+
+// Link is what was measured between two nodes.
+type Link struct {
+	To      string    `json:"to"`               // node
+	Path    string    `json:"path"`             // rdma, cma, shm, tcp, or unknown
+	Read    float64   `json:"read"`             // bytes a second at the largest size
+	Write   float64   `json:"write"`            // bytes a second at the largest size
+	Latency float64   `json:"latency"`          // seconds of the smallest transfer
+	Slow    string    `json:"slow,omitempty"`   // in words, where it is slower than the hardware should be
+	Broken  string    `json:"broken,omitempty"` // in words, where nothing could be moved
+	At      time.Time `json:"at"`
+}
+
+// Replica is a router.
+type Replica struct {
+	ID       string    `json:"id"` // random, new for each process
+	Addr     string    `json:"addr"`
+	Operator string    `json:"operator,omitempty"`
+	Version  string    `json:"version"`
+	Started  time.Time `json:"started"`
+}
+
+// Mark is an operator's wish about a node or a worker. It has no lease: it holds until it is taken back.
+type Mark struct {
+	Target string    `json:"target"` // a node's name or a worker's URL
+	Drain  bool      `json:"drain"`  // finish what it has, take nothing new. A node's holds for all its workers
+	Cordon bool      `json:"cordon"` // no new worker of the node is used; those that serve go on
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// View is the cluster at one moment. It is never changed after it was published.
+type View struct {
+	Nodes    []Node    // by name
+	Replicas []Replica // by ID
+	Marks    []Mark    // by target
+	Up       bool      // false: NATS is out of reach, and this is what was known last
+	At       time.Time // of the last change or, while Up, of the last word from NATS
+}

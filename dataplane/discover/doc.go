@@ -1,0 +1,2 @@
+// Package discover is being written.
+package discover

@@ -1,0 +1,2 @@
+// Package link is being written.
+package link

@@ -1,0 +1,2 @@
+// Package node is being written.
+package node

@@ -1,0 +1,2 @@
+// Package replica is being written.
+package replica

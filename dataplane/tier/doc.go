@@ -1,0 +1,2 @@
+// Package tier is being written.
+package tier
