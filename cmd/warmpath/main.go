@@ -38,6 +38,6 @@ cache. It learns that, exactly and live, from the KV events that the workers pub
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newUpCommand(), newServeCommand(), newSimCommand(), newBenchCommand(), newEventsCommand(), newDoctorCommand(), newLintCommand(), newExplainCommand())
+	root.AddCommand(newUpCommand(), newServeCommand(), newSimCommand(), newBenchCommand(), newEventsCommand(), newDoctorCommand(), newLintCommand(), newExplainCommand(), newHealthCommand())
 	return root
 }
