@@ -68,9 +68,15 @@ alloc: setup
 # zmq needs C; these must build, and say what they lack, without it.
 .PHONY: nocgo
 nocgo: setup
-	CGO_ENABLED=0 go vet ./cgo ./nixl ./nvml ./radix ./zmq/kvevent
+	CGO_ENABLED=0 go vet ./cgo ./dataplane/health ./nixl ./nvml ./radix ./zmq/kvevent
 	CGO_ENABLED=0 GOARCH=arm64 go vet ./radix
 	go test -tags purego -run Hash ./radix
+
+.PHONY: test-gpu
+test-gpu: setup ## what needs a GPU and its driver: facts of a real one, and what reading them costs
+	go vet -tags gpu ./nvml/...
+	go test -tags gpu -count=1 -v -run RealGPU ./nvml
+	go test -tags gpu -run '^$$' -bench ReadRealGPU -benchmem ./nvml
 
 .PHONY: test-engines
 test-engines: setup ## real SGLang engines on this CPU, installed when missing (7 GB, once)

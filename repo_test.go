@@ -71,7 +71,7 @@ var rules = map[string]rule{
 	}},
 	"dataplane/server": {allow: []string{
 		"radix", "radix/approx", "dataplane/accesslog", "dataplane/console", "dataplane/disagg", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/lint",
-		"dataplane/proxy", "dataplane/queue", "dataplane/route", "dataplane/session", "dataplane/tokens", "dataplane/worker",
+		"dataplane/proxy", "dataplane/queue", "dataplane/replica", "dataplane/route", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
 	"dataplane": {allow: []string{
 		"radix", "radix/hugepage", "zmq", "nvml", "dataplane/accesslog", "dataplane/cluster", "dataplane/console", "dataplane/discover", "dataplane/health",
@@ -80,16 +80,20 @@ var rules = map[string]rule{
 	}},
 	"dataplane/secure/securetest": {never: anyHTTP},
 	"dataplane/cluster":           {},
+	"dataplane/cluster/natstest":  {},
 	"dataplane/discover":          {allow: []string{"dataplane/worker"}},
 	"dataplane/replica":           {allow: []string{"radix", "dataplane/policy", "dataplane/route", "dataplane/worker"}},
 	"dataplane/node":              {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/health", "dataplane/link", "dataplane/tier", "dataplane/worker"}},
 	"dataplane/tier":              {allow: []string{"nixl", "dataplane/cluster"}},
 	"dataplane/link":              {allow: []string{"nixl", "dataplane/cluster"}},
 
-	"bench/sim":        {allow: []string{"zmq", "zmq/kvevent"}},
-	"bench/trace":      {never: anyHTTP},
-	"bench/replay":     {allow: []string{"bench/trace"}},
-	"bench/engines":    {},
+	"bench/sim":     {allow: []string{"zmq", "zmq/kvevent"}},
+	"bench/trace":   {never: anyHTTP},
+	"bench/replay":  {allow: []string{"bench/trace"}},
+	"bench/engines": {},
+	"bench/replica": {allow: []string{
+		"radix", "dataplane/cluster", "dataplane/ingest", "dataplane/policy", "dataplane/replica", "dataplane/route", "dataplane/worker",
+	}},
 	"bench/policies":   {allow: []string{"bench/trace", "dataplane/family", "dataplane/policy", "dataplane/queue"}},
 	"bench/proxy":      {allow: []string{"bench/proxy/load", "bench/proxy/loop"}},
 	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},

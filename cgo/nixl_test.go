@@ -43,9 +43,18 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestAgentLife(t *testing.T) {
+func open(t *testing.T, flags ...string) *cgo.NIXL {
+	t.Helper()
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	lib, err := cgo.Open(cgotest.Library(t, flags...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lib
+}
+
+func TestAgentLife(t *testing.T) {
 	tests := []struct {
 		name  string
 		flags []string
@@ -55,11 +64,8 @@ func TestAgentLife(t *testing.T) {
 		{"none", []string{"-DNO_PLUGINS"}, nil},
 	}
 	for _, test := range tests {
-		lib, err := cgo.Open(cgotest.Library(t, test.flags...))
-		if err != nil {
-			t.Fatalf("%s: %v", test.name, err)
-		}
-		agent, err := lib.CreateAgent("test")
+		lib := open(t, test.flags...)
+		agent, err := lib.CreateAgent("test", false)
 		if err != nil {
 			t.Fatalf("%s: CreateAgent: %v", test.name, err)
 		}
@@ -74,14 +80,58 @@ func TestAgentLife(t *testing.T) {
 }
 
 func TestRefusalsAreStatuses(t *testing.T) {
-	lib, err := cgo.Open(cgotest.Library(t))
+	lib := open(t)
+	if _, err := lib.CreateAgent("", false); !errors.Is(err, cgo.ErrInvalidParam) {
+		t.Errorf(`CreateAgent("") = %v, want %v`, err, cgo.ErrInvalidParam)
+	}
+	if _, err := lib.CreateAgent("refuse", false); !errors.Is(err, cgo.ErrBackend) {
+		t.Errorf(`CreateAgent("refuse") = %v, want %v`, err, cgo.ErrBackend)
+	}
+	agent := create(t, lib, "full")
+	page := cgo.Region{Addr: 4096, Len: 1}
+	tests := []struct {
+		name string
+		err  error
+		want cgo.StatusError
+	}{
+		{"a second backend of another name", lib.CreateBackend(agent, "POSIX", nil), cgo.ErrNotFound},
+		{"a parameter that is not known", lib.CreateBackend(agent, "UCX", []string{"mode", "bad"}), cgo.ErrInvalidParam},
+		{"a parameter without a name", lib.CreateBackend(agent, "UCX", []string{"", "good"}), cgo.ErrInvalidParam},
+		{"memory that cannot be registered", lib.Register(agent, cgo.Host, []cgo.Region{page}), cgo.ErrBackend},
+		{"memory without bytes", lib.Register(agent, cgo.Host, []cgo.Region{{}}), cgo.ErrInvalidParam},
+		{"memory of an unknown kind", lib.Register(agent, 7, []cgo.Region{page}), cgo.ErrInvalidParam},
+		{"memory that is not registered", lib.Deregister(agent, cgo.Host, []cgo.Region{page}), cgo.ErrNotFound},
+		{"a peer that is not known", lib.InvalidateRemote(agent, "nobody"), cgo.ErrNotFound},
+		{"a connection to a peer that is not known", lib.Connect(agent, "nobody"), cgo.ErrNotFound},
+		{"a message to a peer that is not known", lib.Notify(agent, "nobody", nil), cgo.ErrNotFound},
+	}
+	for _, test := range tests {
+		if !errors.Is(test.err, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, test.err, test.want)
+		}
+	}
+	if _, err := lib.LoadRemote(agent, []byte("garbage!")); !errors.Is(err, cgo.ErrBackend) {
+		t.Errorf("LoadRemote of garbage = %v, want %v", err, cgo.ErrBackend)
+	}
+	if _, err := lib.LoadRemote(agent, nil); !errors.Is(err, cgo.ErrInvalidParam) {
+		t.Errorf("LoadRemote of nothing = %v, want %v", err, cgo.ErrInvalidParam)
+	}
+}
+
+// create makes an agent over UCX.
+func create(t *testing.T, lib *cgo.NIXL, name string) cgo.Agent {
+	t.Helper()
+	agent, err := lib.CreateAgent(name, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lib.CreateAgent(""); !errors.Is(err, cgo.ErrInvalidParam) {
-		t.Errorf(`CreateAgent("") = %v, want %v`, err, cgo.ErrInvalidParam)
+	if err := lib.CreateBackend(agent, "UCX", []string{"mode", "good"}); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := lib.CreateAgent("refuse"); !errors.Is(err, cgo.ErrBackend) {
-		t.Errorf(`CreateAgent("refuse") = %v, want %v`, err, cgo.ErrBackend)
-	}
+	t.Cleanup(func() {
+		if err := lib.DestroyAgent(agent); err != nil {
+			t.Errorf("DestroyAgent: %v", err)
+		}
+	})
+	return agent
 }

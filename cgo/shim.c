@@ -3,32 +3,64 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include "abi.h"
+
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The functions in use, with the signatures of nixl-sys 1.5.1 wrapper.h. Every handle there is a pointer to an opaque
-// struct, and nixl_capi_status_t is an int-sized enum.
-struct wp_nixl {
-	int (*create_agent)(const char *name, void **agent);
-	int (*destroy_agent)(void *agent);
-	int (*get_available_plugins)(void *agent, void **list);
-	int (*string_list_size)(void *list, size_t *size);
-	int (*string_list_get)(void *list, size_t index, const char **str);
-	int (*destroy_string_list)(void *list);
-};
+#define WP_SYMBOL(name) {"nixl_capi_" #name, offsetof(wp_nixl, name)}
 
 static const struct {
 	const char *name;
 	size_t offset;
 } wp_symbols[] = {
-	{"nixl_capi_create_agent", offsetof(wp_nixl, create_agent)},
-	{"nixl_capi_destroy_agent", offsetof(wp_nixl, destroy_agent)},
-	{"nixl_capi_get_available_plugins", offsetof(wp_nixl, get_available_plugins)},
-	{"nixl_capi_string_list_size", offsetof(wp_nixl, string_list_size)},
-	{"nixl_capi_string_list_get", offsetof(wp_nixl, string_list_get)},
-	{"nixl_capi_destroy_string_list", offsetof(wp_nixl, destroy_string_list)},
+	WP_SYMBOL(create_configured_agent),
+	WP_SYMBOL(destroy_agent),
+	WP_SYMBOL(get_available_plugins),
+	WP_SYMBOL(string_list_size),
+	WP_SYMBOL(string_list_get),
+	WP_SYMBOL(destroy_string_list),
+	WP_SYMBOL(create_params),
+	WP_SYMBOL(params_add),
+	WP_SYMBOL(destroy_params),
+	WP_SYMBOL(create_backend),
+	WP_SYMBOL(destroy_backend),
+	WP_SYMBOL(create_opt_args),
+	WP_SYMBOL(destroy_opt_args),
+	WP_SYMBOL(opt_args_add_backend),
+	WP_SYMBOL(opt_args_set_notif_msg),
+	WP_SYMBOL(opt_args_set_has_notif),
+	WP_SYMBOL(create_reg_dlist),
+	WP_SYMBOL(destroy_reg_dlist),
+	WP_SYMBOL(reg_dlist_add_desc),
+	WP_SYMBOL(register_mem),
+	WP_SYMBOL(deregister_mem),
+	WP_SYMBOL(get_local_md),
+	WP_SYMBOL(load_remote_md),
+	WP_SYMBOL(invalidate_remote_md),
+	WP_SYMBOL(agent_make_connection),
+	WP_SYMBOL(create_xfer_dlist),
+	WP_SYMBOL(destroy_xfer_dlist),
+	WP_SYMBOL(xfer_dlist_add_desc),
+	WP_SYMBOL(create_xfer_req),
+	WP_SYMBOL(post_xfer_req),
+	WP_SYMBOL(get_xfer_status),
+	WP_SYMBOL(release_xfer_req),
+	WP_SYMBOL(destroy_xfer_req),
+	WP_SYMBOL(get_xfer_telemetry),
+	WP_SYMBOL(gen_notif),
+	WP_SYMBOL(create_notif_map),
+	WP_SYMBOL(destroy_notif_map),
+	WP_SYMBOL(get_notifs),
+	WP_SYMBOL(notif_map_size),
+	WP_SYMBOL(notif_map_get_agent_at),
+	WP_SYMBOL(notif_map_get_notifs_size),
+	WP_SYMBOL(notif_map_get_notif),
 };
+
+// Every pointer of the table is filled, so that no call can meet a NULL.
+_Static_assert(sizeof(wp_nixl) == sizeof wp_symbols / sizeof wp_symbols[0] * sizeof(void *), "a function of the table has no symbol");
 
 // Fills the table. Returns NULL, or the name of the first function that the library lacks.
 static const char *wp_resolve(void *handle, wp_nixl *lib) {
@@ -65,42 +97,46 @@ wp_nixl *wp_nixl_open(const char *path, int *why, char **text) {
 	return NULL;
 }
 
-int wp_nixl_agent_create(wp_nixl *lib, const char *name, void **agent) {
-	return lib->create_agent(name, agent);
+int wp_agent_create(wp_nixl *lib, const char *name, int telemetry, wp_agent *agent) {
+	// The progress thread answers peers while nobody calls into this agent. Events wake it; the delay is for those that UCX forgets. With 0, which is
+	// the library's default, it never sleeps and takes a third of a core.
+	struct nixl_config config = {.progress_thread = true, .progress_delay_us = 10000, .sync = NIXL_SYNC_STRICT, .telemetry = telemetry != 0};
+	return lib->create_configured_agent(name, &config, &agent->agent);
 }
 
-int wp_nixl_agent_destroy(wp_nixl *lib, void *agent) {
-	return lib->destroy_agent(agent);
-}
-
-// Appends one name with its zero byte to a growing buffer. Returns 0 when there is no memory left.
-static int wp_append(char **names, size_t *len, const char *name) {
-	size_t n = strlen(name) + 1;
-	char *grown = realloc(*names, *len + n);
-	if (grown == NULL) {
-		return 0;
+int wp_agent_destroy(wp_nixl *lib, wp_agent *agent) {
+	if (agent->args != NULL) {
+		lib->destroy_opt_args(agent->args);
 	}
-	memcpy(grown + *len, name, n);
-	*names = grown;
-	*len += n;
-	return 1;
+	if (agent->backend != NULL) {
+		lib->destroy_backend(agent->backend); // frees the handle only; the backend itself ends with its agent
+	}
+	return lib->destroy_agent(agent->agent);
 }
 
-int wp_nixl_plugins(wp_nixl *lib, void *agent, char **names, size_t *len) {
+static int wp_fill_params(wp_nixl *lib, void *params, const char *text, size_t count) {
+	int status = NIXL_DONE;
+	for (size_t i = 0; status == NIXL_DONE && i < count; i++) {
+		const char *value = text + strlen(text) + 1;
+		status = lib->params_add(params, text, value);
+		text = value + strlen(value) + 1;
+	}
+	return status;
+}
+
+int wp_backend_create(wp_nixl *lib, wp_agent *agent, const char *plugin, const char *params, size_t count) {
 	void *list = NULL;
-	size_t size = 0;
-	int status = lib->get_available_plugins(agent, &list);
-	if (status != 0) {
+	int status = lib->create_params(&list);
+	if (status != NIXL_DONE) {
 		return status;
 	}
-	status = lib->string_list_size(list, &size);
-	for (size_t i = 0; status == 0 && i < size; i++) {
-		const char *name = NULL;
-		status = lib->string_list_get(list, i, &name);
-		if (status == 0 && !wp_append(names, len, name)) {
-			status = -2; // Without memory, as for every other failure of a backend.
-		}
+	status = wp_fill_params(lib, list, params, count);
+	if (status == NIXL_DONE) {
+		status = lib->create_backend(agent->agent, plugin, list, &agent->backend);
 	}
-	int freed = lib->destroy_string_list(list);
-	return status != 0 ? status : freed;
+	lib->destroy_params(list);
+	if (status == NIXL_DONE) {
+		status = lib->create_opt_args(&agent->args);
+	}
+	return status != NIXL_DONE ? status : lib->opt_args_add_backend(agent->args, agent->backend);
 }

@@ -18,8 +18,9 @@ var (
 // nixl-sys 1.5.1.
 type StatusError int
 
-// The failures of nixl_capi_status_t. The library folds nearly every one into ErrBackend.
+// The values of nixl_capi_status_t other than success. The library folds nearly every failure into ErrBackend.
 const (
+	InProgress      StatusError = 1 // no failure: ask again
 	ErrInvalidParam StatusError = -1
 	ErrBackend      StatusError = -2
 	ErrInvalidState StatusError = -3
@@ -31,6 +32,8 @@ const (
 // Error names the status.
 func (s StatusError) Error() string {
 	switch s {
+	case InProgress:
+		return "nixl: in progress"
 	case ErrInvalidParam:
 		return "nixl: invalid parameter"
 	case ErrBackend:

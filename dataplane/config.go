@@ -8,6 +8,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/node"
 	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/secure"
 )
@@ -20,6 +22,7 @@ type Config struct {
 	Workers        []string        // URLs, of any role
 	Prefill        []string        // prefill workers: URL, URL,BOOTSTRAP_PORT or URL,HOST:PORT
 	Decode         []string        // URLs of decode workers
+	Discover       []string        // sources of more of them: "KIND:…"; see package discover
 	Policy         string          // default kv
 	Policies       *policy.Options // nil: policy.Defaults
 	Sticky         bool            // a session keeps its rank while that is fit and not overloaded; see policy.Sticky
@@ -58,6 +61,16 @@ type Config struct {
 
 	AccessLog string // file to which a line is appended for each request; "" keeps none. See package accesslog
 
+	// Cluster is what this router shares with others; nil: nothing. It is opened before New and closed after Run by whoever has it.
+	Cluster  *cluster.Cluster
+	Joined   any    // what Cluster was opened with, as far as a reload must see that it is another one
+	Replicas string // of the routers in Cluster: ReplicasAuto (default) or ReplicasOff
+
+	// Node is the sidecar in this process, whose workers and their health count as a source; nil: none. Who has it runs it.
+	Node *node.Node
+
+	ConfigFile string // that all of this was read from, to be shown; "": none
+
 	Version string
 	Log     *slog.Logger
 }
@@ -68,6 +81,7 @@ var ErrExposed = errors.New("dataplane: the operator API would be open to the ne
 func (c *Config) setDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
 	c.Policy = cmp.Or(c.Policy, "kv")
+	c.Replicas = cmp.Or(c.Replicas, ReplicasAuto)
 	c.Version = cmp.Or(c.Version, "dev")
 	c.IndexMaxBytes = cmp.Or(c.IndexMaxBytes, defaultIndexBytes())
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, time.Minute)

@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/lint"
 	"github.com/warmpath/warmpath/dataplane/load"
 	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/replica"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/server"
 	"github.com/warmpath/warmpath/dataplane/tokens"
@@ -29,6 +30,9 @@ type Dataplane struct {
 	index     *radix.Index
 	intake    *ingest.Manager
 	registry  *worker.Registry
+	keeper    *keeper
+	places    *places
+	reloads   reloads
 	transport *proxy.Transport
 	watcher   *proxy.Watcher
 	models    *tokens.Models // nil: workers make all token ids
@@ -36,6 +40,7 @@ type Dataplane struct {
 	lint      *lint.Sampler    // nil: prompts are not looked at
 	pages     *hugepage.Keeper // nil: the heap is left alone
 	accessLog *accesslog.Log   // nil: none is kept
+	replicas  *replica.Group   // nil: this router chooses by itself, always
 	snapshots *snapshots
 	listeners []net.Listener
 }
@@ -43,8 +48,13 @@ type Dataplane struct {
 // New checks the configuration and binds the listeners. Run must follow, or
 // Close where it cannot.
 func New(cfg Config) (*Dataplane, error) {
+	given := cfg
 	cfg.setDefaults()
-	if err := errors.Join(cfg.check(), checkTLS(&cfg), checkSnapshot(cfg.Snapshot), checkTokenize(&cfg), checkWorkers(&cfg)); err != nil {
+	if err := errors.Join(cfg.check(), checkTLS(&cfg), checkSnapshot(cfg.Snapshot), checkTokenize(&cfg), checkReplicas(&cfg)); err != nil {
+		return nil, err
+	}
+	named, err := sources(&cfg)
+	if err != nil {
 		return nil, err
 	}
 	encrypted, toWorkers, err := loadTLS(&cfg)
@@ -72,6 +82,9 @@ func New(cfg Config) (*Dataplane, error) {
 	d.registry = worker.NewRegistry(worker.Config{
 		Interval: cfg.ProbeInterval, Timeout: cfg.ProbeTimeout, HangAfter: cfg.HangAfter, Log: cfg.Log, TLS: toWorkers.Config,
 	}, observers{believed, d.intake, loads, offers})
+	d.keeper = newKeeper(d.registry, keeperConfig{Drain: cfg.DrainTimeout, Log: cfg.Log})
+	d.keeper.use(append(named, d.builtIn()...))
+	d.reloads.begin(&given)
 	source, sessions, err := d.tokenizers(offers)
 	if err != nil {
 		return nil, err
@@ -81,25 +94,35 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, err
 	}
 	router := d.newRouter(pick, believed)
+	d.places = newPlaces(d.registry, router)
 	parts := server.Parts{
 		Registry: d.registry, Ingest: d.intake, Index: d.index, Router: router,
 		Transport: d.transport, Watcher: d.watcher, Tokenizer: source, Sessions: sessions, Models: d.models,
+		Fleet: d.keeper, ConfigStatus: d.reloads.Status, Replicas: d.replicas,
 	}
-	if cfg.LintSample > 0 {
-		d.lint = lint.NewSampler(cfg.LintSample)
-		parts.Lint = d.lint
-	}
-	if d.accessLog, err = openAccessLog(&cfg); err != nil {
+	if err := d.newServer(parts, encrypted); err != nil {
 		d.Close()
 		return nil, err
 	}
+	return d, nil
+}
+
+// newServer completes parts by what is optional and makes the server of them.
+func (d *Dataplane) newServer(parts server.Parts, encrypted listenerTLS) (err error) {
+	if d.cfg.LintSample > 0 {
+		d.lint = lint.NewSampler(d.cfg.LintSample)
+		parts.Lint = d.lint
+	}
+	if d.accessLog, err = openAccessLog(&d.cfg); err != nil {
+		return err
+	}
 	parts.AccessLog = d.accessLog
-	if pages != nil {
-		parts.HugeBytes = pages.HugeBytes
+	if d.pages != nil {
+		parts.HugeBytes = d.pages.HugeBytes
 	}
 	d.server = server.New(d.serverConfig(encrypted), parts)
-	d.server.ShowSnapshots(saved.Status)
-	return d, nil
+	d.server.ShowSnapshots(d.snapshots.Status)
+	return nil
 }
 
 // blockSize returns the tokens a block that block hashes are kept for: those of the first shape that is not in bigrams.
@@ -175,14 +198,23 @@ func (d *Dataplane) Run(ctx context.Context) error {
 	if d.pages != nil {
 		g.Go(func() error { return d.pages.Run(workers, hugepage.DefaultInterval) })
 	}
-	if err := d.addWorkers(); err != nil {
-		stopWorkers()
-		return errors.Join(err, g.Wait())
+	if d.cfg.Node != nil {
+		g.Go(func() error { return d.followNode(workers) })
 	}
+	if d.replicas != nil {
+		g.Go(func() error { return d.replicas.Run(workers) })
+	}
+	if d.cfg.Cluster != nil {
+		g.Go(func() error { return d.places.follow(workers, d.cfg.Cluster) })
+	}
+	d.announce()
+	d.keeper.start(workers)
+	g.Go(func() error { return d.keeper.Run(workers) })
 	saves, lastSave := context.WithCancel(parts)
 	defer lastSave()
 	var saver sync.WaitGroup
 	saver.Go(func() { d.snapshots.run(saves) })
+	d.awaitCluster(ctx)
 	err := d.server.Run(ctx)
 	// Streams that end forget.
 	lastSave()

@@ -23,5 +23,6 @@ func (d *Dataplane) newRouter(p policy.Policy, believed *route.Approx) *route.Ro
 	if d.cfg.Sticky {
 		router.Sessions = route.NewSessions()
 	}
+	d.replicas = d.newGroup(router)
 	return router
 }

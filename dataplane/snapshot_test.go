@@ -18,8 +18,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// keeper keeps snapshots of an empty router.
-func keeper(t *testing.T, file string) *snapshots {
+// fakeIntake keeps snapshots of an empty router.
+func fakeIntake(t *testing.T, file string) *snapshots {
 	t.Helper()
 	s := &snapshots{file: file, every: time.Minute, log: slog.New(slog.DiscardHandler)}
 	s.intake = ingest.NewManager(ingest.Config{Log: s.log}, radix.New(radix.Config{}), nil, nil)
@@ -39,7 +39,7 @@ func names(t *testing.T, dir string) (all []string) {
 
 func TestSnapshotIsReplacedAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	s := keeper(t, filepath.Join(dir, "index"))
+	s := fakeIntake(t, filepath.Join(dir, "index"))
 	require.NoError(t, os.WriteFile(s.file, []byte("old"), 0o644))
 	s.save(slog.LevelInfo)
 	require.Equal(t, []string{"index"}, names(t, dir))
@@ -66,19 +66,19 @@ func TestUnfinishedSnapshotsAreSwept(t *testing.T) {
 	for _, name := range []string{"index.17.tmp", "index.18.tmp", "index.backup", "other.1.tmp"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
-	keeper(t, filepath.Join(dir, "index"))
+	fakeIntake(t, filepath.Join(dir, "index"))
 	assert.Equal(t, []string{"index.backup", "other.1.tmp"}, names(t, dir))
 }
 
 func TestBadSnapshotIsNoSnapshot(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "index")
-	s := keeper(t, file)
+	s := fakeIntake(t, file)
 	assert.Zero(t, s.Status().Failures, "none yet")
 	s.save(slog.LevelInfo)
 	_, _, _, err := s.read()
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(file, s.Status().Bytes-1))
-	s = keeper(t, file)
+	s = fakeIntake(t, file)
 	assert.EqualValues(t, 1, s.Status().Failures)
 	assert.NotNil(t, s.index)
 	_, _, _, err = s.read()
@@ -89,7 +89,7 @@ func TestBadSnapshotIsNoSnapshot(t *testing.T) {
 func TestSnapshotsAreWrittenAllTheTime(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "index")
 	synctest.Test(t, func(t *testing.T) {
-		s := keeper(t, file)
+		s := fakeIntake(t, file)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); s.run(ctx) }()

@@ -43,3 +43,16 @@ func prefixes() []string {
 	}
 	return append(list, "/usr/local", "/opt/venv", "/usr")
 }
+
+// envNetDevices is UCX's list of the network devices that it may use.
+const envNetDevices = "UCX_NET_DEVICES"
+
+// StayOnLoopback keeps UCX on the loopback interface where nothing else was said. Without it, UCX listens on every interface of the machine. It is
+// for processes whose peers are all on this machine, and must come before the first agent. It reports whether UCX is left to choose by itself,
+// or by its environment: then the caller may warn.
+func StayOnLoopback() (left bool, err error) {
+	if os.Getenv(envNetDevices) != "" {
+		return true, nil
+	}
+	return false, os.Setenv(envNetDevices, "lo")
+}

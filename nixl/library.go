@@ -3,17 +3,17 @@ package nixl
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/warmpath/warmpath/cgo"
 )
 
-var (
-	// ErrNotFound is returned by Open when nothing could be loaded from any place.
-	ErrNotFound = errors.New("nixl: library not found")
-	// ErrClosed is returned by the methods of a closed agent.
-	ErrClosed = errors.New("nixl: agent is closed")
-)
+// ErrNotFound is returned by Open when nothing could be loaded from any place.
+var ErrNotFound = errors.New("nixl: library not found")
+
+// envLogFile is where UCX logs to.
+const envLogFile = "UCX_LOG_FILE"
 
 // Library is a loaded libnixl_capi.so.
 type Library struct {
@@ -23,7 +23,14 @@ type Library struct {
 
 // Open loads the library at path, or with an empty path the first of Find that loads. The error names each place tried
 // and the loader's reason for it.
+//
+// UCX logs to the standard output unless UCX_LOG_FILE is set, where it would stand between a program's own lines: it is set to stderr.
 func Open(path string) (*Library, error) {
+	if os.Getenv(envLogFile) == "" {
+		if err := os.Setenv(envLogFile, "stderr"); err != nil {
+			return nil, err
+		}
+	}
 	if path != "" {
 		lib, err := cgo.Open(path)
 		if err != nil {
@@ -51,7 +58,7 @@ func (l *Library) Path() string { return l.path }
 // Plugins returns the names of the transfer plugins that are installed with the library, by an agent that lives for
 // this call only.
 func (l *Library) Plugins() ([]string, error) {
-	a, err := l.NewAgent("warmpath-plugins")
+	a, err := NewAgent(l, Config{Backend: noBackend})
 	if err != nil {
 		return nil, err
 	}

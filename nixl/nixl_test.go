@@ -18,7 +18,15 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(peerEnv) != "" {
+		os.Exit(peerMain())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// plain is an agent without a backend, as the tests of an agent's life use it.
+var plain = nixl.Config{Name: "plain", Backend: "UCX"}
 
 func openFake(t *testing.T, flags ...string) *nixl.Library {
 	t.Helper()
@@ -39,7 +47,7 @@ func TestLibraryPlugins(t *testing.T) {
 
 // The fake refuses a call from a thread that is not the agent's own, so any call that strays fails this test.
 func TestAgentCallsStayOnOneThread(t *testing.T) {
-	a, err := openFake(t).NewAgent("owner")
+	a, err := nixl.NewAgent(openFake(t), plain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +66,7 @@ func TestAgentCallsStayOnOneThread(t *testing.T) {
 }
 
 func TestAgentClose(t *testing.T) {
-	a, err := openFake(t).NewAgent("closing")
+	a, err := nixl.NewAgent(openFake(t), plain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +91,7 @@ func TestAgentClose(t *testing.T) {
 }
 
 func TestNewAgentRefused(t *testing.T) {
-	a, err := openFake(t).NewAgent("refuse")
+	a, err := nixl.NewAgent(openFake(t), nixl.Config{Name: "refuse"})
 	if a != nil || !errors.Is(err, cgo.ErrBackend) {
 		t.Errorf("NewAgent = %v, %v, want nil, %v", a, err, cgo.ErrBackend)
 	}
@@ -139,7 +147,7 @@ func TestRealLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := lib.NewAgent("warmpath-test")
+	a, err := nixl.NewAgent(lib, nixl.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

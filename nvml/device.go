@@ -153,6 +153,7 @@ func (g *device) readFast(v *GPU) {
 	}
 	v.Temperature.GPU = g.readTemperature()
 	v.Clocks.SM = number(g, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) { return g.GetClockInfo(nvml.CLOCK_SM) })
+	v.Clocks.Memory = number(g, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) { return g.GetClockInfo(nvml.CLOCK_MEM) })
 	v.Power.Draw = number(g, "nvmlDeviceGetPowerUsage", g.GetPowerUsage)
 	v.Power.Limit = number(g, "nvmlDeviceGetEnforcedPowerLimit", g.GetEnforcedPowerLimit)
 	v.Throttle = g.readThrottle()
@@ -162,6 +163,34 @@ func (g *device) readFast(v *GPU) {
 	g.readFields(v)
 	v.Fabric = g.readFabric()
 	v.MIG = g.readMIG()
+	v.Processes = g.readProcesses()
+}
+
+// processLists are the versions of the call; go-nvml makes the newest that the library has.
+var processLists = []string{
+	"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses",
+}
+
+// unknownMemory is NVML_VALUE_NOT_AVAILABLE.
+const unknownMemory = 1<<64 - 1
+
+// readProcesses lists who computes on the GPU.
+func (g *device) readProcesses() Opt[[]Process] {
+	for _, symbol := range processLists {
+		if !g.d.has(symbol) {
+			continue
+		}
+		list := get(g, symbol, g.GetComputeRunningProcesses)
+		if !list.OK {
+			return Opt[[]Process]{}
+		}
+		all := make([]Process, len(list.Value))
+		for i, p := range list.Value {
+			all[i] = Process{PID: int(p.Pid), Memory: Opt[uint64]{p.UsedGpuMemory, p.UsedGpuMemory != unknownMemory}}
+		}
+		return Some(all)
+	}
+	return Opt[[]Process]{}
 }
 
 // readMemory prefers the second version of the call, which keeps the driver's own share apart.

@@ -17,7 +17,7 @@
 // # Concurrency
 //
 // All calls into the driver are made by one goroutine on a thread of its own, which also owns the set of events: between
-// two reads it waits there, in slices of 200 ms, so that an XID is followed by a read at once and a shutdown waits for no
+// two reads it waits there, in slices of a second, so that an XID is followed by a read at once and a shutdown waits for no
 // event. Any goroutine may call [Monitor.Snapshot], which is one atomic load. A call that hangs in the driver hangs the
 // owner alone: readers keep the last snapshot, whose At tells its age, [Monitor.Busy] names the call, and Run ends with
 // [ErrHung]. Of several monitors in one process, one reads at a time.
@@ -29,7 +29,7 @@
 //
 // # Cost
 //
-// A read makes 35 calls for one GPU with 18 NVLinks and 259 for eight; once a minute, what hardly ever changes costs
+// A read makes 37 calls for one GPU with 18 NVLinks and 275 for eight; once a minute, what hardly ever changes costs
 // more. See BenchmarkRead.
 //
 // # Errors

@@ -58,28 +58,29 @@ const (
 
 // GPU is what the driver tells of one GPU. Memory is in bytes.
 type GPU struct {
-	Index       int           `json:"index"` // as in nvidia-smi; may change when the machine restarts
-	UUID        Opt[string]   `json:"uuid"`  // kept from an earlier read where the GPU no longer answers
-	Name        Opt[string]   `json:"name"`  // as UUID
-	Bus         Opt[string]   `json:"bus"`   // PCI address, as UUID
-	Err         *Error        `json:"error"` // why the GPU does not answer; all that is read anew is then unknown
-	Since       time.Time     `json:"since"` // since when it has answered without a break
-	Memory      Memory        `json:"memory"`
-	Utilization Utilization   `json:"utilization"`
-	Temperature Temperature   `json:"temperature"`
-	Clocks      Clocks        `json:"clocks"`
-	Power       Power         `json:"power"`
-	Throttle    Opt[Throttle] `json:"throttle"`
-	ECC         ECC           `json:"ecc"`
-	Rows        Rows          `json:"rows"`
-	Pages       Pages         `json:"pages"`
-	Recovery    Opt[Recovery] `json:"recovery"` // what the driver itself says must be done
-	PCIe        PCIe          `json:"pcie"`
-	Links       []Link        `json:"links"` // NVLinks; none where the GPU has none
-	Fabric      Opt[Fabric]   `json:"fabric"`
-	Peers       []Peer        `json:"peers"` // the other GPUs of this machine
-	MIG         Opt[MIG]      `json:"mig"`
-	XIDs        []XID         `json:"xids"` // the newest, oldest first; at most 32
+	Index       int            `json:"index"` // as in nvidia-smi; may change when the machine restarts
+	UUID        Opt[string]    `json:"uuid"`  // kept from an earlier read where the GPU no longer answers
+	Name        Opt[string]    `json:"name"`  // as UUID
+	Bus         Opt[string]    `json:"bus"`   // PCI address, as UUID
+	Err         *Error         `json:"error"` // why the GPU does not answer; all that is read anew is then unknown
+	Since       time.Time      `json:"since"` // since when it has answered without a break
+	Memory      Memory         `json:"memory"`
+	Utilization Utilization    `json:"utilization"`
+	Temperature Temperature    `json:"temperature"`
+	Clocks      Clocks         `json:"clocks"`
+	Power       Power          `json:"power"`
+	Throttle    Opt[Throttle]  `json:"throttle"`
+	ECC         ECC            `json:"ecc"`
+	Rows        Rows           `json:"rows"`
+	Pages       Pages          `json:"pages"`
+	Recovery    Opt[Recovery]  `json:"recovery"` // what the driver itself says must be done
+	PCIe        PCIe           `json:"pcie"`
+	Links       []Link         `json:"links"` // NVLinks; none where the GPU has none
+	Fabric      Opt[Fabric]    `json:"fabric"`
+	Peers       []Peer         `json:"peers"` // the other GPUs of this machine
+	MIG         Opt[MIG]       `json:"mig"`
+	Processes   Opt[[]Process] `json:"processes"` // that compute on it, as far as the driver tells this user
+	XIDs        []XID          `json:"xids"`      // the newest, oldest first; at most 32
 }
 
 // Memory is of a GPU or a MIG instance, in bytes.
@@ -104,14 +105,16 @@ type Temperature struct {
 
 // Clocks are in MHz.
 type Clocks struct {
-	SM    Opt[int] `json:"sm"`
-	SMMax Opt[int] `json:"sm_max"`
+	SM     Opt[int] `json:"sm"`
+	SMMax  Opt[int] `json:"sm_max"`
+	Memory Opt[int] `json:"memory"`
 }
 
 // Power is in milliwatts.
 type Power struct {
-	Draw  Opt[int] `json:"draw"`
-	Limit Opt[int] `json:"limit"` // what is enforced now, from all sources
+	Draw   Opt[int]    `json:"draw"`
+	Limit  Opt[int]    `json:"limit"`  // what is enforced now, from all sources
+	Energy Opt[uint64] `json:"energy"` // millijoules since the driver was loaded
 }
 
 // ECC counts errors of memory. Volatile ones are since the driver was loaded, aggregate ones since the GPU was made.
@@ -166,6 +169,13 @@ type XID struct {
 	Code     int       `json:"code"`
 	At       time.Time `json:"at"`       // when this process heard of it
 	Instance Opt[int]  `json:"instance"` // the MIG GPU instance that it is about, where it is about one
+}
+
+// Process is one that computes on a GPU. Its PID is the driver's: of the machine, or of the container where that has PIDs of its own and
+// the driver knows it.
+type Process struct {
+	PID    int         `json:"pid"`
+	Memory Opt[uint64] `json:"memory"` // bytes; not told of MIG devices, and to some containers
 }
 
 // MIG is how a GPU is divided.

@@ -27,6 +27,7 @@ var gpuFields = []struct {
 	{nvml.FI_DEV_REMAPPED_PENDING, func(g *GPU, v uint64) { g.Rows.Pending = Some(v != 0) }},
 	{nvml.FI_DEV_REMAPPED_FAILURE, func(g *GPU, v uint64) { g.Rows.Failed = Some(v != 0) }},
 	{nvml.FI_DEV_MEMORY_TEMP, func(g *GPU, v uint64) { g.Temperature.Memory = Some(int(v)) }},
+	{nvml.FI_DEV_TOTAL_ENERGY_CONSUMPTION, func(g *GPU, v uint64) { g.Power.Energy = Some(v) }},
 	{nvml.FI_DEV_PCIE_REPLAY_COUNTER, func(g *GPU, v uint64) { g.PCIe.Replays = Some(v) }},
 	{nvml.FI_DEV_PCIE_COUNT_TX_BYTES, func(g *GPU, v uint64) { g.PCIe.Sent = Some(v) }},
 	{nvml.FI_DEV_PCIE_COUNT_RX_BYTES, func(g *GPU, v uint64) { g.PCIe.Received = Some(v) }},

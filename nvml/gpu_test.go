@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// TestRealGPU reads the driver of this machine: go test -tags gpu -run RealGPU -v ./nvml. It says what each GPU does and
+// TestRealGPU reads the driver of this machine (make test-gpu). It says what each GPU does and
 // does not tell; what must be there is only what every GPU of a data center has.
 func TestRealGPU(t *testing.T) {
 	s, err := nvml.Read(t.Context(), nvml.Config{})
@@ -30,6 +30,7 @@ func TestRealGPU(t *testing.T) {
 		assert.Positive(t, g.Temperature.GPU.Value)
 		assert.Positive(t, g.Clocks.SMMax.Value)
 		assert.True(t, g.Throttle.OK)
+		assert.True(t, g.Processes.OK)
 		assert.Len(t, g.Peers, len(s.GPUs)-1)
 	}
 }

@@ -37,8 +37,8 @@ func TestReadHGX(t *testing.T) {
 		},
 		Utilization: nvml.Utilization{GPU: nvml.Some(87), Memory: nvml.Some(55)},
 		Temperature: nvml.Temperature{GPU: nvml.Some(61), Memory: nvml.Some(72)},
-		Clocks:      nvml.Clocks{SM: nvml.Some(1830), SMMax: nvml.Some(1980)},
-		Power:       nvml.Power{Draw: nvml.Some(560_000), Limit: nvml.Some(700_000)},
+		Clocks:      nvml.Clocks{SM: nvml.Some(1830), SMMax: nvml.Some(1980), Memory: nvml.Some(2619)},
+		Power:       nvml.Power{Draw: nvml.Some(560_000), Limit: nvml.Some(700_000), Energy: zero},
 		Throttle:    nvml.Some(nvml.Throttle(0)),
 		ECC:         nvml.ECC{VolatileCorrected: zero, VolatileUncorrected: zero, AggregateCorrected: zero, AggregateUncorrected: zero},
 		Rows: nvml.Rows{
@@ -57,7 +57,7 @@ func TestReadHGX(t *testing.T) {
 				Misconfigured: nvml.Some("no"),
 			},
 		}),
-		MIG: nvml.Some(nvml.MIG{}),
+		MIG: nvml.Some(nvml.MIG{}), Processes: nvml.Some([]nvml.Process{}),
 	}, g)
 
 	l := links[7]
@@ -84,6 +84,13 @@ func TestChanges(t *testing.T) {
 			"throttles", func(g *nvmltest.GPU) { g.Throttle, g.Clock = 0x40, 900 },
 			func(g *nvml.GPU) bool {
 				return g.Throttle == nvml.Some(nvml.HWThermal) && g.Clocks.SM == nvml.Some(900)
+			},
+		},
+		{
+			"computes", func(g *nvmltest.GPU) { g.Processes, g.Energy = [16]uint64{70001, 70002, 70003}, 5e12 },
+			func(g *nvml.GPU) bool {
+				p := g.Processes.Value
+				return len(p) == 3 && p[2].PID == 70003 && p[2].Memory.Value == g.Memory.Used.Value/3 && g.Power.Energy == nvml.Some(uint64(5e12))
 			},
 		},
 		{"hot", func(g *nvmltest.GPU) { g.Temperature = 91 }, func(g *nvml.GPU) bool { return g.Temperature.GPU == nvml.Some(91) }},

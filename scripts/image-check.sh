@@ -35,7 +35,7 @@ for name in PIP_INDEX_URL PIP_FIND_LINKS GOPROXY GONOSUMDB GOFLAGS; do
   [ -z "${!name:-}" ] || settings+=(--env "$name=${!name}")
 done
 [ -z "${PIP_FIND_LINKS:-}" ] || [ ! -d "$PIP_FIND_LINKS" ] || settings+=(--volume "$PIP_FIND_LINKS:$PIP_FIND_LINKS:ro")
-settings+=(--volume "$(go env GOMODCACHE):/root/go/pkg/mod" --volume "$(go env GOCACHE):/root/.cache/go-build")
+settings+=(--volume "$(go env GOMODCACHE):/modules" --env GOMODCACHE=/modules --volume "$(go env GOCACHE):/builds" --env GOCACHE=/builds)
 say "Dockerfile.cuda"
 buildah bud -f Dockerfile.cuda -t warmpath-check/warmpath "${settings[@]}" --build-arg "GO_IMAGE=localhost/warmpath-check/go" \
   --build-arg "PYTHON_IMAGE=localhost/warmpath-check/debian" --build-arg "CUDA_IMAGE=localhost/warmpath-check/debian" \

@@ -32,6 +32,8 @@ type engine struct {
 	backend string // that moves the KV pages of a pair: nixl or mooncake
 	url     string
 	ports   []int // HTTP, events, replay; the bootstrap server of a prefill engine
+	flags   []string
+	env     []string
 	proc    *process
 }
 
@@ -87,8 +89,8 @@ func (e *engine) start(t *testing.T, k *keeper, dir string) {
 	for _, port := range ports {
 		args = append(args, strconv.Itoa(port))
 	}
-	cmd := exec.Command("bash", args...)
-	cmd.Env = append(os.Environ(), "BIND="+strconv.Itoa(e.index%runtime.NumCPU()))
+	cmd := exec.Command("bash", append(args, e.flags...)...)
+	cmd.Env = append(append(os.Environ(), "BIND="+strconv.Itoa(e.index%runtime.NumCPU())), e.env...)
 	e.proc = spawn(t, k, dir, fmt.Sprintf("engine%s%s%d-%d", e.backend, e.mode, e.index+1, time.Now().Unix()), cmd)
 }
 

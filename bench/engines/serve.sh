@@ -9,6 +9,7 @@
 #   two ranks     --dp-size 2                       (events and replay then use two ports each: PORT and PORT + 1)
 #   host tier     --enable-hierarchical-cache --hicache-ratio 2 --hicache-write-policy write_through \
 #                 --hicache-io-backend direct --hicache-mem-layout layer_first
+#   KV tier       PYTHONPATH=../../integrations/sglang serve.sh … and the flags in integrations/sglang/README.md
 #
 # The cache is small on purpose (pages of 4 tokens, 4,096 tokens in all), so that evictions come within seconds.
 # An engine is three processes (HTTP, scheduler, detokenizer). The other two die with the first (seen with SIGKILL: all
@@ -29,7 +30,7 @@ fi
 
 # One OpenMP thread: more of them on one core wait for each other at every layer.
 export OMP_NUM_THREADS=1 SGLANG_USE_CPU_ENGINE=1 SGLANG_CPU_OMP_THREADS_BIND=${BIND:-0}
-export PYTHONPATH=$here/shim HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+export PYTHONPATH=$here/shim${PYTHONPATH:+:$PYTHONPATH} HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
 kv_events="{\"publisher\":\"zmq\",\"topic\":\"kv-events\",\"bind\":true,\"endpoint\":\"tcp://127.0.0.1:$events\",\"replay_endpoint\":\"tcp://127.0.0.1:$replay\"}"
 flags=(

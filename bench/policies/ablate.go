@@ -4,18 +4,20 @@ import "github.com/warmpath/warmpath/dataplane/policy"
 
 // ablation is what a run's routers are denied.
 type ablation struct {
-	predictions, load, progress, rate, replica bool
-	terms                                      policy.Terms
+	predictions, load, progress, rate, replica, foreign, health bool
+	terms                                                       policy.Terms
 }
 
 // Ablations lists what [Config].Ablate can take away: what a router knows, and the terms of the kv policy's cost.
 func Ablations() []string {
 	return append([]string{
 		"predictions", // what is in flight is not expected to be cached
+		"foreign",     // nor is what other replicas have in flight
 		"load",        // load comes from reports only, not from dispatch
 		"progress",    // a prompt counts wholly until its first token
 		"rate",        // workers' speeds are not learnt
 		"replica",     // replicas do not know that there are others
+		"health",      // nothing is told of GPUs
 	}, policy.TermNames()...)
 }
 
@@ -24,6 +26,8 @@ func ablate(names []string) (a ablation) {
 		switch name {
 		case "predictions":
 			a.predictions = true
+		case "foreign":
+			a.foreign = true
 		case "load":
 			a.load = true
 		case "progress":
@@ -32,6 +36,8 @@ func ablate(names []string) (a ablation) {
 			a.rate = true
 		case "replica":
 			a.replica = true
+		case "health":
+			a.health = true
 		default:
 			a.terms |= policy.TermNamed(name)
 		}

@@ -44,6 +44,12 @@ type Config struct {
 	// conversation trace has steps of 3 s.
 	Spread bool
 
+	// Faults are what becomes of workers' GPUs. FaultTold later routers know, by the facts about GPUs: default 1.5 s. Where they are
+	// denied "health", nobody tells them that a worker is slow, and that one is dead they find FaultFound later: default 300 s, when
+	// SGLang's watchdog ends an engine that hangs.
+	Faults                []Fault
+	FaultTold, FaultFound time.Duration
+
 	Options policy.Options // of the policies; its zero is [policy.Defaults]
 	Ablate  []string       // names of [Ablations] that all policies are denied
 	Study   []string       // names of [Ablations]: kv is also simulated without each of them
@@ -65,8 +71,8 @@ type Sharing string
 const (
 	SharePolls  Sharing = "polls"  // nothing: what others sent is seen in workers' reports
 	ShareGossip Sharing = "gossip" // each dispatch, first token and end is told to all, and known a hop later
-	// ShareOne lets one replica, which holds a lease, make the choices of all: the others ask it with what they know of the
-	// caches, and send the request two hops later. Requests of one instant are then still chosen one after the other.
+	// ShareOne lets one replica choose for all: the others ask it with what they know of the caches, and send the request two hops
+	// later. What happens to requests is told as with ShareGossip. Requests of one instant are then still chosen one after the other.
 	ShareOne Sharing = "one"
 )
 
@@ -88,6 +94,8 @@ func (c Config) withDefaults() Config {
 	or(&c.Poll, 100*time.Millisecond)
 	or(&c.Hop, 500*time.Microsecond)
 	or(&c.TreeTokens, 1<<24)
+	or(&c.FaultTold, 1500*time.Millisecond)
+	or(&c.FaultFound, 300*time.Second)
 	or(&c.Options, policy.Defaults)
 	if len(c.Speeds) == 0 {
 		c.Speeds = []float64{1}
@@ -136,7 +144,7 @@ func (c *Config) check() error {
 			return fmt.Errorf("cannot take away %q: %w: want one of %v", name, ErrConfig, Ablations())
 		}
 	}
-	return nil
+	return c.checkFaults()
 }
 
 func (c *Config) speed(worker int) float64 { return c.Speeds[min(worker, len(c.Speeds)-1)] }

@@ -10,7 +10,7 @@ import (
 func (s *run) greedy(t *task) int {
 	best, lowest := -1, never
 	for i, w := range s.targets() {
-		if !w.fits(t.job) {
+		if !w.fits(t.job) || w.dead {
 			continue
 		}
 		uncached, copied := w.expect(t)

@@ -19,6 +19,21 @@ type replica struct {
 	families family.Names
 	inbox    []note // of other replicas, by time of arrival
 	read     int
+	alone    bool // expects nothing of what others have sent
+	outages  []outage
+	left     candidates // those that are not out, and their workers
+	leftOpen []int32
+}
+
+// foresee notes what another replica's request will leave at its worker.
+func (p *replica) foresee(n *note) {
+	switch pages := int32(n.t.input / p.view.plan.page); {
+	case p.trees != nil || p.alone:
+	case n.kind == noteSent:
+		p.view.predict(n.t.worker, n.t.path, pages, 1)
+	case n.kind == noteEnded:
+		p.view.predict(n.t.worker, n.t.path, pages, -1)
+	}
 }
 
 type candidates []policy.Candidate
@@ -41,6 +56,7 @@ func (p *replica) take(now clock) {
 	for p.read < len(p.inbox) && p.inbox[p.read].at <= now {
 		n := &p.inbox[p.read]
 		p.loads[n.t.worker].note(n.t, n.kind, n.at)
+		p.foresee(n)
 		p.read++
 	}
 	if p.read > 1024 && p.read*2 > len(p.inbox) {

@@ -9,8 +9,9 @@ import (
 // Result is what one policy did with a trace.
 type Result struct {
 	Policy   string        `json:"policy"`
-	Requests int           `json:"requests"` // answered
-	Refused  int           `json:"refused"`  // too long for any worker's pool, or turned away
+	Requests int           `json:"requests"`       // answered
+	Refused  int           `json:"refused"`        // too long for any worker's pool, or turned away
+	Lost     int           `json:"lost,omitempty"` // of Refused, begun by a worker that died
 	TTFT     Times         `json:"ttft"`
 	ITL      Times         `json:"itl"` // of requests: mean time between their tokens
 	Latency  Times         `json:"latency"`
@@ -66,7 +67,7 @@ const enough = 0.8
 
 // result sums a run up.
 func (s *run) result() *Result {
-	r := &Result{Policy: s.name, Refused: s.refused, TurnedAway: s.turned, Held: s.held}
+	r := &Result{Policy: s.name, Refused: s.refused, TurnedAway: s.turned, Held: s.held, Lost: s.lost}
 	var ttft, itl, latency []time.Duration
 	waited := 0.0
 	last := clock(0)

@@ -10,6 +10,13 @@ func (s *run) route(r *replica, t *task) {
 		r.view.catchUp(s.notes.now)
 	}
 	r.view.match(r.laps, t.path, usable)
+	s.pickFor(r, t)
+	s.spread(t, noteSent)
+	s.expectOf(r, t)
+}
+
+// pickFor lets r choose t's worker by r.laps.
+func (s *run) pickFor(r *replica, t *task) {
 	for i := range r.spaces {
 		r.spaces[i] = s.candidate(r, i)
 	}
@@ -17,7 +24,7 @@ func (s *run) route(r *replica, t *task) {
 	if r.pick.Needs().Has(policy.NeedsFamily) {
 		prefix = r.families.Name(len(r.spaces), func(n int) (uint64, bool) { return t.prefixes[n], n+1 < len(t.prefixes) })
 	}
-	some, open := r.allowed()
+	some, open := r.alive(r.allowed())
 	choice := r.pick.Pick(policy.Request{
 		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Prefix: prefix,
 	}, some)
@@ -28,13 +35,16 @@ func (s *run) route(r *replica, t *task) {
 	t.worker = int32(choice.Index)
 	c := &r.spaces[choice.Index]
 	t.uncached = t.input - max(c.Cached, c.Predicted)
-	s.spread(t, noteSent)
+}
+
+// expectOf notes that t's worker will have its prompt.
+func (s *run) expectOf(r *replica, t *task) {
 	pages := int32(t.input / s.page)
 	if r.trees == nil {
 		r.view.predict(t.worker, t.path, pages, 1)
 		return
 	}
-	tree := r.trees[choice.Index]
+	tree := r.trees[t.worker]
 	tree.insert(t.path, pages)
 	if over := tree.pages - int32(s.cfg.TreeTokens/s.page); over > 0 {
 		tree.evict(over)
@@ -54,6 +64,7 @@ func (s *run) candidate(r *replica, i int) policy.Candidate {
 	if s.ablated.rate {
 		c.Rate = 0
 	}
+	r.judge(&c, i)
 	c.Pending = int64(l.backlog.Tokens(s.notes.now.seconds(), c.Rate))
 	switch {
 	case s.ablated.load:

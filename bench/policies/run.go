@@ -26,16 +26,18 @@ type run struct {
 	tasks    []task
 	ablated  ablation
 	refused  int
-	turned   int     // of refused, by a full queue
-	held     int     // by a router's queue
-	freed    bool    // perhaps there is room for what routers hold
-	asked    []*task // chosen by another replica, and on their way back
+	turned   int  // of refused, by a full queue
+	held     int  // by a router's queue
+	freed    bool // perhaps there is room for what routers hold
+	way      asking
 	answered int
 	notes    notes
 	progress func(int)
 	observe  func(*worker) // of tests: after every step of a worker; may be nil
 	transit  transit
-	transfer clock // of a token
+	faults   []faultEvent // to come, by time
+	lost     int          // of refused, begun by a worker that died
+	transfer clock        // of a token
 }
 
 // targets are the workers that take prompts.
@@ -57,6 +59,9 @@ func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) 
 		s.pick = pick
 	}
 	s.build()
+	if len(cfg.Faults) > 0 {
+		s.planFaults()
+	}
 	return s, nil
 }
 
@@ -103,7 +108,7 @@ func (s *run) build() {
 	s.transfer = clock(math.Round(float64(second) / s.cfg.TransferTokensPerSecond))
 	n := len(s.targets())
 	for k := range s.cfg.Routers {
-		r := &replica{pick: s.pick, loads: make([]load, n), spaces: make([]policy.Candidate, n), laps: make([]overlap, n), view: newView(s.plan, n)}
+		r := &replica{alone: s.ablated.foreign, pick: s.pick, loads: make([]load, n), spaces: make([]policy.Candidate, n), laps: make([]overlap, n), view: newView(s.plan, n)}
 		if s.cfg.queue != "" && s.pick != nil {
 			r.gate = newGate(s.cfg.queue)
 		}
@@ -191,17 +196,14 @@ func (s *run) loop(ctx context.Context) error {
 // meanwhile does what comes next on the way between routers and workers, if it comes before at.
 func (s *run) meanwhile(at clock) bool {
 	switch {
+	case s.nextFault() <= at && s.nextFault() < never:
+		s.suffer()
 	case len(s.transit) > 0 && s.transit[0].landed < at:
 		s.upkeep(s.transit[0].landed)
 		s.notes.now = s.transit[0].landed
 		s.land(s.notes.now)
-	case len(s.asked) > 0 && s.asked[0].arrived+2*ticks(s.cfg.Hop) < at:
-		t := s.asked[0]
-		s.asked = s.asked[1:]
-		s.upkeep(t.arrived + 2*ticks(s.cfg.Hop))
-		s.notes.now = t.arrived + 2*ticks(s.cfg.Hop)
-		t.sent = s.notes.now
-		s.workers[t.worker].submit(t, s.notes.now)
+	case s.nextAsked() < at:
+		s.carry(s.nextAsked())
 	case s.freed && s.notes.now < at:
 		// One at a time, and behind all of this instant: no worker then has two arrivals at once.
 		s.notes.now++
@@ -224,6 +226,9 @@ func (s *run) upkeep(at clock) {
 	}
 	for s.notes.nextPoll <= at {
 		for i, w := range s.targets() {
+			if w.dead {
+				continue
+			}
 			report := w.report(s.notes.nextPoll)
 			for _, r := range s.replicas {
 				r.take(s.notes.nextPoll) // else what the report counts would be counted again
@@ -271,11 +276,11 @@ func (s *run) arrive(i int32) {
 			}
 			return
 		}
+		if s.cfg.Share == ShareOne && t.replica > 0 {
+			s.ask(r, t)
+			return
+		}
 		s.route(r, t)
-	}
-	if s.cfg.Share == ShareOne && s.pick != nil {
-		s.asked = append(s.asked, t)
-		return
 	}
 	t.sent = s.notes.now
 	s.workers[t.worker].submit(t, s.notes.now)
@@ -308,9 +313,10 @@ func (s *run) done(t *task, now clock) {
 func (s *run) spread(t *task, kind uint8) {
 	for i, r := range s.replicas {
 		switch {
-		case i == int(t.replica) || s.cfg.Share == ShareOne:
+		case i == int(t.replica):
 			r.loads[t.worker].note(t, kind, s.notes.now)
-		case s.cfg.Share == ShareGossip:
+		case i == 0 && kind == noteSent && t.promised: // has counted it
+		case s.cfg.Share != SharePolls:
 			r.inbox = append(r.inbox, note{at: s.notes.now + ticks(s.cfg.Hop), t: t, kind: kind})
 		}
 	}

@@ -207,6 +207,7 @@ func conserve(t *testing.T, cfg Config, name string) {
 		require.Equal(t, ended, served)
 	}
 	for _, r := range s.replicas {
+		r.take(never)
 		for i := range r.loads {
 			if len(s.replicas) == 1 && name != Greedy {
 				require.Zero(t, r.loads[i].flight, "%s: load leaks", name)

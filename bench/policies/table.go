@@ -80,6 +80,7 @@ func (c *Config) describe() string {
 	if len(c.Queues) > 0 {
 		fmt.Fprintf(&b, `; with "queue" the router holds requests back while all workers are full`)
 	}
+	b.WriteString(c.describeFaults())
 	if len(c.Ablate) > 0 {
 		fmt.Fprintf(&b, "; without %s", strings.Join(c.Ablate, ", "))
 	}

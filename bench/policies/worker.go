@@ -24,6 +24,7 @@ type worker struct {
 
 	counts workerCounts
 	idle   bool
+	dead   bool // see Fault
 	role   role
 	ending []*task // scratch of roomAt
 }
@@ -52,18 +53,20 @@ type task struct {
 	id       int32 // index of the job
 	replica  int32 // who sent it
 	worker   int32
-	arrived  clock // at the router
-	sent     clock // to the worker
-	uncached int   // what the router expected to be computed
-	computed int   // prompt tokens that need no more work
-	cached   int   // of them, found on the GPU
-	hosted   int   // found in the host tier
-	load     int   // of hosted, tokens still to be copied
-	inTree   int32 // pages of the path in the cache
-	owned    int32 // pages given that are not in the cache
-	locks    int   // nodes of the path locked
-	made     int   // tokens generated
-	first    clock // of the first token
+	arrived  clock     // at the router
+	sent     clock     // to the worker
+	uncached int       // what the router expected to be computed
+	computed int       // prompt tokens that need no more work
+	cached   int       // of them, found on the GPU
+	hosted   int       // found in the host tier
+	load     int       // of hosted, tokens still to be copied
+	laps     []overlap // what who asks an arbiter knows of the caches
+	promised bool      // the arbiter has counted it
+	inTree   int32     // pages of the path in the cache
+	owned    int32     // pages given that are not in the cache
+	locks    int       // nodes of the path locked
+	made     int       // tokens generated
+	first    clock     // of the first token
 	ended    clock
 	landed   clock // of its pages at a decoding worker
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,10 +57,11 @@ func (c Config) check() error {
 
 // run is one replay under way.
 type run struct {
-	cfg    Config
-	client *client
-	bodies bodies
-	pool   sync.Pool // of *worker
+	cfg     Config
+	clients []*client  // one for each router
+	rng     *rand.Rand // whose turn it is; dispatch's
+	bodies  bodies
+	pool    sync.Pool // of *worker
 
 	mu     sync.Mutex
 	result Result // guarded by mu
@@ -71,7 +74,7 @@ type worker struct {
 	parser fastjson.Parser
 }
 
-// Run replays the source's requests to the server at base, each at its time, and returns when all are answered. An error is
+// Run replays the source's requests to the server at base, or by chance to one of several whose URLs are separated by commas, each at its time, and returns when all are answered. An error is
 // one of the configuration, of the source or of ctx; requests that failed are counted in the result, which is there
 // with an error of ctx too.
 func Run(ctx context.Context, base string, source Source, cfg Config) (*Result, error) {
@@ -79,12 +82,16 @@ func Run(ctx context.Context, base string, source Source, cfg Config) (*Result, 
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	c, err := newClient(base, cfg.API)
-	if err != nil {
-		return nil, err
+	r := &run{cfg: cfg, rng: rand.New(rand.NewPCG(1, 1)), bodies: bodies{api: cfg.API, vocabulary: cfg.Vocabulary}}
+	for one := range strings.SplitSeq(base, ",") {
+		c, err := newClient(one, cfg.API)
+		if err != nil {
+			return nil, err
+		}
+		defer c.close()
+		r.clients = append(r.clients, c)
 	}
-	defer c.close()
-	r := &run{cfg: cfg, client: c, bodies: bodies{api: cfg.API, vocabulary: cfg.Vocabulary}}
+	var err error
 	if cfg.Model != "" {
 		if r.bodies.model, err = json.Marshal(cfg.Model); err != nil {
 			return nil, fmt.Errorf("cannot name model %q: %w", cfg.Model, err)
@@ -121,13 +128,14 @@ func (r *run) dispatch(ctx context.Context, source Source, began time.Time, flyi
 			return context.Cause(ctx)
 		}
 		r.result.late(time.Since(due))
-		flying.Go(func() { r.send(ctx, &request) })
+		c := r.clients[r.rng.IntN(len(r.clients))]
+		flying.Go(func() { r.send(ctx, c, &request) })
 	}
 	return nil
 }
 
 // send replays one request and enters what it showed.
-func (r *run) send(ctx context.Context, request *trace.Request) {
+func (r *run) send(ctx context.Context, c *client, request *trace.Request) {
 	w := r.pool.Get().(*worker)
 	defer r.pool.Put(w)
 	w.body = r.bodies.append(w.body[:0], request)
@@ -135,12 +143,12 @@ func (r *run) send(ctx context.Context, request *trace.Request) {
 
 	began := time.Now()
 	o := sample{}
-	k, err := r.client.do(ctx, w.body, &w.events)
+	k, err := c.do(ctx, w.body, &w.events)
 	if err == nil {
 		o.worker = string(k.header.Peek("X-Warmpath-Worker"))
 		o.overlap = string(k.header.Peek("X-Warmpath-Overlap"))
 		o.latency = time.Since(began)
-		r.client.release(k)
+		c.release(k)
 		o.usage, err = w.events.usage(&w.parser)
 	}
 	if err == nil && w.events.first.IsZero() {

@@ -18,6 +18,7 @@ type Config struct {
 	CachePages    int    // KV pool of one rank in pages; default 62,500: 1,000,000 tokens of 16
 	MaxRunning    int    // largest running batch of a rank; default 64
 	DPSize        int    // ranks, each with its own cache and sockets; default 1
+	TPSize        int    // GPUs a rank, as /server_info claims; default 1. The speed is Service's all the same
 	ContextLength int    // default 131,072
 
 	// Mode is "" for an aggregated worker, or [ModePrefill] or [ModeDecode] for one
@@ -94,6 +95,7 @@ func (c Config) withDefaults() Config {
 	or(&c.CachePages, 1_000_000/16)
 	or(&c.MaxRunning, 64)
 	or(&c.DPSize, 1)
+	or(&c.TPSize, 1)
 	or(&c.ContextLength, 131_072)
 	or(&c.TimeScale, 1)
 	or(&c.Encoding, kvevent.SGLang0523)

@@ -62,7 +62,9 @@ func (l *life) serverInfo(ctx *fasthttp.RequestCtx) {
 	b = appendInt(b, c.Service.ChunkedPrefill)
 	b = append(b, `,"max_running_requests":`...)
 	b = appendInt(b, c.MaxRunning)
-	b = append(b, `,"tp_size":1,"dcp_size":1,"pp_size":1,"dp_size":`...)
+	b = append(b, `,"tp_size":`...)
+	b = appendInt(b, c.TPSize)
+	b = append(b, `,"dcp_size":1,"pp_size":1,"dp_size":`...)
 	b = appendInt(b, c.DPSize)
 	b = append(b, `,"schedule_policy":"fcfs","radix_eviction_policy":"lru",`+
 		`"enable_cache_report":true,"enable_metrics":true,"enable_hierarchical_cache":false,`...)

@@ -5,22 +5,53 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 )
 
 //go:embed testdata/fake_nixl.c
 var source []byte
 
+// built holds what was compiled in this process, by flags: a compiler takes longer than most tests.
+var built struct {
+	mu        sync.Mutex
+	libraries map[string][]byte // guarded by mu
+}
+
 // Library compiles the fake with the C compiler's flags and returns the path of the library. Flags select variants:
 // -DWITHOUT_PLUGINS leaves a function out, -DNO_PLUGINS finds none. Without a C compiler the test is skipped.
 func Library(tb testing.TB, flags ...string) string {
+	tb.Helper()
+	key := strings.Join(flags, " ")
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	to := filepath.Join(tb.TempDir(), "libnixl_capi.so")
+	if library, ok := built.libraries[key]; ok {
+		if err := os.WriteFile(to, library, 0o700); err != nil {
+			tb.Fatal(err)
+		}
+		return to
+	}
+	compile(tb, to, flags)
+	library, err := os.ReadFile(to)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if built.libraries == nil {
+		built.libraries = map[string][]byte{}
+	}
+	built.libraries[key] = library
+	return to
+}
+
+func compile(tb testing.TB, to string, flags []string) {
 	tb.Helper()
 	compiler, err := exec.LookPath("gcc")
 	if err != nil {
 		tb.Skip("no gcc in PATH to build the fake library with")
 	}
-	dir := tb.TempDir()
-	from, to := filepath.Join(dir, "fake_nixl.c"), filepath.Join(dir, "libnixl_capi.so")
+	from := filepath.Join(tb.TempDir(), "fake_nixl.c")
 	if err := os.WriteFile(from, source, 0o600); err != nil {
 		tb.Fatal(err)
 	}
@@ -28,5 +59,4 @@ func Library(tb testing.TB, flags ...string) string {
 	if out, err := exec.CommandContext(tb.Context(), compiler, args...).CombinedOutput(); err != nil {
 		tb.Fatalf("cannot build the fake library: %v\n%s", err, out)
 	}
-	return to
 }

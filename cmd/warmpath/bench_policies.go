@@ -25,6 +25,7 @@ type policiesOptions struct {
 	requests  int
 	names     []string
 	share     string
+	faults    []string
 	objective time.Duration
 	advise    bool
 	jsonFile  string
@@ -95,6 +96,10 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.cfg.Approx, "approximate", false, "all policies see an approximate tree instead of events")
 	f.StringSliceVar(&o.cfg.Study, "ablate", nil, `also simulate kv without each of these, or "all": `+strings.Join(policies.Ablations(), ", "))
 	f.StringSliceVar(&o.cfg.Queues, "queue", nil, `also simulate kv with a queue in front of full workers, as warmpath serve has it: `+strings.Join(policies.Queues(), ", "))
+	f.StringArrayVar(&o.faults, "fault", nil, "what becomes of a worker's GPU, WORKER@TIME:SPEED or WORKER@TIME:SPEED:DURATION: "+
+		"2@60s:0.5 is half of its speed from 60 s on,\n2@60s:0 death; --ablate health shows kv without facts about GPUs")
+	f.DurationVar(&o.cfg.FaultTold, "fault-told", 1500*time.Millisecond, "from a fault until routers know of it by facts about GPUs")
+	f.DurationVar(&o.cfg.FaultFound, "fault-found", 5*time.Minute, "from a death until it is found without them; SGLang's watchdog takes 5 min")
 	o.cfg.Options = policy.Defaults
 	f.Float64Var(&o.cfg.Options.OverlapWeight, "kv-overlap-score-weight", 1, "kv, dynamo: worth of a cached token, in tokens to prefill")
 	f.Float64Var(&o.cfg.Options.Temperature, "router-temperature", 0, "kv, dynamo: 0 takes the cheapest worker, above it a softmax over costs")
@@ -121,6 +126,13 @@ func (o *policiesOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	o.cfg.Share = policies.Sharing(o.share)
+	for _, text := range o.faults {
+		f, err := policies.ParseFault(text)
+		if err != nil {
+			return err
+		}
+		o.cfg.Faults = append(o.cfg.Faults, f)
+	}
 	if slices.Equal(o.names, []string{"all"}) {
 		o.names = policies.Names()
 	}

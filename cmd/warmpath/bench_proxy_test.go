@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/proxy"
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 )
 
 // asWarmpath, when set, has this test binary be warmpath: bench proxy starts its workers and its router as processes of their own.
@@ -21,7 +22,9 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	natstest.Clean()
+	os.Exit(code)
 }
 
 func benchProxy(t *testing.T, args ...string) (out, progress string, err error) {

@@ -23,7 +23,11 @@ type replayOptions struct {
 	url         string
 	policies    []string
 	workers     int
+	routers     int
+	replicas    string
+	notes       io.Writer // what routers tell at the end
 	cacheTokens int
+	prefillRate float64
 	api         string
 	jsonFile    string
 	cfg         replay.Config
@@ -53,11 +57,14 @@ turns over shared system prompts.`,
 	f.StringVar(&o.url, "url", "", "replay to this OpenAI or SGLang URL instead of to a cluster of one's own")
 	f.StringSliceVar(&o.policies, "policy", []string{"kv", "round-robin"}, "policies to compare, each on a fresh cluster")
 	f.IntVar(&o.workers, "workers", 8, "simulated workers")
+	f.IntVar(&o.routers, "routers", 1, "routers for them, each with its share of the requests by chance; they are one cluster over NATS")
+	f.StringVar(&o.replicas, "replicas", dataplane.ReplicasAuto, "what these tell each other: auto or off")
 	f.IntVar(&o.cacheTokens, "cache-tokens", 1_000_000, "KV pool of each simulated worker, in tokens")
 	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens a cache page; with --url the servers' own, to read X-Warmpath-Overlap")
 	f.StringVar(&o.api, "api", "completions", "generate, completions or chat")
 	f.StringVar(&o.cfg.Model, "model", "", "model to name in each request (default: none, or the simulated one)")
 	f.IntVar(&o.cfg.Requests, "requests", 2000, "replay at most so many requests; 0 is the whole trace")
+	f.Float64Var(&o.prefillRate, "prefill-rate", 16_000, "prompt tokens that a simulated worker computes a second")
 	f.Float64Var(&o.cfg.TimeScale, "time-scale", 20, "seconds of the trace a second; simulated workers run as fast (with --url the default is 1)")
 	f.Uint32Var(&o.cfg.Vocabulary.First, "first-token", 100, "smallest token id in prompts")
 	f.Uint32Var(&o.cfg.Vocabulary.Size, "vocabulary", 32_000, "number of token ids in prompts")
@@ -74,6 +81,7 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 	if o.trace == "" && o.cfg.Requests == 0 {
 		return errors.New("cannot replay all of the synthetic trace, which has no end: give --requests")
 	}
+	o.notes = cmd.ErrOrStderr()
 	start := o.simulated
 	if o.url != "" {
 		o.policies = []string{"(the URL's)"}
@@ -83,6 +91,9 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 		start = func(context.Context, string) (replay.Cluster, error) { return remote(o.url), nil }
 	} else {
 		o.cfg.Simulated = true
+		if o.routers < 1 {
+			return fmt.Errorf("cannot start %d routers", o.routers)
+		}
 		if o.workers < 1 || o.cacheTokens < 2*o.cfg.PageSize {
 			return fmt.Errorf("cannot start %d workers of %d cached tokens", o.workers, o.cacheTokens)
 		}
@@ -148,14 +159,18 @@ func (remote) Close() error  { return nil }
 
 // benchCluster is a cluster of this process.
 type benchCluster struct {
-	url  string
-	stop context.CancelFunc
-	done chan error
+	url   string
+	stop  context.CancelFunc
+	done  chan error
+	atEnd func() // may be nil
 }
 
 func (b *benchCluster) URL() string { return b.url }
 
 func (b *benchCluster) Close() error {
+	if b.atEnd != nil {
+		b.atEnd()
+	}
 	b.stop()
 	return <-b.done
 }
@@ -166,7 +181,12 @@ func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cl
 		Model: o.cfg.Model, PageSize: o.cfg.PageSize, CachePages: o.cacheTokens / o.cfg.PageSize,
 		TimeScale: o.cfg.TimeScale, Log: quietLogger(),
 	}
+	worker.Service.PrefillTokensPerSecond = o.prefillRate
 	router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, Version: version, Log: quietLogger()}
+	if o.routers > 1 {
+		router.Replicas = o.replicas
+		return o.severalRouters(ctx, worker, router)
+	}
 	cl, err := newCluster(clusterSize{workers: o.workers}, worker, router)
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane"
 )
 
-// cluster is simulated workers and a router in front of them, in this process.
-type cluster struct {
+// simulation is simulated workers and a router in front of them, in this process.
+type simulation struct {
 	router *dataplane.Dataplane
 	sims   []*sim.Worker
 }
@@ -34,8 +34,8 @@ func (f clusterSize) check() error {
 }
 
 // newCluster binds everything and starts nothing.
-func newCluster(f clusterSize, worker sim.Config, router dataplane.Config) (*cluster, error) {
-	c := &cluster{}
+func newCluster(f clusterSize, worker sim.Config, router dataplane.Config) (*simulation, error) {
+	c := &simulation{}
 	err := errors.Join(
 		c.add(f.workers, worker, "", &router.Workers),
 		c.add(f.prefill, worker, sim.ModePrefill, &router.Prefill),
@@ -54,7 +54,7 @@ func newCluster(f clusterSize, worker sim.Config, router dataplane.Config) (*clu
 }
 
 // add binds n workers of one mode and tells the router of them.
-func (c *cluster) add(n int, worker sim.Config, mode string, urls *[]string) error {
+func (c *simulation) add(n int, worker sim.Config, mode string, urls *[]string) error {
 	worker.Mode = mode
 	for range n {
 		w, err := sim.New(worker)
@@ -69,7 +69,7 @@ func (c *cluster) add(n int, worker sim.Config, mode string, urls *[]string) err
 
 // run serves until ctx ends. The workers outlive the router: it drains what
 // they have begun.
-func (c *cluster) run(ctx context.Context) error {
+func (c *simulation) run(ctx context.Context) error {
 	workers, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var g errgroup.Group
@@ -88,7 +88,7 @@ func (c *cluster) run(ctx context.Context) error {
 const clusterStart = 30 * time.Second
 
 // waitReady returns when every worker is ready in the router's eyes.
-func (c *cluster) waitReady(ctx context.Context) error {
+func (c *simulation) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterStart)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)

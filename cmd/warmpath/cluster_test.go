@@ -24,7 +24,7 @@ const page = 16
 
 // startCluster runs a router over simulated workers, with real sockets
 // between them, until the test ends.
-func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (cl *cluster, base string) {
+func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (cl *simulation, base string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	worker.Log, worker.TimeScale = log, 50
@@ -44,7 +44,7 @@ func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (
 }
 
 // awaitCluster waits until n ranks are ready and their events are followed.
-func awaitCluster(t *testing.T, cl *cluster, n int) {
+func awaitCluster(t *testing.T, cl *simulation, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		live := 0

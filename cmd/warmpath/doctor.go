@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/dataplane/secure"
+	"github.com/warmpath/warmpath/nixl"
 )
 
 // errUnfit makes doctor's exit status tell a script that a worker it was asked about cannot be routed to.
@@ -34,19 +35,21 @@ type finding struct {
 
 func newDoctorCommand() *cobra.Command {
 	var asJSON bool
+	var library string
 	var workers []string
 	var wait time.Duration
 	var files secure.ClientFiles
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what this machine and its workers have and lack",
-		Long: "Shows what this machine has and lacks for routing: libzmq, the NVIDIA driver and its GPUs, NIXL; and for each\n" +
+		Long: "Shows what this machine has and lacks for routing: libzmq, the NVIDIA driver and its GPUs, NIXL and the\n" +
+			"path that it takes between two processes, RDMA devices; and for each\n" +
 			"--worker whether it is ready and publishes the KV events that exact routing needs. Nothing is changed.\n" +
 			"The exit status is 0 unless a given worker is unfit.",
 		Example: "  warmpath doctor --worker http://127.0.0.1:30000",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found := examineMachine(cmd.Root().Version)
+			found := examineMachine(cmd.Root().Version, library)
 			for _, url := range workers {
 				found = append(found, examineWorker(cmd.Context(), url, files, wait)...)
 			}
@@ -60,6 +63,7 @@ func newDoctorCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	cmd.Flags().StringArrayVar(&workers, "worker", nil, "also examine the worker at this `URL` (repeatable)")
 	workerTLSFlags(cmd.Flags(), &files)
+	cmd.Flags().StringVar(&library, "nixl-lib", "", "libnixl_capi.so (default: "+nixl.EnvLibrary+", an installed wheel, the system's)")
 	cmd.Flags().DurationVar(&wait, "wait", 3*time.Second, "how long to wait for a worker to be ready")
 	return cmd
 }

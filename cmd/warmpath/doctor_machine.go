@@ -11,13 +11,12 @@ import (
 	"github.com/pebbe/zmq4"
 
 	"github.com/warmpath/warmpath/dataplane/health"
-	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/radix/hugepage"
 )
 
 // examineMachine looks at what does not depend on any worker.
-func examineMachine(version string) []finding {
+func examineMachine(version, nixlLibrary string) []finding {
 	major, minor, patch := zmq4.Version()
 	found := []finding{
 		{"warmpath", stateOK, fmt.Sprintf("%s, %s, %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH), ""},
@@ -25,7 +24,7 @@ func examineMachine(version string) []finding {
 		examineHugePages(hugepage.Setting()),
 	}
 	found = append(found, examineGPUs(nvml.Config{Library: os.Getenv(nvml.EnvLibrary)})...)
-	return append(found, examineNIXL())
+	return append(found, examineNIXL(nixlLibrary)...)
 }
 
 // examineHugePages says what the kernel's setting means for look-ups.
@@ -147,25 +146,6 @@ func describeLinks(links []nvml.Link) string {
 		text += fmt.Sprintf(", %.0f GB/s each way", float64(speed)/1000)
 	}
 	return text
-}
-
-// examineNIXL loads the library and lists its plugins, which is all that Warmpath does with it so far.
-func examineNIXL() finding {
-	lib, err := nixl.Open("")
-	if err != nil {
-		return finding{
-			"NIXL", stateMissing, strings.ReplaceAll(err.Error(), "; ", "\n"),
-			"routing works without; pip install --no-deps nixl-cu12==1.5.1, or set " + nixl.EnvLibrary,
-		}
-	}
-	plugins, err := lib.Plugins()
-	if err != nil {
-		return finding{"NIXL", stateMissing, lib.Path() + ": " + err.Error(), "is $HOME readable? NIXL fails without it"}
-	}
-	if len(plugins) == 0 {
-		return finding{"NIXL", stateMissing, lib.Path() + ": no plugins", "leave the library in its wheel's tree, or set NIXL_PLUGIN_DIR"}
-	}
-	return finding{"NIXL", stateOK, lib.Path() + "\nplugins " + strings.Join(plugins, " "), ""}
 }
 
 func gibibytes(f nvml.Opt[uint64]) string {

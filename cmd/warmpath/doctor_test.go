@@ -58,6 +58,7 @@ func serveWorker(t *testing.T, ready int, events string) string {
 
 func runDoctor(t *testing.T, args ...string) ([]finding, error) {
 	t.Helper()
+	t.Setenv(asWarmpath, "1") // where NIXL is, doctor starts this program again
 	cmd := newDoctorCommand()
 	var out bytes.Buffer
 	cmd.SetOut(&out)

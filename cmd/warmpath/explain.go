@@ -147,7 +147,7 @@ func writeExplained(out io.Writer, e *server.Explained) error {
 		fmt.Fprintf(out, "goes to %s: %s\n\n", e.Winner, e.Why)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\trank\tstate\tevents\tcached\thost\tmade\tcredit\tin flight\tbacklog\ttokens/s\tqueue s\tcompute s\ttier s\tbatch s\tpool s\tTTFT s\tlater s\tscore\t")
+	fmt.Fprintln(t, "\trank\tstate\tevents\tcached\thost\tmade\tcredit\tin flight\tbacklog\ttokens/s\tqueue s\tcompute s\ttier s\tbatch s\tpool s\thealth s\tTTFT s\tlater s\tscore\t")
 	ranks := orderExplained(e.Ranks)
 	for i := range ranks {
 		writeExplainedRank(t, &ranks[i])
@@ -158,6 +158,7 @@ func writeExplained(out io.Writer, e *server.Explained) error {
 	if err := writeExplainedPair(out, e.Pair); err != nil {
 		return err
 	}
+	writeGPUs(out, e, ranks)
 	for i := range ranks {
 		if r := &ranks[i]; r.Excluded != "" {
 			fmt.Fprintf(out, "%s is no candidate: it %s\n", r.ID, r.Excluded)
@@ -173,7 +174,7 @@ func writeExplainedRank(t io.Writer, r *server.ExplainedRank) {
 	}
 	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t", mark, r.ID, explainedState(r), r.Events)
 	if r.Overlap == nil || r.Cost == nil {
-		fmt.Fprintf(t, "-\t-\t-\t-\t%d\t%d\t%.0f\t-\t-\t-\t-\t-\t-\t-\t-\t\n", r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond)
+		fmt.Fprintf(t, "-\t-\t-\t-\t%d\t%d\t%.0f\t-\t-\t-\t-\t-\t-\t-\t-\t-\t\n", r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond)
 		return
 	}
 	score := "-"
@@ -181,7 +182,7 @@ func writeExplainedRank(t io.Writer, r *server.ExplainedRank) {
 		score = fmt.Sprintf("%.4g", *r.Cost.Score)
 	}
 	o, c := r.Overlap, r.Cost
-	fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%d\t%d\t%.0f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%s\t\n",
+	fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%d\t%d\t%.0f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%s\t\n",
 		o.GPU+o.Host, o.Host, o.Predicted, r.Trust.Credit, r.Load.InFlight, r.Load.PendingTokens, r.Load.PrefillPerSecond,
-		c.Queue, c.Compute, c.Tier, c.Batch, c.Pool, c.TTFT, c.Later, score)
+		c.Queue, c.Compute, c.Tier, c.Batch, c.Pool, c.Health, c.TTFT, c.Later, score)
 }

@@ -38,7 +38,11 @@ func writeExplainedPair(out io.Writer, p *server.ExplainedPair) error {
 		if d.Winner {
 			mark = "->"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.4f\t%.4f\t%.4f\t%.4g\t\n", mark, d.ID, d.State, d.Held,
+		state := d.State
+		if d.Broken {
+			state += ", broken link"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.4f\t%.4f\t%.4f\t%.4g\t\n", mark, d.ID, state, d.Held,
 			d.Load.InFlight, d.Load.MaxRunning, d.Load.UsedTokens, d.Load.ReservedTokens, d.Load.PoolTokens,
 			d.Cost.Transfer, d.Cost.Room, d.Cost.Step, d.Cost.Total)
 	}

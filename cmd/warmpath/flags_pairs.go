@@ -14,6 +14,9 @@ func workerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 		"URL[,BOOTSTRAP_PORT] of a prefill worker, or URL,HOST:PORT where decode workers reach its bootstrap server by another name; may be repeated "+
 			"(default: the URL's host, and the port that the worker tells)")
 	f.StringArrayVar(&cfg.Decode, "decode", nil, "URL of a decode worker; may be repeated")
+	f.StringArrayVar(&cfg.Discover, "discover", nil,
+		"where to find workers, and to see them come and go: file:PATH (lines of URL [ROLE [BOOTSTRAP]], or YAML), dns-srv:[ROLE:]NAME, "+
+			"etcd:HOST:PORT/PREFIX or kubernetes:[NAMESPACE/]SERVICE, with options as ?name=value; may be repeated")
 }
 
 // pairFlags say when a request is worth a pair, and for how long the two may wait for each other.

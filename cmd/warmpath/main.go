@@ -33,11 +33,13 @@ func newRoot() *cobra.Command {
 cache. It learns that, exactly and live, from the KV events that the workers publish.
 
   warmpath up       a whole cluster on this machine, simulated: nothing else is needed
-  warmpath serve    the router, in front of workers that run already`,
+  warmpath serve    the router, in front of workers that run already
+  warmpath node     the sidecar of a GPU machine: its workers, its GPUs and how they are`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newUpCommand(), newServeCommand(), newSimCommand(), newBenchCommand(), newEventsCommand(), newDoctorCommand(), newLintCommand(), newExplainCommand(), newHealthCommand())
+	root.AddCommand(newUpCommand(), newServeCommand(), newConfigCommand(), newNodeCommand(), newSimCommand(), newBenchCommand(), newEventsCommand(), newDoctorCommand(), newLintCommand(), newExplainCommand(), newHealthCommand(), newNodesCommand(), newWorkersCommand())
+	root.AddCommand(newMarkCommands()...)
 	return root
 }

@@ -37,7 +37,7 @@ func pairWorker() sim.Config {
 
 // pairCluster is a cluster of pairs with what tests need to know of it.
 type pairCluster struct {
-	*cluster
+	*simulation
 	base            string
 	client          *http.Client
 	prefill, decode []*sim.Worker
@@ -53,7 +53,7 @@ func startPairs(t *testing.T, size clusterSize, worker sim.Config, router datapl
 	require.NoError(t, err)
 	transport := &http.Transport{MaxIdleConnsPerHost: 256}
 	c := &pairCluster{
-		cluster: cl, base: "http://" + cl.router.Addr(), client: &http.Client{Transport: transport},
+		simulation: cl, base: "http://" + cl.router.Addr(), client: &http.Client{Transport: transport},
 		prefill: cl.sims[size.workers : size.workers+size.prefill], decode: cl.sims[size.workers+size.prefill:],
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -23,7 +23,7 @@ import (
 )
 
 // startQueued runs a router over simulated workers that are soon full.
-func startQueued(t *testing.T, workers int, worker sim.Config, router dataplane.Config) (cl *cluster, base string, client *http.Client) {
+func startQueued(t *testing.T, workers int, worker sim.Config, router dataplane.Config) (cl *simulation, base string, client *http.Client) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	worker.Log, router.Log = log, log
@@ -113,13 +113,13 @@ func randomIDs(rng *rand.Rand, n int) []uint32 {
 }
 
 // awaitQueue waits until ok says so of the queue.
-func awaitQueue(t *testing.T, cl *cluster, what string, ok func(server.QueueStatus) bool) {
+func awaitQueue(t *testing.T, cl *simulation, what string, ok func(server.QueueStatus) bool) {
 	t.Helper()
 	require.Eventually(t, func() bool { return ok(*cl.router.Status().Queue) }, 90*time.Second, 2*time.Millisecond, what)
 }
 
 // running is how many requests workers have.
-func running(cl *cluster) (n int) {
+func running(cl *simulation) (n int) {
 	for _, w := range cl.router.Status().Workers {
 		n += int(w.InFlight)
 	}

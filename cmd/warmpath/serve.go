@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,8 +15,7 @@ import (
 )
 
 func newServeCommand() *cobra.Command {
-	cfg := dataplane.Config{}
-	var level string
+	o := serveOptions{}
 	c := &cobra.Command{
 		Use:   "serve (--worker URL | --prefill URL[,PORT] --decode URL) …",
 		Short: "Route requests to SGLang workers",
@@ -33,40 +34,91 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 		Example: `  warmpath serve --worker http://127.0.0.1:30000 --worker http://127.0.0.1:30001
   warmpath serve --listen 0.0.0.0:8000 --operator-listen 127.0.0.1:8001 --worker http://gpu1:30000
   warmpath serve --prefill http://gpu1:30000 --prefill http://gpu2:30000,8998 --decode http://gpu3:30000
+  warmpath serve --config warmpath.yaml
+  warmpath serve --discover kubernetes:inference/sglang-workers
   warmpath serve --tls-cert cert.pem --tls-key key.pem --worker https://gpu1:30000 --worker-ca ca.pem`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := newLogger(level)
-			if err != nil {
-				return err
-			}
-			cfg.Log, cfg.Version = log, version
-			d, err := dataplane.New(cfg)
-			if err != nil {
-				return err
-			}
-			log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy,
-				"workers", len(cfg.Workers), "prefill", len(cfg.Prefill), "decode", len(cfg.Decode))
-			if len(cfg.Workers)+len(cfg.Prefill)+len(cfg.Decode) == 0 {
-				log.Warn("no workers yet: give --worker, or --prefill and --decode, or POST /workers")
-			}
-			if cfg.AccessLog != "" { // else the signal ends the process, as it always did
-				defer onHangup(d.ReopenLogs)()
-			}
-			return d.Run(cmd.Context())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd) },
 	}
-	routerFlags(c.Flags(), &cfg)
-	listenTLSFlags(c.Flags(), &cfg.TLS)
-	workerTLSFlags(c.Flags(), &cfg.WorkerTLS)
-	workerFlags(c.Flags(), &cfg)
-	c.Flags().StringVar(&cfg.Snapshot, "snapshot", "",
-		"file that keeps what workers hold for the next run; secret, as it has the seed of the index's hashes")
-	c.Flags().DurationVar(&cfg.SnapshotInterval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
-	c.Flags().StringVar(&cfg.AccessLog, "access-log", "",
-		"append a line of JSON for each request to this file, without its text: a trace for bench policies and bench replay; SIGHUP reopens it")
-	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	o.flags(c.Flags())
 	return c
+}
+
+// serve runs the router that the command line asks for.
+func serve(cmd *cobra.Command) error {
+	path := cmd.Flags().Lookup(configFlag).Value.String()
+	if path == "" {
+		path = os.Getenv(envName(configFlag))
+	}
+	var known []byte
+	if path != "" {
+		known, _ = os.ReadFile(path) // before it is read below, so that no change is missed
+	}
+	o, err := again(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	cfg := o.cfg
+	log, level, err := newLeveledLogger(o.level)
+	if err != nil {
+		return err
+	}
+	cfg.Log, cfg.Version = log, version
+	if cfg.Cluster, err = o.cluster.open(cmd.Context(), "warmpath serve", log); err != nil {
+		return err
+	}
+	if cfg.Cluster != nil {
+		defer cfg.Cluster.Close()
+		log.Info("warmpath is in a cluster", "nats", cfg.Cluster.URL(), "embedded", cfg.Cluster.Status().Embedded)
+	}
+	d, err := dataplane.New(cfg)
+	if err != nil {
+		return err
+	}
+	log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy,
+		"workers", len(cfg.Workers), "prefill", len(cfg.Prefill), "decode", len(cfg.Decode), "sources", len(cfg.Discover))
+	if len(cfg.Workers)+len(cfg.Prefill)+len(cfg.Decode)+len(cfg.Discover) == 0 {
+		log.Warn("no workers yet: give --worker, or --prefill and --decode, or --discover, or POST /workers")
+	}
+	r := &reloader{given: cmd.Flags(), router: d, shared: cfg.Cluster, level: level}
+	if cfg.ConfigFile != "" {
+		ctx, stop := context.WithCancel(cmd.Context())
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer stop()
+		watching.Go(func() {
+			if err := r.watch(ctx, cfg.ConfigFile, known); err != nil {
+				log.Warn("the configuration is reloaded on SIGHUP only", "error", err)
+			}
+		})
+	}
+	if cfg.AccessLog != "" || cfg.ConfigFile != "" { // else the signal ends the process, as it always did
+		defer onHangup(func() {
+			d.ReopenLogs()
+			if cfg.ConfigFile != "" {
+				r.reload()
+			}
+		})()
+	}
+	return d.Run(cmd.Context())
+}
+
+// flags are those of `warmpath serve`.
+func (o *serveOptions) flags(f *pflag.FlagSet) {
+	cfg := &o.cfg
+	configFlags(f, "read again on SIGHUP and when it changes: what cannot change at run time is named and waits for a restart")
+	o.cluster.flags(f)
+	routerFlags(f, cfg)
+	listenTLSFlags(f, &cfg.TLS)
+	workerTLSFlags(f, &cfg.WorkerTLS)
+	workerFlags(f, cfg)
+	replicaFlags(f, cfg)
+	f.StringVar(&cfg.Snapshot, "snapshot", "",
+		"file that keeps what workers hold for the next run; secret, as it has the seed of the index's hashes")
+	f.DurationVar(&cfg.SnapshotInterval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
+	f.StringVar(&cfg.AccessLog, "access-log", "",
+		"append a line of JSON for each request to this file, without its text: a trace for bench policies and bench replay; SIGHUP reopens it")
+	f.StringVar(&o.level, "log-level", "info", "debug, info, warn or error")
 }
 
 // routerFlags are the flags of every command that routes.
@@ -106,9 +158,24 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 // newLogger writes to standard error; standard output is for what commands
 // print.
 func newLogger(level string) (*slog.Logger, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("cannot use --log-level %q: want debug, info, warn or error", level)
+	log, _, err := newLeveledLogger(level)
+	return log, err
+}
+
+// newLeveledLogger is newLogger with a level that can change.
+func newLeveledLogger(level string) (*slog.Logger, *slog.LevelVar, error) {
+	l, err := parseLevel(level)
+	if err != nil {
+		return nil, nil, err
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
+	now := new(slog.LevelVar)
+	now.Set(l)
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: now})), now, nil
+}
+
+func parseLevel(level string) (l slog.Level, err error) {
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return l, fmt.Errorf("cannot use --log-level %q: want debug, info, warn or error", level)
+	}
+	return l, nil
 }

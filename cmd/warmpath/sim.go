@@ -52,6 +52,7 @@ func newSimCommand() *cobra.Command {
 	f.IntVar(&cfg.CachePages, "cache-pages", 62_500, "KV pool of a rank in pages")
 	f.IntVar(&cfg.MaxRunning, "max-running", 64, "largest running batch of a rank")
 	f.IntVar(&cfg.DPSize, "dp-size", 1, "data-parallel ranks a worker")
+	f.IntVar(&cfg.TPSize, "tp-size", 1, "GPUs a rank, as /server_info claims")
 	f.IntVar(&cfg.ContextLength, "context-length", 131_072, "longest prompt and answer together, in tokens")
 	f.Float64Var(&cfg.TimeScale, "time-scale", 1, "simulated seconds a second: 60 runs an hour in a minute")
 	f.Float64Var(&cfg.Service.PrefillTokensPerSecond, "prefill-rate", 16_000, "prompt tokens computed a second")

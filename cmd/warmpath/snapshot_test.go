@@ -53,7 +53,7 @@ func startFleet(t *testing.T, n int) *fleet {
 }
 
 // route runs a router over the fleet while use runs, which begins when n workers are live.
-func (f *fleet) route(n int, use func(cl *cluster, base string)) {
+func (f *fleet) route(n int, use func(cl *simulation, base string)) {
 	f.t.Helper()
 	cfg := dataplane.Config{
 		Listen: "127.0.0.1:0", Policy: "kv", Log: slog.New(slog.DiscardHandler), ProbeInterval: 20 * time.Millisecond,
@@ -72,7 +72,7 @@ func (f *fleet) route(n int, use func(cl *cluster, base string)) {
 		require.NoError(f.t, <-ended)
 		http.DefaultClient.CloseIdleConnections()
 	}()
-	cl := &cluster{router: d, sims: f.sims}
+	cl := &simulation{router: d, sims: f.sims}
 	awaitCluster(f.t, cl, n)
 	use(cl, "http://"+d.Addr())
 }
@@ -80,7 +80,7 @@ func (f *fleet) route(n int, use func(cl *cluster, base string)) {
 // warm has each of several prompts answered once, through a router, and returns who answered.
 func (f *fleet) warm(prompts int) (homes []string) {
 	f.t.Helper()
-	f.route(len(f.sims), func(_ *cluster, base string) {
+	f.route(len(f.sims), func(_ *simulation, base string) {
 		for i := range prompts {
 			homes = append(homes, generate(f.t, base, prompt(300, i), "").worker)
 		}
@@ -108,7 +108,7 @@ func TestRestartedRouterRoutesWellAtOnce(t *testing.T) {
 	info, err := os.Stat(f.file)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode(), "the file has the seed of the hashes")
-	f.route(3, func(cl *cluster, base string) {
+	f.route(3, func(cl *simulation, base string) {
 		f.wantExact(base, homes)
 		assert.Contains(t, metrics(t, base), "warmpath_snapshot_restored_blocks 2")
 		for _, w := range cl.router.Status().Workers {
@@ -117,7 +117,7 @@ func TestRestartedRouterRoutesWellAtOnce(t *testing.T) {
 	})
 	// The engines' buffers alone know a few of the prompts at most.
 	require.NoError(t, os.Remove(f.file))
-	f.route(3, func(_ *cluster, base string) {
+	f.route(3, func(_ *simulation, base string) {
 		known := 0
 		for i := range homes {
 			if r := generate(t, base, prompt(300, i), ""); r.matched > 0 && r.worker == homes[i] {
@@ -147,7 +147,7 @@ func TestRestartedRouterReconciles(t *testing.T) {
 	require.NoError(t, err)
 	post(t, f.sims[0].URL()+"/generate", fmt.Sprintf(`{"input_ids":%s,"sampling_params":{"max_new_tokens":8}}`, body))
 	post(t, f.sims[1].URL()+"/flush_cache", "") // it drops all
-	f.route(2, func(_ *cluster, base string) {
+	f.route(2, func(_ *simulation, base string) {
 		r := generate(t, base, fresh, "")
 		assert.Equal(t, f.sims[0].URL(), r.worker, "stored meanwhile")
 		assert.Equal(t, 288, r.cached)
@@ -173,7 +173,7 @@ func TestRestartedRouterNoticesRestartedWorker(t *testing.T) {
 	await(t, f.sims[1].URL(), false)
 	f.sims[1].Faults().Restart(0)
 	await(t, f.sims[1].URL(), true)
-	f.route(2, func(cl *cluster, base string) {
+	f.route(2, func(cl *simulation, base string) {
 		for _, w := range cl.router.Status().Workers {
 			if w.URL == f.sims[1].URL() {
 				assert.Zero(t, w.Blocks, "blocks of the process that ended")
@@ -200,14 +200,14 @@ func TestRouterStartsWithoutABadSnapshot(t *testing.T) {
 		"foreign": []byte("workers:\n- http://127.0.0.1:30000\n"), "newer": append([]byte("WARMPIDX\x7f"), good[9:]...),
 	} {
 		require.NoError(t, os.WriteFile(f.file, bad, 0o600))
-		f.route(2, func(_ *cluster, base string) {
+		f.route(2, func(_ *simulation, base string) {
 			assert.Contains(t, metrics(t, base), "warmpath_snapshot_failures_total 1", name)
 			r := generate(t, base, prompt(300, 0), "")
 			assert.LessOrEqual(t, r.matched*page, r.cached, "%s: nothing is made up", name)
 		})
 	}
 	require.NoError(t, os.WriteFile(f.file, good, 0o600)) // two answers and more ago: some replays still reach it
-	f.route(2, func(_ *cluster, base string) {
+	f.route(2, func(_ *simulation, base string) {
 		for i := range homes {
 			r := generate(t, base, prompt(300, i), "")
 			assert.Equal(t, r.cached, r.matched*page, "prompt %d", i)

@@ -55,7 +55,7 @@ a mixed cluster. It shows a line of requests, hit rate and each worker's share u
 }
 
 // up runs the cluster and shows it on out.
-func up(ctx context.Context, out io.Writer, cl *cluster) error {
+func up(ctx context.Context, out io.Writer, cl *simulation) error {
 	shown, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -77,7 +77,7 @@ func up(ctx context.Context, out io.Writer, cl *cluster) error {
 	return err
 }
 
-func banner(out io.Writer, cl *cluster) {
+func banner(out io.Writer, cl *simulation) {
 	base := "http://" + cl.router.Addr()
 	model := "simulated"
 	if len(cl.sims) > 0 {

@@ -93,9 +93,9 @@ type Mark struct {
 
 // View is the cluster at one moment. It is never changed after it was published.
 type View struct {
-	Nodes    []Node    // by name
-	Replicas []Replica // by ID
-	Marks    []Mark    // by target
-	Up       bool      // false: NATS is out of reach, and this is what was known last
-	At       time.Time // of the last change or, while Up, of the last word from NATS
+	Nodes    []Node    `json:"nodes"`    // by name
+	Replicas []Replica `json:"replicas"` // by ID
+	Marks    []Mark    `json:"marks"`    // by target
+	Up       bool      `json:"up"`       // false: NATS is out of reach, and this is what was known last
+	At       time.Time `json:"at"`       // of the last change or, while Up, of the last word from NATS
 }

@@ -6,7 +6,7 @@
 // waiting costs requests (a lost GPU) and after some seconds where it may be a glitch (a throttled one); it stays until
 // it has been absent for 30 s, so a GPU at a threshold does not flap.
 //
-// Who chooses multiplies a rank's speed by the Weight, leaves out who is Dead, gives who is Draining no new requests, and
+// Who chooses (package route) multiplies a rank's speed by the Weight, leaves out who is Dead, gives who is Draining no new requests, and
 // no tensor-parallel work to a rank that has a GPU without TP.
 //
 // # Sources

@@ -80,9 +80,10 @@ func judgeRecovery(f *Facts) []Reason {
 	return []Reason{r}
 }
 
-// retiredWeight thins a GPU's work out, so that it empties when others have room. The GPU is as fast as ever: "unaffected
-// applications can continue running without affecting accuracy and performance, and new workloads can be launched".
-const retiredWeight = 0.5
+// retiredWeight is a nudge, so that a GPU that wants a reset empties when others are idle. It is as fast as ever: "unaffected
+// applications can continue running without affecting accuracy and performance, and new workloads can be launched". A lower weight would have
+// choices predict twice the time and give up its cache.
+const retiredWeight = 0.9
 
 // judgeRows reads row remapping, and page retirement where that is what the GPU has. "RMA policy thresholds for
 // row-remapping": a failure is a reason to replace the GPU.

@@ -77,8 +77,8 @@ func TestJudge(t *testing.T) {
 		{"recovery IMEX", recovery(nvml.RecoveryIMEX), want{"recovery", Degraded, 1, false, Look}},
 		{"recovery of the future", recovery("unknown (9)"), want{"recovery", Draining, 1, false, Reset}},
 
-		{"row pending", func(f *Facts) { f.GPU.Rows.Pending = nvml.Some(true) }, want{"rows pending", Degraded, 0.5, true, ResetWhenIdle}},
-		{"page pending", func(f *Facts) { f.GPU.Pages.Pending = nvml.Some(true) }, want{"rows pending", Degraded, 0.5, true, ResetWhenIdle}},
+		{"row pending", func(f *Facts) { f.GPU.Rows.Pending = nvml.Some(true) }, want{"rows pending", Degraded, 0.9, true, ResetWhenIdle}},
+		{"page pending", func(f *Facts) { f.GPU.Pages.Pending = nvml.Some(true) }, want{"rows pending", Degraded, 0.9, true, ResetWhenIdle}},
 		{"row failed", func(f *Facts) { f.GPU.Rows.Failed = nvml.Some(true) }, want{"rows", Draining, 1, false, Replace}},
 		{"rows remapped long ago", func(f *Facts) { f.GPU.Rows.Uncorrected = nvml.Some(3) }, nothing},
 		{"corrected ECC", func(f *Facts) { f.GPU.ECC.VolatileCorrected = nvml.Some(uint64(1e9)) }, nothing},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/nvml"
@@ -185,6 +186,9 @@ func (t *Tracker) settle(id string, tr *track, reasons []Reason, now time.Time) 
 	}
 	var held []Reason
 	for rule, ru := range tr.rules {
+		if seen["unreadable"] != nil && seen[rule] == nil && !strings.HasPrefix(rule, "xid") {
+			ru.last = now // nobody has looked: what was wrong is no better for it
+		}
 		ru.update(t.cfg, seen[rule], slices.Contains(gradual, rule), passed, now)
 		if ru.held.State != Healthy {
 			held = append(held, ru.held)

@@ -32,17 +32,17 @@ type xid struct {
 // catalogue holds what is not application-level. Names and actions are the catalogue's, for H100 where GPUs differ.
 var catalogue = map[int]xid{
 	46:  {dead, "GPU stopped processing", false},
-	48:  {dead, "uncorrectable ECC error", true}, // WORKFLOW_XID_48: see containedECC
-	54:  {unknown, "auxiliary power is not connected", false},
-	61:  {drain, "internal micro-controller breakpoint", false},
+	48:  {dead, "uncorrectable ECC error", true},                // WORKFLOW_XID_48: see containedECC
+	54:  {unknown, "auxiliary power is not connected", false},   // CHECK_MECHANICALS
+	61:  {drain, "internal micro-controller breakpoint", false}, // of GPUs before Ampere; "unused" there
 	62:  {dead, "internal micro-controller halt", true},
-	63:  {retired, "row remapping or page retirement recorded", true},
+	63:  {retired, "row remapping or page retirement recorded", true}, // IGNORE
 	64:  {drain, "row remapping or page retirement failed", true},
 	74:  {link, "NVLink error", true},
 	79:  {dead, "GPU has fallen off the bus", true},
 	94:  {contained, "contained memory error", true},
 	95:  {dead, "uncontained memory error", true},
-	109: {drain, "context switch timeout", true},
+	109: {dead, "context switch timeout", true}, // RESET_GPU, and what runs there hangs
 	110: {dead, "security fault", true},
 	119: {dead, "GSP RPC timeout", false},
 	120: {dead, "GSP error", true},
@@ -55,10 +55,18 @@ var catalogue = map[int]xid{
 	146: {link, "NVLink TLW error", true},
 	149: {link, "NVLink NETIR error", true},
 	150: {link, "NVLink MSE error", true},
+	151: {drain, "key rotation failed", false}, // RESTART_VM: of confidential computing
 	155: {link, "NVLink software-defined error", true},
-	156: {retired, "resource retirement recorded", true},
-	157: {drain, "resource retirement failed", false}, // IGNORE there, and yet memory known to be bad stays in use
+	156: {retired, "resource retirement recorded", true}, // RESET_GPU, and until then the resource is merely not used
+	157: {drain, "resource retirement failed", false},    // IGNORE there, and yet memory known to be bad stays in use
 	158: {dead, "GPU fatal timeout", false},
+	159: {unknown, "error on the link to the processor", false}, // CHECK_UVM
+	// Named there without an action. What is wrong with the memory is told by 48, 94 and 95 beside them.
+	167: {unknown, "PCIe fatal timeout", false},
+	168: {unknown, "less GPU memory than there should be", false},
+	169: {unknown, "security processor halt", false},
+	171: {unknown, "uncorrectable error of the memory", false},
+	172: {unknown, "uncorrectable error of the SRAM", false},
 }
 
 // applicationLevel are the codes that the catalogue answers with RESTART_APP or IGNORE, besides those above, and 154,
@@ -85,8 +93,8 @@ var applicationLevel = ranges{
 	{139, 139},
 	{141, 142},
 	{147, 148},
-	{151, 154},
-	{159, 166},
+	{152, 154},
+	{160, 166},
 }
 
 // ranges are closed intervals of codes.

@@ -8,24 +8,31 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Which of the functions in assembly this CPU can run: Intel's from Ice Lake and AMD's from Zen 4 on run all.
+// Which of the functions in assembly this CPU can run: Intel's from Ice Lake and AMD's from Zen 4 on run all, those from Haswell and
+// Zen on ids256. All that have BMI2 have LZCNT.
 var (
 	hasText512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasBMI1
 	hasIDs512  = hasText512 && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2 &&
 		cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
+	hasIDs256 = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
 )
 
 // scanBlocks is scanGroups for what can be read in blocks of 64 bytes; it leaves the rest.
 func scanBlocks(dst []uint32, b []byte, i int) ([]uint32, int) {
-	if !hasIDs512 {
+	read, least := ids512, group
+	switch {
+	case hasIDs512:
+	case hasIDs256:
+		read, least = ids256, group+margin
+	default:
 		return dst, i
 	}
-	for len(b)-i >= group {
+	for len(b)-i >= least {
 		if cap(dst)-len(dst) < groupIDs {
 			// What most tokenizers' ids take: of a long list, memory is asked for once.
 			dst = slices.Grow(dst, max(groupIDs, (len(b)-i)/bytesPerID))
 		}
-		n, used := ids512(&dst[:cap(dst)][len(dst)], cap(dst)-len(dst), &b[i], len(b)-i)
+		n, used := read(&dst[:cap(dst)][len(dst)], cap(dst)-len(dst), &b[i], len(b)-i)
 		dst, i = dst[:len(dst)+n], i+used
 		if cap(dst)-len(dst) >= groupIDs {
 			break
@@ -42,6 +49,12 @@ const bytesPerID = 5
 //
 //go:noescape
 func ids512(dst *uint32, room int, b *byte, n int) (count, used int)
+
+// ids256 is ids512 for CPUs without AVX-512. It stops in front of the first block of which no element can be read, and where fewer
+// than 72 bytes are left.
+//
+//go:noescape
+func ids256(dst *uint32, room int, b *byte, n int) (count, used int)
 
 // skipBlocks passes a string's plain bytes, and where the CPU helps also its escapes, from i on, in blocks, and returns the place
 // of the first thing that is neither, or where too little is left. The bits of all bytes passed, and perhaps of some behind, are in high.

@@ -84,7 +84,10 @@ func (p DualMap) Pick(req Request, candidates []Candidate) Choice {
 // wait predicts the time to the first token in seconds, by queue and uncached tokens alone.
 func wait(f fleet, req *Request, c *Candidate) float64 {
 	rate := c.Rate
-	if rate <= 0 {
+	switch {
+	case c.slowed():
+		rate = f.slowRate(c)
+	case rate <= 0:
 		rate = f.rate
 	}
 	return (float64(c.Pending) + float64(uncached(req, c))) / rate

@@ -7,9 +7,11 @@ import "math"
 //
 //	queue     uncached prompt tokens sent to the rank and not computed yet, over its prefill rate
 //	compute   this prompt's uncached tokens, over the rate
-//	tier      cached tokens that must be copied to the GPU first, as a share of their prefill
+//	tier      cached tokens that must be copied to the GPU first, as a share of their prefill, and the time until tokens come from the KV
+//	          tier of the node or of a peer, where that is shorter than computing them
 //	batch     the decode step that a prefill batch waits for, longer with the batch
 //	pool      where the KV pool or the batch is full of running requests, the time until they give enough back
+//	health    what these take longer on a rank that has lost a part of its speed, by the facts about its GPUs
 //	later     compute again, for the requests that would have to wait behind it; and the prefixes for which a fuller pool has no room
 //
 // Overlap alone is a trap: when every request begins with the same block it sends the whole trace to one worker (mean
@@ -102,11 +104,16 @@ const kvWhy = "lowest predicted time to first token"
 func (p KV) Costs(dst []Cost, req Request, candidates []Candidate) []Cost {
 	f := survey(candidates)
 	for i := range candidates {
-		c := candidates[i]
-		c.Pending += p.foreign(i)
-		dst = append(dst, p.cost(&f, &req, &c))
+		dst = append(dst, p.costOf(&f, &req, &candidates[i], i))
 	}
 	return dst
+}
+
+// costOf is the cost of candidate i, what another replica has sent there counted.
+func (p *KV) costOf(f *fleet, req *Request, c *Candidate, i int) Cost {
+	with := *c
+	with.Pending += p.foreign(i)
+	return p.cost(f, req, &with)
 }
 
 func (p KV) scores(dst []float64, req *Request, candidates []Candidate) []float64 {
@@ -124,23 +131,41 @@ func (p *KV) score(dst []float64, f *fleet, req *Request, candidates []Candidate
 		return weight
 	}
 	queue, batch, tier := keep(TermQueue, 1), keep(TermBatch, batchTokens), keep(TermTier, 1)
+	if req.Stored {
+		return p.scoreStored(dst, f, req, candidates)
+	}
 	computed, fill, pool := 1+keep(TermLater, f.later), keep(TermLater, fillSeconds), p.Without&TermPool == 0
 	for i := range candidates {
 		c := &candidates[i]
 		compute, copied := p.tokens(req, c)
 		cost := compute*computed + copied*tier + float64(c.Pending+p.foreign(i))*queue + float64(c.InFlight)*batch
-		if d := c.Rate - f.rate; c.Rate > 0 && (d >= sameRate*f.rate || d <= -sameRate*f.rate) {
+		slowed := f.slowed && c.slowed()
+		if d := c.Rate - f.rate; slowed {
+			cost /= f.slowRate(c)
+		} else if c.Rate > 0 && (d >= sameRate*f.rate || d <= -sameRate*f.rate) {
 			cost /= c.Rate
 		} else {
 			cost *= f.token
 		}
 		if pool && (c.Pool > 0 || c.Most > 0) {
-			cost += roomWait(f, c, compute+float64(req.Output))
+			wait := roomWait(f, c, compute+float64(req.Output))
+			if slowed {
+				wait /= c.Weight
+			}
+			cost += wait
 		}
 		if c.Used > 0 && c.Pool > 0 {
 			cost += fill * float64(c.Used) / float64(c.Pool)
 		}
 		dst = append(dst, cost)
+	}
+	return dst
+}
+
+// scoreStored is score where candidates could fetch: few deployments have that, and the others need not look for it.
+func (p *KV) scoreStored(dst []float64, f *fleet, req *Request, candidates []Candidate) []float64 {
+	for i := range candidates {
+		dst = append(dst, p.costOf(f, req, &candidates[i], i).Total())
 	}
 	return dst
 }
@@ -154,14 +179,19 @@ func (p *KV) foreign(i int) int64 {
 }
 
 func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
-	token := f.token // seconds, of one prefill token
-	if c.Rate > 0 && math.Abs(c.Rate-f.rate) >= sameRate*f.rate {
+	token := f.token // seconds, of one prefill token with all of the rank's speed
+	slower := 1.0    // so many times
+	switch {
+	case c.slowed():
+		had := f.had(c)
+		token, slower = 1/had, had/f.slowRate(c)
+	case c.Rate > 0 && math.Abs(c.Rate-f.rate) >= sameRate*f.rate:
 		token = 1 / c.Rate
 	}
-	compute, copied := p.tokens(req, c)
+	compute, copied, fetch := p.computed(f, req, c, token*slower)
 	cost.Compute = compute * token
 	if p.Without&TermTier == 0 {
-		cost.Tier = copied * token
+		cost.Tier = copied*token + fetch
 	}
 	if p.Without&TermQueue == 0 {
 		cost.Queue = float64(c.Pending) * token
@@ -173,12 +203,34 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 		cost.Pool = roomWait(f, c, compute+float64(req.Output))
 	}
 	if p.Without&TermLater == 0 {
-		cost.Later = f.later * cost.Compute
+		cost.Later = f.later * cost.Compute * slower
 		if c.Used > 0 && c.Pool > 0 {
 			cost.Later += fillSeconds * float64(c.Used) / float64(c.Pool)
 		}
 	}
+	cost.Health = (slower-1)*(cost.Queue+cost.Compute+cost.Batch) + (1/c.share()-1)*cost.Pool
+	if p.Without&TermTier == 0 {
+		cost.Health += (slower - 1) * copied * token // a network is as fast as ever
+	}
 	return cost
+}
+
+// computed is tokens, and the seconds that it takes to fetch what is better fetched than computed.
+func (p *KV) computed(f *fleet, req *Request, c *Candidate, token float64) (compute, copied, fetch float64) {
+	if !req.Stored || !c.stored() {
+		compute, copied = p.tokens(req, c)
+		return compute, copied, 0
+	}
+	if p.Without&TermTier != 0 { // then fetching looks free, as copies do
+		free := *c
+		free.TierTime, free.RemoteTime = 0, 0
+		c = &free
+	}
+	later := f.later
+	if p.Without&TermLater != 0 {
+		later = 0
+	}
+	return p.withStored(req, c, token, later)
 }
 
 // roomWait is the time until running requests have given back the pages and the place that a request needs.

@@ -73,9 +73,14 @@ func (PowerOfTwo) Pick(req Request, candidates []Candidate) Choice {
 	return Choice{Index: a, Cost: float64(candidates[a].InFlight), Why: "less loaded of two"}
 }
 
-// compareLoad orders by requests in flight, then by pending prompt tokens.
+// compareLoad orders by requests in flight, for a slowed rank as many as they are to it, then by pending prompt tokens.
 func compareLoad(a, b *Candidate) int {
 	switch {
+	case a.Weight != b.Weight && a.weighted() != b.weighted():
+		if a.weighted() < b.weighted() {
+			return -1
+		}
+		return 1
 	case a.InFlight != b.InFlight:
 		if a.InFlight < b.InFlight {
 			return -1

@@ -19,6 +19,11 @@ type Legs struct {
 	// PrefillNodes and DecodeNodes number the node of each candidate, from 0 without large gaps.
 	PrefillNodes, DecodeNodes []uint32
 	Link                      Link
+	// Links, if set, has what was measured between the places of candidates, which comes before Link; Bytes is what KV takes of a token, 0
+	// is UsualBytes.
+	Links                       *Links
+	PrefillPlaces, DecodePlaces []uint32
+	Bytes                       float64
 }
 
 // DecodeCost is what the kv policy expects of a decode rank, in seconds.
@@ -57,40 +62,41 @@ func prefillKV(p KV) KV {
 //
 // For kv it is the pair with the least sum of the prefill's predicted time, the transfer and the decode's cost, near-ties at
 // random: other links to other nodes make a prefill rank worth what the best decode rank for it is. It takes the time of
-// P + D candidates, not of P × D, since a link has one of two speeds. Other policies pick both by themselves.
+// P + D candidates, not of P × D, since a link has one of two speeds; where links were measured, of nodes with prefill ranks × D. A broken
+// link holds its pairs back. Other policies pick both by themselves, and the decode rank anew where the link is broken.
 func PickPair(p Policy, req Request, l *Legs) (prefill, decode Choice) {
 	kv, ok := Unwrap(p).(KV)
 	if !ok {
 		second := req
 		second.Seed = mix(req.Seed) // else a drawn prefill rank would have one decode rank
-		return p.Pick(req, l.Prefill), Unwrap(p).Pick(second, l.Decode)
+		prefill, decode = p.Pick(req, l.Prefill), Unwrap(p).Pick(second, l.Decode)
+		return prefill, l.around(prefill.Index, decode)
 	}
 	if max(len(l.Prefill), len(l.Decode)) > fewScores {
 		return pickPairOfMany(p, prefillKV(kv), &req, l)
 	}
 	var m pairRoom
-	return pickPair(p, prefillKV(kv), m.first[:0], m.after[:0], m.nodes[:0], &req, l)
+	return pickPair(p, prefillKV(kv), m.first[:0], m.after[:0], m.onward[:0], m.nodes[:0], &req, l)
 }
 
 // pairRoom is memory for a choice among few ranks: their numbers of nodes are small, but those of other ranks are among them.
 type pairRoom struct {
-	first, after [fewScores]float64
-	nodes        [4 * fewScores]float64
+	first, after, onward [fewScores]float64
+	nodes                [4 * fewScores]float64
 }
 
 // pickPairOfMany has the room for a large fleet, which takes longer to clear than to choose among a few.
 func pickPairOfMany(p Policy, kv KV, req *Request, l *Legs) (prefill, decode Choice) {
-	var first, after, nodes [mostScores]float64
-	return pickPair(p, kv, first[:0], after[:0], nodes[:0], req, l)
+	var first, after, onward, nodes [mostScores]float64
+	return pickPair(p, kv, first[:0], after[:0], onward[:0], nodes[:0], req, l)
 }
 
-// pickPair appends to first, after and nodes, which are empty memory.
-func pickPair(p Policy, kv KV, first, after, nodes []float64, req *Request, l *Legs) (prefill, decode Choice) {
+// pickPair appends to first, after, onward and nodes, which are empty memory.
+func pickPair(p Policy, kv KV, first, after, onward, nodes []float64, req *Request, l *Legs) (prefill, decode Choice) {
 	costs := decodeScores(after, req, l.Decode)
-	prefill = pickPrefill(p, kv, first, nodes, costs, req, l)
-	node, tokens := l.PrefillNodes[prefill.Index], float64(req.Tokens)
+	prefill = pickPrefill(p, kv, first, onward, nodes, costs, req, l)
 	for j := range costs {
-		costs[j] += l.seconds(node, j) * max(tokens-float64(l.Decode[j].Cached), 0)
+		costs[j] += l.transfer(prefill.Index, j, req.Tokens)
 	}
 	tie := tieSeconds
 	if kv.Without&TermTies != 0 {
@@ -99,9 +105,9 @@ func pickPair(p Policy, kv KV, first, after, nodes []float64, req *Request, l *L
 	return prefill, lowest(costs, mix(req.Seed), tie, "least of transfer, wait for room and time beside its batch")
 }
 
-// pickPrefill picks the prefill rank of the best pair. after are the decode ranks' costs without the transfer; first and
+// pickPrefill picks the prefill rank of the best pair. after are the decode ranks' costs without the transfer; first, onward and
 // nodes are memory.
-func pickPrefill(p Policy, kv KV, first, nodes, after []float64, req *Request, l *Legs) Choice {
+func pickPrefill(p Policy, kv KV, first, onward, nodes, after []float64, req *Request, l *Legs) Choice {
 	if _, sticky := p.(Sticky); sticky {
 		if i := home(req, l.Prefill); i >= 0 {
 			return Choice{Index: i, Cost: float64(l.Prefill[i].InFlight), Why: "its session's rank"}
@@ -115,16 +121,47 @@ func pickPrefill(p Policy, kv KV, first, nodes, after []float64, req *Request, l
 	if kv.Without&TermTies != 0 {
 		tie = 0
 	}
-	if l.Link.Same == l.Link.Other {
+	if l.Link.Same == l.Link.Other && l.Links == nil {
 		return lowest(first, req.Seed, tie, kvWhy)
 	}
-	other, same := l.reach(nodes, after, float64(req.Tokens))
-	for i, node := range l.PrefillNodes {
-		first[i] += min(other, same[node])
+	onward = l.onward(onward, nodes, after, req.Tokens)
+	for i := range first {
+		first[i] += onward[i]
 	}
 	choice := lowest(first, req.Seed, tie, "lowest predicted time to first token, with the transfer")
-	choice.Cost -= min(other, same[l.PrefillNodes[choice.Index]])
+	choice.Cost -= onward[choice.Index]
 	return choice
+}
+
+// onward appends, for each prefill candidate, the least cost of a decode rank for it, transfer included.
+func (l *Legs) onward(dst, nodes, after []float64, tokens int) []float64 {
+	if l.Links != nil {
+		return l.onwardByPlace(dst, nodes, after, tokens)
+	}
+	other, same := l.reach(nodes, after, float64(tokens))
+	for _, node := range l.PrefillNodes {
+		dst = append(dst, min(other, same[node]))
+	}
+	return dst
+}
+
+// onwardByPlace looks at all decode candidates once for each place that has prefill ranks; places is memory for what was found.
+func (l *Legs) onwardByPlace(dst, places, after []float64, tokens int) []float64 {
+	for i, place := range l.PrefillPlaces {
+		for len(places) <= int(place) {
+			places = append(places, -1)
+		}
+		least := places[place]
+		if least < 0 || place == 0 { // of unknown places each may be on another node
+			least = math.Inf(1)
+			for j := range after {
+				least = min(least, after[j]+l.transfer(i, j, tokens))
+			}
+			places[place] = least
+		}
+		dst = append(dst, least)
+	}
+	return dst
 }
 
 // reach returns what lets a prefill rank be judged by one comparison instead of one for each decode rank: a link has one of
@@ -150,12 +187,17 @@ func (l *Legs) reach(nodes, after []float64, tokens float64) (other float64, sam
 	return other, nodes
 }
 
-// seconds is the link's from a prefill rank's node to a decode rank, a token.
-func (l *Legs) seconds(node uint32, decode int) float64 {
-	if l.DecodeNodes[decode] == node {
-		return l.Link.Same
+// around returns another decode rank where the link to the chosen one is broken: the next whose link is not, or the chosen one.
+func (l *Legs) around(prefill int, decode Choice) Choice {
+	if l.Links == nil || !l.Broken(prefill, decode.Index) {
+		return decode
 	}
-	return l.Link.Other
+	for k := 1; k < len(l.Decode); k++ {
+		if j := (decode.Index + k) % len(l.Decode); !l.Broken(prefill, j) {
+			return Choice{Index: j, Cost: float64(l.Decode[j].InFlight), Why: "the next, for the link to the first choice is broken"}
+		}
+	}
+	return decode
 }
 
 // DecodeCosts appends the terms of each decode candidate's cost to dst, with the transfer from that prefill candidate.
@@ -164,8 +206,7 @@ func DecodeCosts(dst []DecodeCost, req Request, l *Legs, prefill int) []DecodeCo
 	for j := range l.Decode {
 		c := &l.Decode[j]
 		room, step := decodeCost(&f, &req, c)
-		sent := max(float64(req.Tokens-c.Cached), 0)
-		dst = append(dst, DecodeCost{Transfer: sent * l.seconds(l.PrefillNodes[prefill], j), Room: room, Step: step})
+		dst = append(dst, DecodeCost{Transfer: l.transfer(prefill, j, req.Tokens), Room: room, Step: step})
 	}
 	return dst
 }
@@ -184,7 +225,7 @@ func decodeScores(dst []float64, req *Request, candidates []Candidate) []float64
 // not told must not make it look empty.
 func decodeCost(f *fleet, req *Request, c *Candidate) (room, step float64) {
 	if c.Pool > 0 || c.Most > 0 {
-		room = roomWait(f, c, max(float64(req.Tokens-c.Cached), 0)+float64(req.Output))
+		room = roomWait(f, c, max(float64(req.Tokens-c.Cached), 0)+float64(req.Output)) / c.share()
 	}
 	batch := float64(c.InFlight) / usualMost
 	if c.Most > 0 {
@@ -194,7 +235,11 @@ func decodeCost(f *fleet, req *Request, c *Candidate) (room, step float64) {
 	if c.Pool > 0 {
 		pool = float64(c.Used) / float64(c.Pool)
 	}
-	return room, stepSeconds / 2 * (batch + pool)
+	step = stepSeconds / 2 * (batch + pool)
+	if c.slowed() { // all of the step is slower, what an empty batch takes too
+		step = (stepSeconds+step)/c.Weight - stepSeconds
+	}
+	return room, step
 }
 
 // PrefillCosts appends the terms of each prefill candidate's cost to dst.
@@ -206,9 +251,8 @@ func PrefillCosts(dst []Cost, p KV, req Request, candidates []Candidate) []Cost 
 func PrefillScores(dst []float64, p KV, req Request, l *Legs) []float64 {
 	from := len(dst)
 	dst = prefillKV(p).scores(dst, &req, l.Prefill)
-	other, same := l.reach(nil, decodeScores(nil, &req, l.Decode), float64(req.Tokens))
-	for i, node := range l.PrefillNodes {
-		dst[from+i] += min(other, same[node])
+	for i, least := range l.onward(nil, nil, decodeScores(nil, &req, l.Decode), req.Tokens) {
+		dst[from+i] += least
 	}
 	return dst
 }

@@ -42,7 +42,7 @@ func pairTTFT(kv KV, f *fleet, req *Request, l *Legs, prefill, decode int) float
 	first := prefillKV(kv)
 	cost := first.cost(f, req, &l.Prefill[prefill])
 	room, _ := decodeCost(&d, req, c)
-	return cost.TTFT() + room + l.seconds(l.PrefillNodes[prefill], decode)*max(float64(req.Tokens-c.Cached), 0)
+	return cost.TTFT() + room + l.transfer(prefill, decode, req.Tokens)
 }
 
 // sameRates surveys two groups that are compared. Where no rank of one has told its speed, the other's stands in: what stands

@@ -114,6 +114,33 @@ func TestPickPair(t *testing.T) {
 	}
 }
 
+// measure gives legs links that were measured, some of them broken and some places unknown.
+func measure(rnd *rand.Rand, l *policy.Legs) {
+	const places = 5
+	l.Links = policy.NewLinks(places)
+	for from := range uint32(places) {
+		for to := range uint32(places) {
+			l.Links.Set(from+1, to+1, policy.Hop{Speed: float64(rnd.IntN(3)) * rnd.Float64() * 20e9, Broken: rnd.IntN(5) == 0})
+		}
+	}
+	for range l.Prefill {
+		l.PrefillPlaces = append(l.PrefillPlaces, uint32(rnd.IntN(places+2)))
+	}
+	for range l.Decode {
+		l.DecodePlaces = append(l.DecodePlaces, uint32(rnd.IntN(places+2)))
+	}
+	for i, place := range l.PrefillPlaces {
+		if place != 0 { // a place is on one node
+			l.PrefillNodes[i] = place
+		}
+	}
+	for j, place := range l.DecodePlaces {
+		if place != 0 {
+			l.DecodeNodes[j] = place
+		}
+	}
+}
+
 // What is found in P + D steps is what a look at all P × D pairs finds.
 func TestPickPairIsTheBestOfAll(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
@@ -128,12 +155,17 @@ func TestPickPairIsTheBestOfAll(t *testing.T) {
 		for i := range l.Prefill {
 			c := &l.Prefill[i]
 			c.Cached, c.Pending, c.Rate, c.Waiting = int(some(5000)), some(9000), float64(some(20_000)), some(3)
+			c.Weight = []float64{0, 0.5, rnd.Float64()}[rnd.IntN(3)]
 			l.PrefillNodes[i] = uint32(rnd.IntN(4))
 		}
 		for j := range l.Decode {
 			c := &l.Decode[j]
 			c.Cached, c.Used, c.InFlight, c.Most = int(some(5000)), some(100_000), some(100), some(100)
+			c.Weight = []float64{0, 0.5, rnd.Float64()}[rnd.IntN(3)]
 			l.DecodeNodes[j] = uint32(rnd.IntN(6))
+		}
+		if rnd.IntN(2) == 0 {
+			measure(rnd, l)
 		}
 		req := policy.Request{Tokens: 5000, Output: int(some(500)), Seed: rnd.Uint64()}
 		prefill, decode := policy.PickPair(p, req, l)

@@ -18,6 +18,7 @@ type Request struct {
 	// DualMap wants it longer where more prompts share it than one rank can carry: package family.
 	Prefix uint64
 	Home   uint64 // ID of the candidate that has the request's session, for [Sticky]; 0 is none
+	Stored bool   // some candidates may have a Tier or Remote; they are not looked at without it
 }
 
 // Candidate is one rank that could take the request. A zero is "unknown" wherever a count of zero says nothing else, and
@@ -40,6 +41,14 @@ type Candidate struct {
 	Tree int64   // tokens that the rank is believed to hold
 	Age  float64 // seconds since the rank told anything of its state
 	ID   uint64  // names the rank to policies that hash; 0 stands for its place among the candidates
+
+	Weight float64 // share of its speed that the rank has left, by the facts about its GPUs; 0 stands for 1
+	Full   float64 // of a rank with a Weight below 1, its Rate before
+
+	// Tier are the prompt's tokens behind Cached that the KV tier of the rank's node holds, Remote those behind these that a peer's holds;
+	// TierTime and RemoteTime are the seconds until they would be there. Narrow, for a choice among 1,000 ranks waits for memory.
+	Tier, Remote         int32
+	TierTime, RemoteTime float32
 }
 
 // Choice is a policy's answer.

@@ -28,6 +28,8 @@ type fleet struct {
 	token float64 // 1 / rate: seconds a token
 	later float64 // how many requests, in the mean, are delayed by what is computed anywhere
 	crowd float64 // how much those who come after gain by one of the last places in a batch: the share of ranks with more
+
+	slowed bool // some have lost a part of their speed
 }
 
 // unknownRate stands for a prefill rate where none is known: of a mid-sized model on one GPU. It scales all costs alike.
@@ -35,7 +37,7 @@ const unknownRate = 10_000
 
 func survey(candidates []Candidate) fleet {
 	sum, known, busy, roomy, fewest := 0.0, 0, 0, 0, int64(laterMost)
-	making := false
+	making, slowed := false, false
 	for i := range candidates {
 		c := &candidates[i]
 		if c.Waiting > 0 {
@@ -48,13 +50,17 @@ func survey(candidates []Candidate) fleet {
 		if c.Predicted > c.Cached && c.InFlight < c.Most {
 			making = true
 		}
-		if c.Rate > 0 {
-			sum += c.Rate
+		rate := c.Rate
+		if c.slowed() {
+			rate, slowed = max(c.Full, rate), true
+		}
+		if rate > 0 {
+			sum += rate
 			known++
 		}
 	}
 	n := float64(len(candidates))
-	f := fleet{rate: unknownRate, crowd: float64(roomy) / n}
+	f := fleet{rate: unknownRate, crowd: float64(roomy) / n, slowed: slowed}
 	if making { // those who come after will have a rank to go to: nobody needs to wait for it now
 		f.crowd = 0
 	}

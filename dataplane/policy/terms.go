@@ -35,11 +35,14 @@ type Cost struct {
 	Tier    float64 `json:"tier"`    // of copying cached tokens from host memory or disk
 	Batch   float64 `json:"batch"`   // of decode steps between prefill batches
 	Pool    float64 `json:"pool"`    // until running requests have given enough KV pages back
+	Health  float64 `json:"health"`  // that all of these take longer because the rank has lost a part of its speed
 	Later   float64 `json:"later"`   // not of this request: what it delays and displaces for those who come after
 }
 
 // Total is the sum that the choice is made by.
-func (c Cost) Total() float64 { return c.Queue + c.Compute + c.Tier + c.Batch + c.Pool + c.Later }
+func (c Cost) Total() float64 {
+	return c.Queue + c.Compute + c.Tier + c.Batch + c.Pool + c.Health + c.Later
+}
 
 // TTFT is the predicted time to the first token: all but what others pay.
 func (c Cost) TTFT() float64 { return c.Total() - c.Later }

@@ -110,6 +110,7 @@ type Client struct {
 	armed   time.Time // the one that the poller knows
 	ahead   []byte    // read and not asked for yet, in room
 	room    *aheadBuffer
+	begun   bool   // a request was read
 	holding bool   // between hold and unhold
 	held    []byte // written in between, in keep unless it outgrew it
 	keep    *aheadBuffer

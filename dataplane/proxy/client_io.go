@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -51,6 +52,12 @@ func (cl *Client) read(p []byte) (int, error) {
 	if !ok || len(p) != 1 || cl.below {
 		return cl.Conn.Read(p)
 	}
+	if cl.begun {
+		// It was answered just now: who has waited for longer goes first. Under load the next request is there by then, and comes without
+		// a wait; at once, the read would find nothing, and contend for the socket with the answer on its way.
+		runtime.Gosched()
+	}
+	cl.begun = true
 	room, n, err := from.readAhead(&cl.l.spare)
 	if err != nil {
 		return 0, err

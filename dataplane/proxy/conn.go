@@ -13,6 +13,9 @@ import (
 // call would be paid on every request, and a close that crosses our request is retried anyway.
 const staleCheckAfter = 100 * time.Millisecond
 
+// quietFor is how long a connection may have been idle to be quiet: from some hundred requests a second on, most are for less.
+const quietFor = 10 * time.Millisecond
+
 // conn is one connection to a worker and what a request in flight on it needs. It belongs to one request at a time.
 type conn struct {
 	nc  net.Conn        // read and written: a socket, or TLS over it
@@ -40,6 +43,7 @@ type conn struct {
 
 	idleSince time.Time
 	reused    bool
+	hot       bool // was idle for less than quietFor
 }
 
 var (

@@ -11,6 +11,9 @@ func (cn *conn) peek(uintptr) { cn.peeked = true }
 // lends says that a conn needs a buffer to wait here.
 func (cn *conn) lends() bool { return false }
 
+// quiet says that requests are written before their answers are waited for.
+func (cn *conn) quiet() bool { return false }
+
 // waitFill, tryFill and readNow are not reached where lends is false.
 func (cn *conn) waitFill() error             { return nil }
 func (cn *conn) tryFill(uintptr) bool        { return true }

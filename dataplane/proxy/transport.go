@@ -155,8 +155,9 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool) (*conn, error) {
 	if !fresh {
 		now := time.Now()
 		for cn := l.get(now.Add(-t.cfg.IdleTimeout)); cn != nil; cn = l.get(now.Add(-t.cfg.IdleTimeout)) {
-			if now.Sub(cn.idleSince) < staleCheckAfter || cn.alive() {
-				cn.reused = true
+			idle := now.Sub(cn.idleSince)
+			if idle < staleCheckAfter || cn.alive() {
+				cn.reused, cn.hot = true, idle < quietFor
 				return cn, nil
 			}
 			cn.abort()

@@ -18,12 +18,13 @@ type outgoing struct {
 	store  [][]byte    // parts' backing array, reused
 	bufs   net.Buffers // parts again, as the type that writev wants
 	err    error       // a failed write; the answer may still be there to read
+	later  bool        // nothing was written yet: waitFill does it
 	writer chan struct{}
 }
 
 // set makes head and body the bytes to send.
 func (o *outgoing) set(head []byte, body [][]byte) {
-	o.err = nil
+	o.err, o.later = nil, false
 	o.store = append(o.store[:0], head)
 	for _, b := range body {
 		if len(b) > 0 {
@@ -56,7 +57,14 @@ func (o *outgoing) release() {
 // waiting for each other. finishSend joins that goroutine.
 func (cn *conn) send(body [][]byte) {
 	cn.out.set(cn.head, body)
-	cn.writeNow()
+	if cn.out.later = cn.quiet(); !cn.out.later {
+		cn.writeNow()
+		cn.writeRest()
+	}
+}
+
+// writeRest has a goroutine write what the socket did not take.
+func (cn *conn) writeRest() {
 	if cn.out.err != nil || len(cn.out.parts) == 0 {
 		cn.out.release()
 		return
@@ -76,6 +84,11 @@ func (cn *conn) send(body [][]byte) {
 
 // finishSend ends the writer, if there is one, and tells whether the whole request was sent.
 func (cn *conn) finishSend() bool {
+	if cn.out.later { // the wait failed before anything was written
+		cn.out.later = false
+		cn.out.release()
+		return false
+	}
 	if cn.out.writer == nil {
 		return cn.out.err == nil
 	}

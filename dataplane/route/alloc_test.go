@@ -24,6 +24,8 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	view := &ingest.View{Shapes: []ingest.Shape{{Model: model, BlockSize: page}, {Model: model, BlockSize: page, Bigram: true}}}
 	r := route.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
 	p, reply, now := prompt(ids), tokens(2, 50), time.Now().Add(time.Hour)
+	f.tell(0, gpuSlow)
+	f.tell(2, gpuDraining)
 	pick := func() {
 		d, err := r.Pick(&f.scratch, p, f.ranks[2:])
 		if err != nil || d.Matched == 0 {

@@ -186,7 +186,8 @@ func (r *Router) believe(s *Scratch, p *Prompt) {
 // believesAnswers reports whether the policy is one that was made for the
 // approximate tree: then nothing else tells it what ranks hold.
 func (r *Router) believesAnswers() bool {
-	return r.needs.Has(policy.NeedsOverlap) && !r.needs.Has(policy.NeedsTokens)
+	needs := r.chosen.Load().needs
+	return needs.Has(policy.NeedsOverlap) && !needs.Has(policy.NeedsTokens)
 }
 
 // Sent tells that a decision is carried out, so that the next prompt that

@@ -13,6 +13,9 @@
 // Rank computes the prompt, Decode generates. Where others serve it too, short
 // prompts and those that are faster there go to one rank alone.
 //
+// What the facts about GPUs say leaves ranks out, or weighs them: see tier. Facts never leave nobody; then the least bad ranks are
+// candidates, and the Decision says so. What KV tiers of nodes hold (Stores) and how fast links are (SetLinks) comes from those who know.
+//
 // It knows nothing of HTTP. What it decides is in a Decision, with all that is
 // needed to explain it afterwards.
 //

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -27,6 +28,7 @@ type Decoder struct {
 	Candidate policy.Candidate
 	Load      worker.Seen
 	Cost      policy.DecodeCost // with the transfer from First
+	Broken    bool              // nothing can be moved there from First
 }
 
 // Considered is one rank in an Explanation.
@@ -40,6 +42,7 @@ type Considered struct {
 	Source    Source  // of Cached
 	Credit    float64 // share of Cached that is believed
 	Load      worker.Seen
+	Weight    float64     // share of its speed that counted, by the facts about its GPUs
 	Cost      policy.Cost // in seconds, by the kv policy's terms, whatever the policy is
 	Score     float64     // in the policy's own unit, lower is better
 	Scored    bool        // the policy has scores
@@ -55,14 +58,14 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 		s.ranks, s.candidates, s.decodes, s.alone = s.ranks[:0], s.candidates[:0], s.decodes[:0], 0
 	}
 	e.Options = policy.Defaults
-	if kv, ok := policy.Unwrap(r.policy).(policy.KV); ok {
+	if kv, ok := policy.Unwrap(r.Policy()).(policy.KV); ok {
 		e.Options = kv.Options
 	}
 	costs, scores := r.explainCosts(s, &e)
 	for i, rank := range s.ranks {
 		c := Considered{
 			Rank: rank, Role: rank.Worker.Role(), Candidate: s.candidates[i], Cached: s.matches[i].tokens, GPU: s.matches[i].gpu,
-			Source: s.sources[i], Credit: s.credits[i], Load: s.loads[i], Cost: costs[i],
+			Source: s.sources[i], Credit: s.credits[i], Load: s.loads[i], Weight: cmp.Or(s.candidates[i].Weight, 1), Cost: costs[i],
 		}
 		if len(scores) > 0 {
 			c.Score, c.Scored = scores[i], true
@@ -85,6 +88,10 @@ func (r *Router) Seed() uint64 { return r.seed() }
 // excluded says why a rank is no candidate; paired is whether pairs are.
 func excluded(rank *worker.Rank, p *Prompt, paired bool, now time.Time) string {
 	info, state := rank.Worker.Info(), rank.Worker.State()
+	facts := ""
+	if info != nil {
+		facts = againstIt(rank.Worker, info, now)
+	}
 	switch {
 	case info == nil:
 		return "has not described itself yet"
@@ -92,6 +99,8 @@ func excluded(rank *worker.Rank, p *Prompt, paired bool, now time.Time) string {
 		return "serves another model"
 	case p.DP >= 0 && p.DP != rank.DP:
 		return "is not the data-parallel rank asked for"
+	case state == worker.Ready && facts != "":
+		return facts + ", and others are fit"
 	case state == worker.Ready && !rank.Worker.Breaker.Lets(now.UnixNano()):
 		return "failed too often, and others did not"
 	case state == worker.Slow:
@@ -107,4 +116,17 @@ func excluded(rank *worker.Rank, p *Prompt, paired bool, now time.Time) string {
 	default:
 		return "became ready just now"
 	}
+}
+
+// againstIt says in words what the facts about its GPUs hold against a worker, "" for nothing that would leave it out.
+func againstIt(w *worker.Worker, info *worker.Info, now time.Time) string {
+	t := tierOfFacts(w.Verdict(now.UnixNano()), info)
+	if t == 0 {
+		return ""
+	}
+	words := [...]string{"", "computes on several GPUs, which it should not", "has GPUs that must be drained", "has dead GPUs"}[t.against()]
+	if why := w.HealthAt(now).Reasons; len(why) > 0 {
+		words += " (" + why[0] + ")"
+	}
+	return words
 }

@@ -1,11 +1,15 @@
 package route
 
-import "github.com/warmpath/warmpath/dataplane/worker"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
 
 // Fit returns the ranks that could take the prompt, however loaded they are: those that Pick would choose among. They are valid
 // until the next use of s.
 func (r *Router) Fit(s *Scratch, p *Prompt) ([]*worker.Rank, error) {
-	err := r.gather(s, p, nil)
+	err := r.gather(s, p, nil, time.Now())
 	return s.ranks, err
 }
 

@@ -31,14 +31,14 @@ const (
 // node is a worker in memory.
 type node struct {
 	models, mode string
-	dp           int
+	dp, tp       int
 	cache        bool // of a decode worker: it keeps prefixes
 }
 
 // describe is what the node answers to every GET.
 func (n *node) describe() string {
-	return fmt.Sprintf(`{"dp_size":%d,"page_size":%d,"disaggregation_mode":%q,"disaggregation_decode_enable_radix_cache":%v,"data":[%s]}`,
-		max(n.dp, 1), page, n.mode, n.cache, n.models)
+	return fmt.Sprintf(`{"dp_size":%d,"tp_size":%d,"page_size":%d,"disaggregation_mode":%q,"disaggregation_decode_enable_radix_cache":%v,"data":[%s]}`,
+		max(n.dp, 1), n.tp, page, n.mode, n.cache, n.models)
 }
 
 func named(models ...string) string {

@@ -13,33 +13,6 @@ import (
 // second, in 26 ms, less than the decode step of 30 ms that it delays. A pair has a handshake and a transfer before it.
 const DefaultMinUncached = 256
 
-// tier orders ranks by how well they are fit; those of the best tier that there is are candidates.
-type tier uint8
-
-const (
-	tierReady tier = iota
-	tierSlow       // a slow answer beats none
-	tierOpen       // and so does the chance of one: its breaker is open
-	tierOpenSlow
-	tierNone
-)
-
-// tierOf says how fit a worker is. The clock is read only where a breaker is not closed.
-func tierOf(w *worker.Worker) tier {
-	var t tier
-	switch w.State() {
-	case worker.Ready:
-	case worker.Slow:
-		t = tierSlow
-	default:
-		return tierNone
-	}
-	if !w.Breaker.Closed() && !w.Breaker.Lets(time.Now().UnixNano()) {
-		t += tierOpen
-	}
-	return t
-}
-
 // group is the ranks of one role that could take a request.
 type group struct {
 	tier  tier
@@ -66,6 +39,9 @@ type legs struct {
 	decodeCandidates          []policy.Candidate // of decodes
 	decodeLoads               []worker.Seen
 	prefillNodes, decodeNodes []uint32
+
+	links                       *policy.Links
+	prefillPlaces, decodePlaces []uint32 // where links is not nil
 }
 
 // collect sorts the ranks into groups, and reports whether any worker serves
@@ -75,6 +51,7 @@ func (s *Scratch) collect(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank
 	for i := range s.groups {
 		s.groups[i] = group{tier: tierNone, ranks: s.groups[i].ranks[:0]}
 	}
+	s.passed, s.judged = passed{}, false
 	var last *worker.Worker // whose ranks lie together
 	var fit tier
 	var role worker.Role
@@ -87,11 +64,17 @@ func (s *Scratch) collect(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank
 					model = info.Named(model)
 				}
 				served = true
-				role, fit = info.Role(), tierOf(last)
+				role, fit = info.Role(), tierReady
+				if !last.Fit() {
+					fit = s.tierOf(last, info)
+				}
 			}
 		}
 		if fit == tierNone || (p.Unpaired && role != worker.RoleAggregated) || (p.DP >= 0 && p.DP != rank.DP) || (len(tried) > 0 && slices.Contains(tried, rank)) {
 			continue
+		}
+		if fit&tierFacts != 0 {
+			s.passed.note(fit)
 		}
 		s.groups[role].add(rank, fit)
 	}
@@ -142,6 +125,9 @@ func (s *Scratch) weighDecodes(p *Prompt, now time.Time) {
 			ID: rank.Hash(), InFlight: load.InFlight, Waiting: load.Waiting, Pool: load.Pool, Used: load.Used, Most: load.Most,
 			Age: silence(rank, load, nanos),
 		}
+		if s.judged {
+			c.Weight = rank.Worker.Verdict(nanos).Weight()
+		}
 		if c.Pool == 0 {
 			c.Pool = int64(info.MaxTokens)
 		}
@@ -158,15 +144,16 @@ func (s *Scratch) weighDecodes(p *Prompt, now time.Time) {
 // takes turns or draws has nothing that a pair and a rank could be compared by.
 func (r *Router) settle(s *Scratch, p *Prompt, d *Decision, req policy.Request) {
 	if len(s.decodes) == 0 {
-		s.decide(d, p, r.policy.Pick(req, s.candidates))
+		s.decide(d, p, r.Policy().Pick(req, s.candidates))
 		return
 	}
+	s.links = r.links.Load()
 	l := s.pairing()
-	prefill, decode := policy.PickPair(r.policy, req, &l)
+	prefill, decode := policy.PickPair(r.Policy(), req, &l)
 	s.first, s.second = prefill.Index, decode.Index
 	if s.alone > 0 {
-		single := r.policy.Pick(req, s.candidates[:s.alone])
-		if why := policy.Alone(r.policy, req, s.candidates[:s.alone], single.Index, &l, prefill.Index, decode.Index, r.minUncached()); why != "" {
+		single := r.Policy().Pick(req, s.candidates[:s.alone])
+		if why := policy.Alone(r.Policy(), req, s.candidates[:s.alone], single.Index, &l, prefill.Index, decode.Index, r.minUncached()); why != "" {
 			single.Why = why
 			s.decide(d, p, single)
 			return
@@ -180,10 +167,23 @@ func (r *Router) settle(s *Scratch, p *Prompt, d *Decision, req policy.Request) 
 
 // pairing is what a pair is chosen from.
 func (s *Scratch) pairing() policy.Legs {
-	return policy.Legs{
+	l := policy.Legs{
 		Prefill: s.candidates[s.alone:], Decode: s.decodeCandidates, Link: policy.UsualLink,
 		PrefillNodes: s.prefillNodes, DecodeNodes: s.decodeNodes,
 	}
+	if s.links != nil && len(s.decodes) > 0 {
+		s.prefillPlaces, s.decodePlaces = places(s.prefillPlaces[:0], s.ranks[s.alone:]), places(s.decodePlaces[:0], s.decodes)
+		l.Links, l.PrefillPlaces, l.DecodePlaces = s.links, s.prefillPlaces, s.decodePlaces
+		l.Bytes = tokenBytes(s.decodes[0].Worker.Info())
+	}
+	return l
+}
+
+func places(dst []uint32, ranks []*worker.Rank) []uint32 {
+	for _, rank := range ranks {
+		dst = append(dst, rank.Worker.Place())
+	}
+	return dst
 }
 
 func (r *Router) minUncached() int {
@@ -209,7 +209,7 @@ func (d *Decision) DecodeTokens() int {
 
 // Left reports whether anybody but tried could take the prompt. Unlike Pick it takes no trial place.
 func (r *Router) Left(s *Scratch, p *Prompt, tried []*worker.Rank) bool {
-	return r.gather(s, p, tried) == nil
+	return r.gather(s, p, tried, time.Now()) == nil
 }
 
 // admitted is called after the choice, not while ranks are gathered: a choice among ten ranks would else take the places of all

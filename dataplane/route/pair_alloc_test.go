@@ -39,6 +39,9 @@ func pairRouter(t testing.TB, prefill, decode int) (*fleet, *route.Router, *rout
 
 func TestPickOfAPairDoesNotAllocate(t *testing.T) {
 	f, r, p := pairRouter(t, 4, 4)
+	f.tell(2, gpuDraining)
+	f.tell(3, gpuSlow)
+	f.tell(7, gpuSlow)
 	pick := func() {
 		if d, err := r.Pick(&f.scratch, p, nil); err != nil || d.Decode == nil {
 			t.Errorf("Pick = %+v, %v", d, err)

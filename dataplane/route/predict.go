@@ -71,9 +71,12 @@ type seat struct {
 	gone    bool // the rank is no more: the last flight takes the seat with it
 }
 
-// Dispatch tells the router that a decision is carried out. Land or Ended must
+// Dispatch tells the router that a decision is carried out, and counted as load. Land or Ended must
 // follow. s and p are those that the decision was made with.
 func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Flight {
+	if d.ask != 0 {
+		r.Others.Sent(d.ask)
+	}
 	if d.block == 0 {
 		return nil // nothing that events could tell of
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/warmpath/warmpath/dataplane/family"
 	"github.com/warmpath/warmpath/dataplane/ingest"
@@ -39,26 +40,46 @@ type Router struct {
 	// MinUncached is how many tokens a prompt must lack in an aggregated rank's cache to be worth a pair, where a model is
 	// served by both; 0 is DefaultMinUncached, below 0 length never decides. It is set before the first Pick.
 	MinUncached int
+	// Others, if set, choose for this router where they should. It is set before the first Pick.
+	Others Others
+	// Passed counts what the facts about GPUs have done to choices.
+	Passed Passed
+	// Stores, if set, knows what the KV tiers of nodes hold. It is set before the first Pick.
+	Stores Stores
 
 	registry *worker.Registry
 	index    *radix.Index
 	view     func() *ingest.View
-	policy   policy.Policy
-	needs    policy.Needs
+	chosen   atomic.Pointer[chosen]
 	seed     func() uint64 // safe for concurrent use
 	turn     atomic.Uint64
 	flights  flights
+	few      atomic.Pointer[few] // the order of a large fleet; nil: not known
+	strange  atomic.Bool         // an id of the index that few has no rank for
 	families family.Names
+	links    atomic.Pointer[policy.Links]
 }
 
 // New returns a router over these parts. seed gives the random numbers that
 // policies use.
 func New(reg *worker.Registry, index *radix.Index, view func() *ingest.View, p policy.Policy, seed func() uint64) *Router {
-	return &Router{registry: reg, index: index, view: view, policy: p, needs: p.Needs(), seed: seed}
+	r := &Router{registry: reg, index: index, view: view, seed: seed}
+	r.SetPolicy(p)
+	return r
+}
+
+// chosen is a policy and what it told of itself.
+type chosen struct {
+	policy policy.Policy
+	needs  policy.Needs
 }
 
 // Policy returns the policy that picks.
-func (r *Router) Policy() policy.Policy { return r.policy }
+func (r *Router) Policy() policy.Policy { return r.chosen.Load().policy }
+
+// SetPolicy has another policy pick from the next prompt on. One that is just being picked for may be gathered for the old one and
+// picked by the new: then it is chosen for without what only the new one looks at.
+func (r *Router) SetPolicy(p policy.Policy) { r.chosen.Store(&chosen{p, p.Needs()}) }
 
 // Prompt is what routing needs of a request's prompt.
 type Prompt struct {
@@ -104,6 +125,8 @@ type Decision struct {
 	Cached       int          // prompt tokens expected from the cache
 	Predicted    int          // prompt tokens that prompts in flight there will have cached, or have
 	Exact        bool
+	// Overruled is the worst that the facts about GPUs say of the ranks that were chosen among, where they leave out all others too.
+	Overruled    Against
 	Source       Source // of Matched and Cached; unless it is Events, they are estimates
 	Choice       policy.Choice
 	DecodeChoice policy.Choice // where Decode is not nil
@@ -113,6 +136,7 @@ type Decision struct {
 	scope   radix.Scope
 	sent    sent
 	session uint64
+	ask     uint64 // Answer.Number, where another router chose
 }
 
 // Uncached returns the prompt tokens that the rank is expected to compute.
@@ -132,9 +156,15 @@ type Scratch struct {
 	pairs      []uint32
 	bigrams    []radix.Hash
 	answer     []radix.Hash
-	foretold   bool // something is predicted of this prompt
+	foretold   bool   // something is predicted of this prompt
+	nanos      int64  // unix time of the choice
+	judged     bool   // the facts about GPUs say anything of a worker here
+	passed     passed // ranks that they speak against
 	tracker
 	legs
+	asker
+	fewer
+	shelved
 }
 
 // keptHashes bounds the memory that a Scratch keeps of a prompt's hashes: 1 MiB, a million tokens in blocks of 8.
@@ -161,8 +191,9 @@ type match struct {
 
 // gather fills s.ranks with those that could take the request, and s.decodes with the other halves of pairs: the ready ones, or
 // the slow ones when nobody is ready.
-func (r *Router) gather(s *Scratch, p *Prompt, tried []*worker.Rank) error {
+func (r *Router) gather(s *Scratch, p *Prompt, tried []*worker.Rank, now time.Time) error {
 	snap, model := r.registry.Snapshot(), p.Model
+	s.nanos = now.UnixNano()
 	served := s.collect(snap, p, tried)
 	s.unite()
 	if len(s.ranks) > 0 {

@@ -17,7 +17,14 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 	by := draw{turn: r.turn.Add(1) - 1, seed: r.seed()}
 	for {
 		// Again, without it, where somebody else was faster to try a worker whose breaker is half open.
-		if d, _, err := r.choose(s, p, tried, by); err != nil || s.admitted(&d) {
+		d, req, err := r.chooseAny(s, p, tried, by)
+		if o := r.Others; o != nil && err == nil && len(tried) == 0 && o.Active() {
+			d, err = r.askOther(s, p, by, d, req)
+		}
+		if err != nil || s.admitted(&d) {
+			if err == nil {
+				r.Passed.take(s, &d)
+			}
 			return d, err
 		}
 	}
@@ -25,10 +32,10 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 
 // choose finds out what the candidates have and lets the policy pick.
 func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (Decision, policy.Request, error) {
-	if err := r.gather(s, p, tried); err != nil {
+	d, now := Decision{session: p.Session}, time.Now()
+	if err := r.gather(s, p, tried, now); err != nil {
 		return Decision{}, policy.Request{}, err
 	}
-	d, now := Decision{session: p.Session}, time.Now()
 	if p.Exact && !p.Opaque && p.ExtraKey == "" && !r.believesAnswers() {
 		r.expire(now)
 		r.match(s, p, &d)
@@ -43,17 +50,21 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 		s.weighDecodes(p, now)
 	}
 	r.weigh(s, p, now)
-	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed}
+	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.shelves) > 0}
 	switch {
-	case r.needs.Has(policy.NeedsFamily):
+	case r.chosen.Load().needs.Has(policy.NeedsFamily):
 		req.Prefix = p.family(&r.families, len(s.ranks))
-	case r.needs.Has(policy.NeedsPrefix):
+	case r.chosen.Load().needs.Has(policy.NeedsPrefix):
 		req.Prefix = p.prefix()
 	}
 	if r.Sessions != nil && p.Session != 0 {
 		req.Home = r.Sessions.rank(p.Session)
 	}
 	r.settle(s, p, &d, req)
+	if len(s.ranks) > manyRanks && len(tried) == 0 && p.DP < 0 && p.LoRA == "" {
+		r.keepFew(s, p, by.seed, now)
+	}
+	d.Overruled = s.overruled(&d)
 	return d, req, nil
 }
 
@@ -66,7 +77,7 @@ func (r *Router) weigh(s *Scratch, p *Prompt, now time.Time) {
 	for i, rank := range s.ranks {
 		m, f := s.known(i, p)
 		// What is in flight is known from dispatch, so it needs no trust.
-		credit, load := rank.Trust.CreditAt(nanos, s.sources[i] == Events), &s.loads[i]
+		credit, load := s.credit(i, nanos), &s.loads[i]
 		rank.Load.SeeInto(load, nanos)
 		s.matches[i], s.credits[i] = m, credit
 		// Field by field: a literal is made on the stack and copied, which costs as much as all else here.
@@ -76,6 +87,12 @@ func (r *Router) weigh(s *Scratch, p *Prompt, now time.Time) {
 		c.Pending, c.InFlight, c.Waiting = load.Pending, load.InFlight, load.Waiting
 		c.Rate, c.Pool, c.Used, c.Most = load.Rate, load.Pool, load.Used, load.Most
 		c.Age, c.Tree = silence(rank, load, nanos), 0
+		c.Weight, c.Full = 0, 0
+		if s.judged {
+			if v := rank.Worker.Verdict(nanos); v != 0 {
+				c.Weight, c.Full = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.Full()
+			}
+		}
 		if load.Pool == 0 {
 			c.Pool = int64(rank.Worker.Info().MaxTokens)
 		}
@@ -84,11 +101,36 @@ func (r *Router) weigh(s *Scratch, p *Prompt, now time.Time) {
 		}
 	}
 	clear(s.byHolder)
+	if r.Stores != nil {
+		r.shelve(s, p)
+	}
+}
+
+const (
+	// chunkTokens is what is computed at once of a long prompt: SGLang's default on large GPUs.
+	chunkTokens = 8192
+	// activeBytes is what a token of it needs for activations: by it a whole chunk needs worker.ScarceMemory.
+	activeBytes = worker.ScarceMemory / chunkTokens
+	// pressed is the share of its speed that a rank without any free memory is left with: package health counts the same.
+	pressed = 0.5
+)
+
+// weight is the share of its speed that a worker has for a prompt with so many tokens to compute: less where that may need more
+// memory than its GPU has left.
+func weight(v worker.Verdict, tokens int) float64 {
+	w := v.Weight()
+	if need := int64(min(tokens, chunkTokens)) * activeBytes; v.Free() > 0 && v.Free() < need {
+		w = min(w, pressed+(1-pressed)*float64(v.Free())/float64(need))
+	}
+	return w
 }
 
 // known returns what a rank has of the prompt, and what it will have.
 func (s *Scratch) known(i int, p *Prompt) (held, foreseen match) {
 	rank := s.ranks[i]
+	if s.asked != nil {
+		return s.askedOf(rank)
+	}
 	m, f := s.held(rank), s.foreseen(rank)
 	if f.gpu > m.tokens && len(rank.Holders()) <= 1 { // of a hybrid model, which groups kept it is unknown
 		m = match{tokens: f.gpu, gpu: f.gpu, block: f.block}

@@ -23,7 +23,7 @@ var (
 // headerReceived looks at a request's header before its body is read. fasthttp
 // (1.74) knows the expectation in lower case only, whatever the version, and
 // adds the fields of a trailer to the header's.
-func headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if expect := h.Peek(fasthttp.HeaderExpect); len(expect) > 0 {
 		switch {
 		case !h.IsHTTP11(): // must be ignored (RFC 9110 10.1.1)
@@ -42,7 +42,7 @@ func headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if h.ContentLength() == -1 { // chunked
 		h.Add(markTrailer, "1")
 	}
-	return fasthttp.RequestConfig{}
+	return fasthttp.RequestConfig{MaxRequestBodySize: s.live().MaxBodyBytes}
 }
 
 // listsClose reports whether a list of connection options has close.
@@ -66,8 +66,8 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 			Status: fasthttp.StatusExpectationFailed, Type: "invalid_request_error", Code: "expectation_failed",
 			Message: "The only expectation that is known here is 100-continue.",
 		})
-	case h.ContentLength() > s.cfg.MaxBodyBytes:
-		s.fail(ctx, openai.TooLarge(s.cfg.MaxBodyBytes))
+	case h.ContentLength() > s.live().MaxBodyBytes:
+		s.fail(ctx, openai.TooLarge(s.live().MaxBodyBytes))
 	default:
 		return fasthttp.StatusContinue
 	}

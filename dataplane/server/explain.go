@@ -23,6 +23,8 @@ type Explained struct {
 	Error  string          `json:"error,omitempty"` // why nobody was chosen
 	Ranks  []ExplainedRank `json:"ranks"`           // candidates first; those that decode for others are in Pair
 	Pair   *ExplainedPair  `json:"pair,omitempty"`  // where prefill and decode workers serve the model
+	// Overruled says which facts about GPUs could not be heeded, for they would have left nobody.
+	Overruled string `json:"overruled,omitempty"`
 }
 
 // ExplainedPrompt is what routing knows of the prompt.
@@ -47,6 +49,8 @@ type ExplainedRank struct {
 	Overlap  *ExplainedOverlap `json:"overlap,omitempty"`
 	Load     LoadStatus        `json:"load"`
 	Trust    TrustStatus       `json:"trust"`
+	GPUs     *GPUHealthStatus  `json:"gpus,omitempty"`
+	Weight   float64           `json:"weight,omitempty"` // share of its speed that the choice counted with, by GPUs and free memory
 	Cost     *ExplainedCost    `json:"cost,omitempty"`
 	Winner   bool              `json:"winner,omitempty"`
 }
@@ -54,10 +58,12 @@ type ExplainedRank struct {
 // ExplainedOverlap is what the rank has of the prompt, in tokens.
 type ExplainedOverlap struct {
 	GPU       int    `json:"gpu"`
-	Host      int    `json:"host"`      // beyond, in slower tiers
-	Predicted int    `json:"predicted"` // or will have, with the prompts that it is working on
-	Credited  int    `json:"credited"`  // of GPU and Host, what the choice believes
-	Source    string `json:"source"`    // exact, approximate or none
+	Host      int    `json:"host"`             // beyond, in slower tiers
+	Predicted int    `json:"predicted"`        // or will have, with the prompts that it is working on
+	Credited  int    `json:"credited"`         // of GPU and Host, what the choice believes
+	Tier      int    `json:"tier,omitempty"`   // behind those, in the KV tier of its node
+	Remote    int    `json:"remote,omitempty"` // and behind those in the tier of a peer, over a link that was measured
+	Source    string `json:"source"`           // exact, approximate or none
 }
 
 // ExplainedCost is in seconds, by the kv policy's terms whatever the policy is.
@@ -127,6 +133,7 @@ func (s *Server) explained(x *route.Explanation, p *route.Prompt) Explained {
 		out.Error = x.Err.Error()
 	} else {
 		out.Winner, out.Why = x.Decision.Rank.ID(), x.Decision.Choice.Why
+		out.Overruled = overruledWords(&x.Decision)
 	}
 	now := time.Now()
 	for i := range x.Ranks {
@@ -139,7 +146,7 @@ func (s *Server) explainedRank(x *route.Explanation, c *route.Considered, now ti
 	w := c.Rank.Worker
 	r := ExplainedRank{
 		ID: c.Rank.ID(), Role: c.Role.String(), State: w.State().String(), Error: w.LastError(), Excluded: c.Excluded, Events: "none",
-		Load: loadStatus(c.Rank, &c.Load), Trust: trustStatus(c.Rank, now),
+		Load: loadStatus(c.Rank, &c.Load), Trust: trustStatus(c.Rank, now), GPUs: gpuHealth(w, now), Weight: c.Weight,
 	}
 	if stream := s.Ingest.Stream(c.Rank); stream != nil {
 		r.Events = stream.Stats.State().String()
@@ -150,6 +157,7 @@ func (s *Server) explainedRank(x *route.Explanation, c *route.Considered, now ti
 	r.Trust.Credit = c.Credit
 	r.Overlap = &ExplainedOverlap{
 		GPU: c.GPU, Host: c.Cached - c.GPU, Predicted: c.Candidate.Predicted, Credited: c.Candidate.Cached, Source: c.Source.String(),
+		Tier: int(c.Candidate.Tier), Remote: int(c.Candidate.Remote),
 	}
 	r.Cost = &ExplainedCost{Cost: c.Cost, TTFT: c.Cost.TTFT(), Total: c.Cost.Total()}
 	if c.Scored {

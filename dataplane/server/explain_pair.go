@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
@@ -23,7 +25,9 @@ type ExplainedDecode struct {
 	State  string              `json:"state"`
 	Held   int                 `json:"held"` // prompt tokens that need not be sent there
 	Load   LoadStatus          `json:"load"`
+	GPUs   *GPUHealthStatus    `json:"gpus,omitempty"`
 	Cost   ExplainedDecodeCost `json:"cost"`
+	Broken bool                `json:"broken,omitempty"` // nothing can be moved there from the pair's prefill rank
 	Winner bool                `json:"winner,omitempty"`
 }
 
@@ -47,7 +51,8 @@ func explainedPair(x *route.Explanation) *ExplainedPair {
 		d := &x.Decodes[i]
 		out.Decodes = append(out.Decodes, ExplainedDecode{
 			ID: d.Rank.ID(), State: d.Rank.Worker.State().String(), Held: d.Candidate.Cached, Load: loadStatus(d.Rank, &d.Load),
-			Cost: ExplainedDecodeCost{DecodeCost: d.Cost, Total: d.Cost.Total()}, Winner: out.Chosen && d.Rank == x.Second,
+			GPUs: gpuHealth(d.Rank.Worker, time.Now()),
+			Cost: ExplainedDecodeCost{DecodeCost: d.Cost, Total: d.Cost.Total()}, Broken: d.Broken, Winner: out.Chosen && d.Rank == x.Second,
 		})
 	}
 	return out

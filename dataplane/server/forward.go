@@ -33,7 +33,7 @@ func (e *exchange) forward(ctx *fasthttp.RequestCtx) {
 	e.identify()
 	var last error
 	var lost [2]int // workers that failed after they may have seen the request; decode workers apart
-	for attempt := 0; attempt <= e.s.cfg.Retries; attempt++ {
+	for attempt := 0; attempt <= e.s.live().Retries; attempt++ {
 		d, err := e.choose(ctx)
 		if err != nil {
 			if last != nil && errors.Is(err, route.ErrNoWorker) {
@@ -130,15 +130,18 @@ const headerPrefill = "X-Warmpath-Prefill"
 // retryable reports whether another worker may be asked: the client has seen
 // nothing, and the failure points at the worker.
 func retryable(err error) bool {
-	return proxy.Retryable(err) || errors.Is(err, proxy.ErrTruncated) ||
-		errors.Is(err, errHung) || errors.Is(err, errRefused) ||
-		errors.Is(err, errFailed) || errors.Is(err, errTransfer) || errors.Is(err, errLate)
+	return silenced(err) || errors.Is(err, errRefused) || errors.Is(err, errFailed) || errors.Is(err, errTransfer) || errors.Is(err, errLate)
+}
+
+// silenced reports whether a worker may be gone: it was not reached, or stopped in the middle of what it had to say.
+func silenced(err error) bool {
+	return proxy.Retryable(err) || errors.Is(err, proxy.ErrTruncated) || errors.Is(err, errHung)
 }
 
 // tryAnother reports whether an answer is a refusal that another worker may
 // not give: 503 is a worker that is starting, stopping or full.
 func (e *exchange) tryAnother(resp *proxy.Response) bool {
-	if resp.Status != fasthttp.StatusServiceUnavailable || len(e.tried) >= e.s.cfg.Retries || e.decision.Decode != nil {
+	if resp.Status != fasthttp.StatusServiceUnavailable || len(e.tried) >= e.s.live().Retries || e.decision.Decode != nil {
 		return false
 	}
 	var probe route.Scratch // rare path: keep the decision's own scratch
@@ -187,7 +190,7 @@ func (e *exchange) compose(ctx *fasthttp.RequestCtx) {
 	e.upstream = proxy.Request{
 		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS},
 		Method: ctx.Method(), Path: ctx.RequestURI(), Header: &ctx.Request.Header, Extra: e.extra, Body: e.parts,
-		HeaderTimeout: e.s.cfg.FirstByteTimeout, ReadTimeout: e.s.cfg.StallTimeout,
+		HeaderTimeout: e.s.live().FirstByteTimeout, ReadTimeout: e.s.live().StallTimeout,
 	}
 }
 

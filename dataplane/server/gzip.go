@@ -17,7 +17,7 @@ const defaultGzipMin = 4 << 10
 // asks for it, it is JSON that nobody has compressed, and it is long enough.
 // Streams of events are never compressed: an event would wait for the next one.
 func (e *exchange) compresses(ctx *fasthttp.RequestCtx, resp *proxy.Response) bool {
-	smallest := e.s.cfg.GzipMinBytes
+	smallest := e.s.live().GzipMinBytes
 	if smallest < 0 || e.req.Stream || resp.Status != fasthttp.StatusOK {
 		return false
 	}
@@ -98,7 +98,7 @@ func quality(params []byte) int {
 // compressOwn compresses an answer of the router itself.
 func (s *Server) compressOwn(ctx *fasthttp.RequestCtx) {
 	body := ctx.Response.Body()
-	if s.cfg.GzipMinBytes < 0 || len(body) < s.cfg.GzipMinBytes || !asksGzip(&ctx.Request.Header) {
+	if s.live().GzipMinBytes < 0 || len(body) < s.live().GzipMinBytes || !asksGzip(&ctx.Request.Header) {
 		return
 	}
 	ctx.SetBody(s.compressors.AppendGzip(nil, body))

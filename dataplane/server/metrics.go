@@ -25,7 +25,7 @@ type metrics struct {
 	prompt        *prometheus.CounterVec // worker
 	cached        *prometheus.CounterVec // worker
 	expected      *prometheus.CounterVec // worker, source
-	overlap       *prometheus.CounterVec // source; result: exact, hit, miss
+	overlap       [route.Answers + 1][len(overlapResults)]prometheus.Counter
 	ttft          *prometheus.HistogramVec
 	latency       *prometheus.HistogramVec
 	errors        *prometheus.CounterVec // status of our own error answers
@@ -35,7 +35,7 @@ type metrics struct {
 	abortsDropped prometheus.Counter
 	refused       prometheus.Counter
 	cut           *prometheus.CounterVec // worker
-	policy        string
+	policy        func() string          // of the router, now
 
 	pairs  *pairMetrics
 	ranks  rankSeries
@@ -47,7 +47,7 @@ type metrics struct {
 var ttftBuckets = []float64{.005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8, 15, 30, 60, 120, 300, 600}
 
 func newMetrics(s *Server) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), policy: s.Router.Policy().Name()}
+	m := &metrics{registry: prometheus.NewRegistry(), policy: func() string { return s.Router.Policy().Name() }}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help}, labels)
 		m.registry.MustRegister(c)
@@ -64,9 +64,9 @@ func newMetrics(s *Server) *metrics {
 	m.prompt = counter("prompt_tokens_total", "Prompt tokens of answers that reported usage.", "worker")
 	m.cached = counter("hit_tokens_total", "Prompt tokens that the worker reported as cached.", "worker")
 	m.expected = counter("expected_hit_tokens_total", "Prompt tokens that the router expected to be cached, of the same answers.", "worker", "source")
-	m.overlap = counter("overlap_predictions_total",
+	m.countOverlaps(counter("overlap_predictions_total",
 		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss; by where the expectation came from.",
-		"source", "result")
+		"source", "result"))
 	m.errors = counter("errors_total", "Requests that the router answered with an error of its own, by HTTP status.", "status")
 	m.cut = counter("answers_cut_total", "Answers that a worker broke off after they had begun.", "worker")
 	m.ttft = histogram("ttft_seconds", "Time from the request to the first byte of the answer's body.")
@@ -78,8 +78,11 @@ func newMetrics(s *Server) *metrics {
 	m.pairs = newPairMetrics(m, counter)
 	m.refused = counter("tls_refused_total", "Clients whose TLS handshake failed.").WithLabelValues()
 	m.registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, budgetCollector{s.Index},
-		trustCollector{s.Registry})
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, fleetCollector{s}, budgetCollector{s.Index},
+		trustCollector{s.Registry}, healthCollector{s.Registry, &s.Router.Passed})
+	if s.Replicas != nil {
+		m.registry.MustRegister(replicaCollector{s.Replicas})
+	}
 	if s.Sessions != nil {
 		m.registry.MustRegister(sessionCollector{s.Sessions})
 	}
@@ -112,7 +115,7 @@ func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err e
 	if e.status == fasthttp.StatusOK {
 		rank.ok.Inc()
 	} else {
-		m.requests.WithLabelValues(id, m.policy, strconv.Itoa(e.status)).Inc()
+		m.requests.WithLabelValues(id, m.policy(), strconv.Itoa(e.status)).Inc()
 	}
 	if e.decision.Decode != nil {
 		m.pairs.requests.WithLabelValues(e.decision.Rank.ID()).Inc()
@@ -156,15 +159,15 @@ func (m *metrics) compare(source route.Source, expected, actual int) {
 		t = &m.totals.approximate
 	}
 	t.compared.Add(1)
-	result := "miss"
+	result := overlapMiss
 	switch {
 	case expected == actual:
-		result = "exact"
+		result = overlapExact
 	case float64(actual) >= hitShare*float64(expected):
-		result = "hit"
+		result = overlapHit
 	}
-	if result != "miss" {
+	if result != overlapMiss {
 		t.accurate.Add(1)
 	}
-	m.overlap.WithLabelValues(source.String(), result).Inc()
+	m.overlap[source][result].Inc()
 }

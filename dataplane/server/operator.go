@@ -67,11 +67,11 @@ const maxDumpNodes = 1000
 
 // authorized checks the operator's key, in constant time.
 func (s *Server) authorized(ctx *fasthttp.RequestCtx) bool {
-	if s.cfg.OperatorKey == "" {
+	if s.live().OperatorKey == "" {
 		return true
 	}
 	token, ok := bytes.CutPrefix(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization), []byte("Bearer "))
-	return ok && subtle.ConstantTimeCompare(token, []byte(s.cfg.OperatorKey)) == 1
+	return ok && subtle.ConstantTimeCompare(token, []byte(s.live().OperatorKey)) == 1
 }
 
 // serveReady says whether a request sent now would find a worker.
@@ -95,15 +95,15 @@ func (s *Server) serveWorkers(ctx *fasthttp.RequestCtx) {
 	case fasthttp.MethodGet:
 		s.serveJSON(ctx, fasthttp.StatusOK, map[string]any{"workers": s.Status().Workers})
 	case fasthttp.MethodPost:
-		s.changeWorker(ctx, func(url string) error {
+		s.changeWorker(ctx, func(url string, _ map[string]any) error {
 			spec, err := workerSpec(url, ctx.PostBody())
 			if err == nil {
-				_, err = s.Registry.AddSpec(spec)
+				err = s.Fleet.Add(spec)
 			}
 			return err
 		})
 	case fasthttp.MethodDelete:
-		s.changeWorker(ctx, s.Registry.Remove)
+		s.removeWorker(ctx)
 	default:
 		s.wrongMethod(ctx, "GET, POST, DELETE")
 	}
@@ -119,7 +119,7 @@ func (s *Server) serveDrain(ctx *fasthttp.RequestCtx) {
 	if v, err := fastjson.ParseBytes(ctx.PostBody()); err == nil && v.Exists("drain") {
 		drain = v.GetBool("drain")
 	}
-	s.changeWorker(ctx, func(url string) error {
+	s.changeWorker(ctx, func(url string, _ map[string]any) error {
 		w, err := s.Registry.Get(url)
 		if err != nil {
 			return err
@@ -129,17 +129,18 @@ func (s *Server) serveDrain(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// changeWorker applies change to the worker named by the query or the body.
-func (s *Server) changeWorker(ctx *fasthttp.RequestCtx, change func(url string) error) {
+// changeWorker applies change to the worker named by the query or the body. What change adds to answer is told too.
+func (s *Server) changeWorker(ctx *fasthttp.RequestCtx, change func(url string, answer map[string]any) error) {
 	url := workerURL(ctx)
 	if url == "" {
 		s.fail(ctx, openai.BadRequest("url", `Name the worker: {"url": "http://host:port"}, or ?url=….`))
 		return
 	}
-	err := change(url)
+	answer := map[string]any{"url": strings.TrimRight(url, "/")}
+	err := change(url, answer)
 	switch {
 	case err == nil:
-		s.serveJSON(ctx, fasthttp.StatusOK, map[string]any{"url": strings.TrimRight(url, "/")})
+		s.serveJSON(ctx, fasthttp.StatusOK, answer)
 	case errors.Is(err, worker.ErrUnknown):
 		s.fail(ctx, &openai.Error{Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Param: "url", Code: "worker_not_found", Message: err.Error()})
 	case errors.Is(err, worker.ErrDuplicate):

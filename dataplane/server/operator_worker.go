@@ -2,9 +2,12 @@ package server
 
 import (
 	"fmt"
+	"strconv"
 
+	"github.com/valyala/fasthttp"
 	"github.com/valyala/fastjson"
 
+	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -16,15 +19,8 @@ func workerSpec(url string, body []byte) (worker.Spec, error) {
 	if err != nil { // the URL was in the query
 		return spec, nil //nolint:nilerr // and the body may be anything
 	}
-	role := string(v.GetStringBytes("role"))
-	switch role {
-	case "", worker.RoleAggregated.String():
-	case worker.RolePrefill.String():
-		spec.Role = worker.RolePrefill
-	case worker.RoleDecode.String():
-		spec.Role = worker.RoleDecode
-	default:
-		return spec, fmt.Errorf("cannot use role %q: %w: want aggregated, prefill or decode", role, worker.ErrBadURL)
+	if spec.Role, err = worker.ParseRole(string(v.GetStringBytes("role"))); err != nil {
+		return spec, err
 	}
 	spec.Bootstrap.Host = string(v.GetStringBytes("bootstrap_host"))
 	if port := v.Get("bootstrap_port"); port != nil {
@@ -35,4 +31,21 @@ func workerSpec(url string, body []byte) (worker.Spec, error) {
 		spec.Bootstrap.Port = n
 	}
 	return spec, nil
+}
+
+// removeWorker takes a worker away: after what it has in flight, or at once with ?now=true.
+func (s *Server) removeWorker(ctx *fasthttp.RequestCtx) {
+	atOnce := false
+	if now := ctx.QueryArgs().Peek("now"); len(now) > 0 {
+		var err error
+		if atOnce, err = strconv.ParseBool(string(now)); err != nil {
+			s.fail(ctx, openai.BadRequest("now", "Say now=true or now=false."))
+			return
+		}
+	}
+	s.changeWorker(ctx, func(url string, answer map[string]any) error {
+		inFlight, err := s.Fleet.Remove(url, atOnce)
+		answer["in_flight"] = inFlight // which it still answers
+		return err
+	})
 }

@@ -179,9 +179,9 @@ func (e *exchange) fill(resp *proxy.Response, enough func(p []byte, whole bool) 
 func (e *exchange) awaitPrefill() error {
 	l := e.leg
 	l.release()
-	timeout := l.s.cfg.Pair.Timeout
+	timeout := l.s.live().Pair.Timeout
 	if timeout < 0 {
-		timeout = l.s.cfg.FirstByteTimeout
+		timeout = l.s.live().FirstByteTimeout
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -290,7 +290,7 @@ func (e *exchange) endPair() {
 // blame counts a failure as a rank's, which is not asked again.
 func (e *exchange) blame(rank *worker.Rank, err error) {
 	rank.Count.Errors.Add(1)
-	if proxy.Retryable(err) || errors.Is(err, proxy.ErrTruncated) || errors.Is(err, errHung) {
+	if silenced(err) {
 		rank.Worker.Suspect()
 	}
 	if !errors.Is(err, errRefused) { // which is what a worker that starts, stops or is full says

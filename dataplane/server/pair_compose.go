@@ -73,7 +73,7 @@ func (e *exchange) composePair(ctx *fasthttp.RequestCtx) {
 	}
 	m.rooms = e.s.rooms.Append(m.rooms, prompts, d.Rank.DP, ranks)
 	at := d.Rank.Worker.Bootstrap()
-	headers := e.s.cfg.Pair.Headers && e.api == openai.APIChat
+	headers := e.s.live().Pair.Headers && e.api == openai.APIChat
 	if headers {
 		m.headers(e.field, e.rid, at, prefill)
 	} else {
@@ -91,8 +91,8 @@ func (e *exchange) composePair(ctx *fasthttp.RequestCtx) {
 			m.fields = disagg.AppendPrefillRank(m.fields, prefill)
 		}
 	}
-	l.request = e.legRequest(ctx, d.Rank, 0, e.s.cfg.Pair.PrefillTimeout)
-	e.upstream = e.legRequest(ctx, d.Decode, 1, e.s.cfg.FirstByteTimeout)
+	l.request = e.legRequest(ctx, d.Rank, 0, e.s.live().Pair.PrefillTimeout)
+	e.upstream = e.legRequest(ctx, d.Decode, 1, e.s.live().FirstByteTimeout)
 }
 
 // next parts what is in fields from what comes.
@@ -143,7 +143,7 @@ func (e *exchange) legRequest(ctx *fasthttp.RequestCtx, rank *worker.Rank, which
 			leg.parts = append(leg.parts[:len(leg.parts)-1], leg.rank, end)
 		}
 	}
-	read := e.s.cfg.StallTimeout
+	read := e.s.live().StallTimeout
 	if which == 0 {
 		read = wait // it says nothing until the prompt is computed and sent, but for the header of a stream
 	}

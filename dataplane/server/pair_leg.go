@@ -163,10 +163,10 @@ func (l *prefillLeg) fail() {
 
 // awaitDecode bounds how long the decode worker may lag behind. Where the answer is no stream nothing tells that it has begun.
 func (l *prefillLeg) awaitDecode() {
-	if !l.events || l.s.cfg.Pair.Timeout < 0 {
+	if !l.events || l.s.live().Pair.Timeout < 0 {
 		return
 	}
-	l.timer.Reset(l.s.cfg.Pair.Timeout)
+	l.timer.Reset(l.s.live().Pair.Timeout)
 	defer l.timer.Stop()
 	select {
 	case <-l.begun:

@@ -51,5 +51,5 @@ func (p *pairMetrics) merged(ok bool) {
 // passed counts an answer that was the client's without having been forwarded.
 func (m *metrics) passed(rank *worker.Rank, status int) {
 	m.totals.requests.Add(1)
-	m.requests.WithLabelValues(rank.ID(), m.policy, strconv.Itoa(status)).Inc()
+	m.requests.WithLabelValues(rank.ID(), m.policy(), strconv.Itoa(status)).Inc()
 }

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -30,7 +31,7 @@ const spareShare = 8
 // waitRoom is the queue in front of full workers.
 type waitRoom struct {
 	*queue.Gate
-	most  int64
+	most  atomic.Int64 // QueueConfig.MaxInFlight
 	seed  maphash.Seed // of clients' names
 	fit   route.Scratch
 	waits func(seconds float64) // a wait that ended in a place
@@ -41,7 +42,8 @@ func newWaitRoom(s *Server) *waitRoom {
 	if cfg.Max < 0 {
 		return nil
 	}
-	r := &waitRoom{most: int64(cfg.MaxInFlight), seed: maphash.MakeSeed()}
+	r := &waitRoom{seed: maphash.MakeSeed()}
+	r.most.Store(int64(cfg.MaxInFlight))
 	r.Gate = queue.New(queue.Config{Max: cfg.Max, Timeout: cfg.Timeout, FIFO: cfg.FIFO, Lanes: func(dst []queue.Lane, model string) []queue.Lane {
 		ranks, err := s.Router.Fit(&r.fit, &route.Prompt{Model: model, DP: queue.AnyDP})
 		if err != nil {
@@ -67,7 +69,7 @@ func newWaitRoom(s *Server) *waitRoom {
 // room is how many requests a rank can take. A rank that nobody uses can always take one.
 func (r *waitRoom) room(rank *worker.Rank, now time.Time) int {
 	load := rank.Load.See(now)
-	room, most := 1, r.most
+	room, most := 1, r.most.Load()
 	if most == 0 && load.Most > 0 {
 		most = load.Most + max(load.Most/spareShare, 1)
 	}

@@ -52,7 +52,7 @@ func (m *metrics) of(id string) *rankMetrics {
 
 func (m *metrics) newRank(id string) *rankMetrics {
 	r := &rankMetrics{
-		ok:     m.requests.WithLabelValues(id, m.policy, strconv.Itoa(fasthttp.StatusOK)),
+		ok:     m.requests.WithLabelValues(id, m.policy(), strconv.Itoa(fasthttp.StatusOK)),
 		prompt: m.prompt.WithLabelValues(id), cached: m.cached.WithLabelValues(id),
 		ttft: m.ttft.WithLabelValues(id), latency: m.latency.WithLabelValues(id),
 	}
@@ -60,4 +60,22 @@ func (m *metrics) newRank(id string) *rankMetrics {
 		r.expected[s] = m.expected.WithLabelValues(id, s.String())
 	}
 	return r
+}
+
+// How an expected overlap compares with the reported one.
+const (
+	overlapExact = iota
+	overlapHit   // at least hitShare of it
+	overlapMiss
+)
+
+var overlapResults = [...]string{overlapExact: "exact", overlapHit: "hit", overlapMiss: "miss"}
+
+// countOverlaps finds the series of all comparisons once: to find one by its labels costs more than to count.
+func (m *metrics) countOverlaps(vec *prometheus.CounterVec) {
+	for _, s := range []route.Source{route.Events, route.Answers} {
+		for i, result := range overlapResults {
+			m.overlap[s][i] = vec.WithLabelValues(s.String(), result)
+		}
+	}
 }

@@ -84,7 +84,7 @@ func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
 	var ne net.Error
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		s.fail(ctx, openai.TooLarge(s.cfg.MaxBodyBytes))
+		s.fail(ctx, openai.TooLarge(s.live().MaxBodyBytes))
 		linger(ctx)
 	case errors.As(err, &small):
 		s.fail(ctx, &openai.Error{

@@ -21,6 +21,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/lint"
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/replica"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/session"
 	"github.com/warmpath/warmpath/dataplane/tokens"
@@ -83,12 +84,17 @@ type Parts struct {
 	Lint      *lint.Sampler  // nil: prompts are not looked at
 	HugeBytes func() int64   // of the process, in huge pages; nil: they were not asked for
 	AccessLog *accesslog.Log // nil: none is kept
+
+	Replicas     *replica.Group      // nil: no other router is asked or told
+	Fleet        Fleet               // nil: the registry has the workers that it is told to have
+	ConfigStatus func() ConfigStatus // nil: nothing is known of a configuration
 }
 
 // Server serves clients and operators.
 type Server struct {
 	Parts
-	cfg       Config
+	cfg       Config                 // as it was at first
+	current   atomic.Pointer[Config] // see Configure
 	client    *fasthttp.Server
 	operator  *fasthttp.Server // nil when the client's listener serves both
 	metrics   *metrics
@@ -108,6 +114,10 @@ type Server struct {
 func New(cfg Config, parts Parts) *Server {
 	cfg.setDefaults()
 	s := &Server{Parts: parts, cfg: cfg, started: time.Now(), rooms: disagg.NewRooms()}
+	s.current.Store(&cfg)
+	if s.Fleet == nil {
+		s.Fleet = registryFleet{s.Registry}
+	}
 	s.metrics = newMetrics(s)
 	if s.waits = newWaitRoom(s); s.waits != nil {
 		s.metrics.showQueue(s.waits)
@@ -133,7 +143,7 @@ func (s *Server) fasthttp(h fasthttp.RequestHandler) *fasthttp.Server {
 			dropTrailer(&ctx.Request.Header)
 			h(ctx)
 		},
-		HeaderReceived:        headerReceived,
+		HeaderReceived:        s.headerReceived,
 		ExpectHandler:         s.expect,
 		ErrorHandler:          s.badRequest,
 		MaxRequestBodySize:    s.cfg.MaxBodyBytes,
@@ -215,7 +225,7 @@ const sweepEvery = 5 * time.Second
 // drain ends the servers; the operator's last, so that a drain can be watched.
 func (s *Server) drain() {
 	s.draining.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.live().DrainTimeout)
 	defer cancel()
 	if err := s.client.ShutdownWithContext(ctx); err != nil {
 		s.cfg.Log.Warn("requests were cut at shutdown", "in_flight", s.inFlight.Load(), "error", err)

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/lint"
+	"github.com/warmpath/warmpath/dataplane/replica"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/dataplane/worker"
@@ -36,6 +37,12 @@ type Status struct {
 	Tokens        []tokens.ModelStatus `json:"tokens,omitempty"`
 	HugePageBytes int64                `json:"huge_page_bytes"` // memory of the process in huge pages
 	Workers       []WorkerStatus       `json:"workers"`
+	// Replicas is what is known of other routers; nil where this one never asks or tells them.
+	Replicas *replica.Status `json:"replicas,omitempty"`
+	// Sources is where workers are from.
+	Sources []SourceStatus `json:"sources,omitempty"`
+	// Config is what became of the configuration file; nil where none is known.
+	Config *ConfigStatus `json:"config,omitempty"`
 }
 
 // IndexStatus is the index's size.
@@ -65,6 +72,8 @@ type WorkerStatus struct {
 	Role          string        `json:"role"`                // aggregated, prefill or decode
 	Bootstrap     string        `json:"bootstrap,omitempty"` // of a prefill worker, host:port where decode workers meet it
 	State         string        `json:"state"`
+	Drain         []string      `json:"drain,omitempty"`   // who wants it to get nothing new: operator, source, leaving
+	Sources       []string      `json:"sources,omitempty"` // that name it
 	StateSeconds  float64       `json:"state_seconds"`
 	Error         string        `json:"error,omitempty"`
 	Model         string        `json:"model"`
@@ -85,6 +94,8 @@ type WorkerStatus struct {
 	Breaker       BreakerStatus `json:"breaker"`
 	Load          LoadStatus    `json:"load"`
 	Trust         TrustStatus   `json:"trust"`
+	// GPUs is nil where nothing was ever told of the worker's GPUs.
+	GPUs *GPUHealthStatus `json:"gpus,omitempty"`
 }
 
 // EventsStatus is how well a rank's cache is known.
@@ -117,14 +128,20 @@ func (s *Server) Status() Status {
 			Blocks: int64(index.Entries), Nodes: int64(index.Runs), Bytes: int64(index.Bytes),
 			MaxBytes: int64(index.MaxBytes), Evicted: index.EvictedBlocks,
 		},
-		Approx:  s.approxStatus(),
-		Queue:   s.queueStatus(),
-		Lint:    s.lintReport(),
-		Tokens:  s.Models.Status(),
-		Workers: []WorkerStatus{},
+		Approx:   s.approxStatus(),
+		Queue:    s.queueStatus(),
+		Lint:     s.lintReport(),
+		Replicas: s.replicaStatus(),
+		Tokens:   s.Models.Status(),
+		Workers:  []WorkerStatus{},
 	}
 	if s.HugeBytes != nil {
 		st.HugePageBytes = s.HugeBytes()
+	}
+	st.Sources = s.Fleet.Sources()
+	if s.ConfigStatus != nil {
+		config := s.ConfigStatus()
+		st.Config = &config
 	}
 	var answered uint64
 	for _, r := range s.Registry.Snapshot().Ranks {
@@ -160,9 +177,11 @@ func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 		PromptTokens: r.Count.PromptTokens.Load(), HitTokens: r.Count.CachedTokens.Load(),
 		Overlap: route.Answers.String(), Events: &EventsStatus{State: "none"},
 	}
+	st.Drain, st.Sources = w.DrainReasons(), s.Fleet.Origins(w.URL)
 	now := time.Now()
 	seen := r.Load.See(now)
 	st.Load, st.Trust, st.Breaker = loadStatus(r, &seen), trustStatus(r, now), breakerStatus(w, now)
+	st.GPUs = gpuHealth(w, now)
 	if r.Exact() {
 		st.Overlap = route.Events.String()
 	}

@@ -53,7 +53,7 @@ func (e *exchange) tokenize() bool {
 		if !fresh {
 			e.prompt.Hashes, e.prompt.Block = e.own.cursor.Chain()
 		}
-		e.own.forward = e.s.cfg.ForwardIDs && tokens.Forwardable(&e.req)
+		e.own.forward = e.s.live().ForwardIDs && tokens.Forwardable(&e.req)
 		e.s.Models.Sample(m, target.URL, &e.req, e.own.ids)
 		return true
 	}

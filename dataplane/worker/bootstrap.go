@@ -19,9 +19,9 @@ func (m *monitor) bootstrapped(ctx context.Context) error {
 	if addr := b.Addr(); m.boot == nil || m.boot.client.Addr != addr {
 		m.closeBoot()
 		if addr == m.w.Addr { // SGLang's server in Rust has both on one port
-			m.boot = newProber(ctx, m.w, &m.r.cfg)
+			m.boot = newProber(ctx, m.w, m.cfg)
 		} else {
-			m.boot = proberOf(ctx, "http://"+addr, addr, nil, &m.r.cfg)
+			m.boot = proberOf(ctx, "http://"+addr, addr, nil, m.cfg)
 		}
 	}
 	status, _, err := m.boot.get(bootstrapPath, m.boot.timeout)
@@ -48,7 +48,7 @@ func (m *monitor) closeBoot() {
 // compare makes the worker's description whole by what the operator said, and
 // tells once where the two differ.
 func (m *monitor) compare(info *Info) {
-	want, log := m.w.spec, m.r.cfg.Log
+	want, log := *m.w.spec.Load(), m.cfg.Log
 	switch {
 	case want.Role == RoleAggregated: // nothing was said
 	case info.Mode == "":

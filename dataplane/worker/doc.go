@@ -10,7 +10,14 @@
 // A Breaker keeps requests away from workers that fail them while their probes
 // are fine.
 //
+// Health is what the facts about a worker's GPUs mean, told by whoever reads them. Choices read it as a Verdict, one word. Facts grow
+// old, and are not believed where they would stop a fleet that answers: when most of it dies by them at one instant, or the last one.
+//
 // # Concurrency
+//
+// A worker drains while anybody has a reason for it (DrainFor); what it is to others (Spec) and the registry's settings
+// (Update, Configure) change while it serves. Detach takes it out at once and forgets its cache in the caller's own time; it may
+// be added again meanwhile, and its observers hear the end of the first life before the beginning of the second.
 //
 // Every method may be called from any goroutine. Registry.Run owns one monitor
 // goroutine per worker; Add and Remove start and stop them. The request path
@@ -20,6 +27,7 @@
 // wait for a busy scheduler. Load.mu and Trust.mu are held for some 100 ns by
 // dispatches, answers and reports; choices read both without a lock.
 // Breaker.mu is held by faults and by requests at a breaker that is not closed.
+// A registry's peers.mu is held while facts about GPUs are taken in, some µs for a new death and else less.
 // Registry.mu guards the set of workers and is never held
 // across I/O or a callback.
 //

@@ -21,8 +21,11 @@ type Info struct {
 	Models    []string // served names, LoRA adapters included
 	PageSize  int      // tokens a KV page; 0 when unknown
 	DPSize    int      // at least 1
+	TPSize    int      // GPUs that compute one request together, tp_size; 0 when unknown
 	MaxTokens int      // tokens in the KV pool of one rank; 0 when unknown
-	Mode      string   // disaggregation_mode: "", "null", "prefill", "decode"; see Role
+	// TokenBytes is what KV takes of a token, in bytes over all of its GPUs; 0 when unknown.
+	TokenBytes float64
+	Mode       string // disaggregation_mode: "", "null", "prefill", "decode"; see Role
 	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. Decode workers say one too, which means nothing.
 	BootstrapPort int
 	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker keeps prefixes, and is sent only what it lacks.
@@ -31,6 +34,7 @@ type Info struct {
 	Events      *Events // nil when the worker publishes no KV events
 	Loads       *Loads  // nil when the worker publishes no load
 	Tokenizer   Tokenizer
+	Placement   Placement
 }
 
 // Tokenizer is what a worker says of how it makes token ids: its arguments, "" where they are not set.
@@ -95,12 +99,15 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		ModelPath: string(v.GetStringBytes("model_path")),
 		PageSize:  within(v.GetInt("page_size"), maxPage),
 		DPSize:    max(v.GetInt("dp_size"), 1),
+		TPSize:    within(v.GetInt("tp_size"), maxDP),
 		MaxTokens: max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
 		Mode:      string(v.GetStringBytes("disaggregation_mode")),
 
 		BootstrapPort: within(v.GetInt("disaggregation_bootstrap_port"), maxPort),
 		DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
 		Tokenizer:     parseTokenizer(v),
+		Placement:     parsePlacement(v),
+		TokenBytes:    parseTokenBytes(v),
 	}
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)

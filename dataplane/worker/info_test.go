@@ -22,12 +22,13 @@ func TestParseInfoOfSGLang(t *testing.T) {
 	info, err := worker.ParseInfo(body, "127.0.0.1")
 	require.NoError(t, err)
 	require.Equal(t, &worker.Info{
-		Version: "0.5.23", ModelPath: "/models/tiny", Models: []string{"tiny"}, PageSize: 4, DPSize: 1, MaxTokens: 4096, Mode: "null",
+		Version: "0.5.23", ModelPath: "/models/tiny", Models: []string{"tiny"}, PageSize: 4, DPSize: 1, TPSize: 1, MaxTokens: 4096, Mode: "null",
 		Events: &worker.Events{
 			Endpoints: []string{"tcp://127.0.0.1:31557"}, Replays: []string{"tcp://127.0.0.1:31558"},
 			Topic: "kv-events", BlockSize: 4,
 		},
 		Tokenizer: worker.Tokenizer{Path: "/models/tiny"},
+		Placement: worker.Placement{Port: 31000, PPSize: 1},
 	}, info)
 
 	// The same server without the object, as older releases answer: only the

@@ -11,7 +11,8 @@ import (
 
 // Load is the work of one rank: what this router has sent there and has not
 // ended, counted from dispatch, and what the rank says of itself, which also
-// tells of other routers' requests. A burst that arrives between two reports
+// tells of other routers' requests; those that tell of theirs themselves (Foreign)
+// are counted as if this router had sent them. A burst that arrives between two reports
 // would see no load at all in the latter and pile up on one worker.
 //
 // Steps and reports take a lock for some 50 ns; a choice reads Seen without one.
@@ -21,6 +22,8 @@ type Load struct {
 	pending  atomic.Int64 // prompt tokens dispatched, expected uncached and not prefilled
 	uncached atomic.Int64 // prompt tokens that requests in flight were expected to compute
 	reserved atomic.Int64 // KV tokens that decode legs in flight will need
+	sent     atomic.Int64 // of pending, all that ever were
+	foreign  foreign      // what other routers have sent
 
 	mu      sync.Mutex
 	backlog policy.Backlog // guarded by mu; times are unix seconds
@@ -60,6 +63,7 @@ func (l *Load) Begin(uncached int) Lease {
 	l.inFlight.Add(1)
 	l.waiting.Add(1)
 	l.pending.Add(tokens)
+	l.sent.Add(tokens)
 	l.uncached.Add(tokens)
 	l.backlog.Sent(seconds(time.Now()), float64(tokens))
 	l.shown.store(&l.backlog)
@@ -135,7 +139,11 @@ type Report struct {
 const rateTokens = 1 << 16
 
 // used is what requests in flight are expected to add to the KV pool.
-func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() }
+func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.foreign.used.Load() }
+
+// flight is how many requests are in flight there, and unbegun how many of them have no first byte, of all routers that tell.
+func (l *Load) flight() int64  { return l.inFlight.Load() + l.foreign.inFlight.Load() }
+func (l *Load) unbegun() int64 { return l.waiting.Load() + l.foreign.waiting.Load() }
 
 // Report takes a report that was made now. What cannot be counts as nothing.
 func (l *Load) Report(now time.Time, r Report) {
@@ -156,9 +164,9 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.pool.Store(r.Pool)
 	s.most.Store(r.Most)
 	s.polled.Store(r.Polled)
-	// Of what the rank counts, these are ours: what changes from now on is added to its report.
-	s.ownFlight.Store(l.inFlight.Load())
-	s.ownBegun.Store(l.inFlight.Load() - l.waiting.Load())
+	// Of what the rank counts, these are known otherwise: what changes from now on is added to its report.
+	s.ownFlight.Store(l.flight())
+	s.ownBegun.Store(l.flight() - l.unbegun())
 	s.ownUsed.Store(l.used())
 	if r.Prefilled >= rateTokens {
 		s.rate.Store(math.Float64bits(l.speed.Rate()))

@@ -34,9 +34,9 @@ type poller struct {
 // poll starts the worker's poller; stop must follow.
 func (m *monitor) poll(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	p := &poller{w: m.w, probe: newProber(ctx, m.w, &m.r.cfg), cancel: cancel, done: make(chan struct{}), models: time.Now()}
+	p := &poller{w: m.w, probe: newProber(ctx, m.w, m.cfg), cancel: cancel, done: make(chan struct{}), models: time.Now()}
 	m.poller = p
-	go p.run(ctx, m.r.cfg.LoadEvery)
+	go p.run(ctx, m.cfg.LoadEvery)
 }
 
 func (p *poller) stop() {

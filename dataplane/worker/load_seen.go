@@ -10,7 +10,7 @@ import (
 
 // Seen is a rank's load as a choice sees it.
 type Seen struct {
-	InFlight int64   // requests there: own, and others' as of the last report
+	InFlight int64   // requests there: own, those that other routers tell of, and others' as of the last report
 	Waiting  int64   // of those, the ones without a first token
 	Pending  int64   // prompt tokens that are left to compute now
 	Used     int64   // tokens of the KV pool that running requests hold
@@ -37,7 +37,7 @@ type shown struct {
 	rate                 atomic.Uint64 // float64 bits
 
 	running, queue, queued, used, pool, most atomic.Int64 // of the last report
-	ownFlight, ownBegun, ownUsed             atomic.Int64 // ours when it came
+	ownFlight, ownBegun, ownUsed             atomic.Int64 // ours, and those that other routers tell of, when it came
 	polled                                   atomic.Bool
 }
 
@@ -81,7 +81,7 @@ func (l *Load) SeeInto(v *Seen, now int64) {
 func (l *Load) read(v *Seen, at float64) {
 	s := &l.shown
 	float := func(f *atomic.Uint64) float64 { return math.Float64frombits(f.Load()) }
-	flight, waiting := l.inFlight.Load(), l.waiting.Load()
+	flight, waiting := l.flight(), l.unbegun()
 	// Field by field: a literal is made on the stack and copied, which costs as much as reading.
 	v.InFlight, v.Waiting, v.Used, v.Reserved, v.Rate = flight, waiting, l.used(), l.reserved.Load(), float(&s.rate)
 	v.Pool, v.Most, v.Age, v.Polled = 0, 0, -1, false

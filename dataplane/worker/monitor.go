@@ -10,6 +10,7 @@ import (
 type monitor struct {
 	r      *Registry
 	w      *Worker
+	cfg    *Config // as of the last probe
 	probe  *prober
 	boot   *prober // of a prefill worker's bootstrap server
 	cancel context.CancelFunc
@@ -21,21 +22,26 @@ type monitor struct {
 	gaveUp   bool      // requests were already sent elsewhere in this hang
 	reported error     // last discovery error that was logged
 	warned   bool      // that it is not what it was added as
+	said     string    // its mode in its own words
 }
 
 func (m *monitor) run(ctx context.Context) {
 	defer close(m.done)
-	defer m.probe.client.CloseIdleConnections()
+	defer func() { m.probe.client.CloseIdleConnections() }()
 	defer m.closeBoot()
 	defer m.down()
-	tick := time.NewTicker(m.r.cfg.Interval)
+	tick := time.NewTicker(m.cfg.Interval)
 	defer tick.Stop()
 	for {
+		if cfg := m.r.cfg.Load(); cfg != m.cfg {
+			m.configure(ctx, cfg, tick)
+		}
 		err := m.probe.ready()
 		if ctx.Err() != nil { // the probe was cut short, which says nothing of the worker
 			return
 		}
 		m.step(ctx, err)
+		m.heed(time.Now())
 		select {
 		case <-ctx.Done():
 			return
@@ -50,6 +56,9 @@ func (m *monitor) run(ctx context.Context) {
 // meanwhile nothing more must be sent to where it was.
 func (m *monitor) step(ctx context.Context, err error) {
 	state := classify(err)
+	if m.w.respec.Swap(false) && m.known {
+		m.reconsider()
+	}
 	if state == Ready && !m.known {
 		if err = m.discover(ctx); err != nil {
 			state = Probing
@@ -84,7 +93,7 @@ func (m *monitor) become(state State) {
 		m.w.Breaker.Reset() // what failed was before
 	}
 	if old != state {
-		m.r.cfg.Log.Info("worker changed state", "worker", m.w.URL, "state", state.String(), "error", m.w.LastError())
+		m.cfg.Log.Info("worker changed state", "worker", m.w.URL, "state", state.String(), "error", m.w.LastError())
 	}
 }
 
@@ -97,12 +106,12 @@ func (m *monitor) discover(ctx context.Context) error {
 	}
 	if err != nil {
 		if m.reported == nil {
-			m.r.cfg.Log.Warn("worker is ready but does not describe itself", "worker", m.w.URL, "error", err)
+			m.cfg.Log.Warn("worker is ready but does not describe itself", "worker", m.w.URL, "error", err)
 		}
 		m.reported = err
 		return err
 	}
-	m.reported = nil
+	m.reported, m.said = nil, info.Mode
 	m.compare(info)
 	m.w.info.Store(info)
 	if len(m.w.Ranks()) != info.DPSize {
@@ -111,7 +120,7 @@ func (m *monitor) discover(ctx context.Context) error {
 	}
 	m.r.publish()
 	m.known = true
-	if m.r.cfg.LoadEvery > 0 {
+	if m.cfg.LoadEvery > 0 {
 		m.poll(ctx)
 	}
 	if m.r.observer != nil {
@@ -120,15 +129,35 @@ func (m *monitor) discover(ctx context.Context) error {
 	return nil
 }
 
+// reconsider takes in a new spec of a worker that has described itself. It is the same process: observers need not hear.
+func (m *monitor) reconsider() {
+	info := *m.w.Info()
+	info.Mode, m.warned = m.said, false
+	m.compare(&info)
+	m.w.info.Store(&info)
+	m.r.publish()
+}
+
+// configure takes over settings that have changed.
+func (m *monitor) configure(ctx context.Context, cfg *Config, tick *time.Ticker) {
+	m.cfg = cfg
+	path := m.probe.path
+	m.probe.client.CloseIdleConnections()
+	m.probe = newProber(ctx, m.w, cfg)
+	m.probe.path = path
+	m.closeBoot()
+	tick.Reset(cfg.Interval)
+}
+
 // slow counts how long the worker has not answered.
 func (m *monitor) slow() {
 	now := time.Now()
 	if m.failing.IsZero() {
 		m.failing = now
 	}
-	if !m.gaveUp && now.Sub(m.failing) >= m.r.cfg.HangAfter {
+	if !m.gaveUp && now.Sub(m.failing) >= m.cfg.HangAfter {
 		m.gaveUp = true
-		m.r.cfg.Log.Warn("worker hangs; its waiting requests go elsewhere", "worker", m.w.URL)
+		m.cfg.Log.Warn("worker hangs; its waiting requests go elsewhere", "worker", m.w.URL)
 		m.w.giveUp()
 	}
 }
@@ -146,6 +175,7 @@ func (m *monitor) down() {
 	for _, rank := range m.w.Ranks() {
 		rank.Load.Forget()
 		rank.Trust.Forget()
+		rank.full.Store(0)
 	}
 	if m.r.observer != nil {
 		m.r.observer.Down(m.w)

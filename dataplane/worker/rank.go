@@ -25,6 +25,7 @@ type Rank struct {
 	exact   atomic.Bool              // its events are followed and nothing is missing
 	track   atomic.Uint64            // its life in the approximate tree; see SetTrack
 	seat    atomic.Uint32            // see SetSeat
+	full    atomic.Uint64            // float64 bits; see Full
 
 	Load  Load
 	Count Counters

@@ -73,21 +73,25 @@ type Snapshot struct {
 
 // Registry holds the workers and watches their health.
 type Registry struct {
-	cfg      Config
+	cfg      atomic.Pointer[Config] // immutable; Configure makes another one
 	observer Observer
 	snap     atomic.Pointer[Snapshot]
+	peers    *peers
 
 	mu      sync.Mutex
 	closed  bool                // guarded by mu
 	workers map[string]*monitor // by URL; guarded by mu
+	ending  map[string]*monitor // by URL, removed and not yet forgotten; guarded by mu
 	running sync.WaitGroup
 }
 
 // NewRegistry returns an empty registry. observer may be nil.
 func NewRegistry(cfg Config, observer Observer) *Registry {
 	cfg.setDefaults()
-	r := &Registry{cfg: cfg, observer: observer, workers: make(map[string]*monitor)}
+	r := &Registry{observer: observer, workers: make(map[string]*monitor), ending: make(map[string]*monitor)}
+	r.cfg.Store(&cfg)
 	r.snap.Store(&Snapshot{})
+	r.peers = &peers{all: func() []*Worker { return r.Snapshot().Workers }}
 	return r
 }
 
@@ -100,11 +104,12 @@ func (r *Registry) Add(url string) (*Worker, error) { return r.AddSpec(Spec{URL:
 
 // AddSpec is Add for a worker of which more is known than its URL.
 func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
-	w, err := newWorker(spec, r.cfg.TLS)
+	cfg := r.cfg.Load()
+	w, err := newWorker(spec, cfg.TLS)
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
+	r.lockGone(w.URL)
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, ErrClosed
@@ -112,9 +117,9 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if _, ok := r.workers[w.URL]; ok {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
-	w.node = r.nodeLocked(w.host)
+	w.node, w.health.peers = r.nodeLocked(w.host), r.peers
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &monitor{r: r, w: w, probe: newProber(ctx, w, &r.cfg), cancel: cancel, done: make(chan struct{})}
+	m := &monitor{r: r, w: w, cfg: cfg, probe: newProber(ctx, w, cfg), cancel: cancel, done: make(chan struct{})}
 	r.workers[w.URL] = m
 	r.publishLocked()
 	r.running.Go(func() { m.run(ctx) })
@@ -136,23 +141,81 @@ func (r *Registry) nodeLocked(host string) uint32 {
 	return uint32(slices.Index(taken, false))
 }
 
-// Remove forgets the worker at url, cache and all. Requests that it has run
-// on.
+// lockGone locks mu at a moment when nobody is forgetting the worker at url: what is added there anew must not be told of to
+// observers before they have heard the end of what was there.
+func (r *Registry) lockGone(url string) {
+	r.mu.Lock()
+	for m := r.ending[url]; m != nil; m = r.ending[url] {
+		r.mu.Unlock()
+		<-m.done
+		r.mu.Lock()
+		r.forgetLocked(m)
+	}
+}
+
+// forgetLocked ends the wait for a monitor that has ended; whoever comes first does it.
+func (r *Registry) forgetLocked(m *monitor) {
+	if r.ending[m.w.URL] == m {
+		delete(r.ending, m.w.URL)
+	}
+}
+
+// Remove forgets the worker at url, cache and all. Requests that it has run on.
 func (r *Registry) Remove(url string) error {
+	forgotten, err := r.Detach(url)
+	if err == nil {
+		forgotten()
+	}
+	return err
+}
+
+// Detach is Remove for those who must not wait: the worker is gone from the choice at once, and forgotten, which takes a while
+// for a large cache, when the returned function returns. It must be called.
+func (r *Registry) Detach(url string) (forgotten func(), err error) {
 	url = strings.TrimRight(url, "/")
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	m, ok := r.workers[url]
-	if ok {
-		delete(r.workers, url)
-		r.publishLocked()
-	}
-	r.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("cannot remove worker %s: %w", url, ErrUnknown)
+		return nil, fmt.Errorf("cannot remove worker %s: %w", url, ErrUnknown)
 	}
+	delete(r.workers, url)
+	r.ending[url] = m
+	r.publishLocked()
 	m.cancel()
-	<-m.done
+	return func() {
+		<-m.done
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.forgetLocked(m)
+	}, nil
+}
+
+// Update changes what is known of a worker beside its URL. It stays in the choice meanwhile, and keeps its cache.
+func (r *Registry) Update(spec Spec) error {
+	spec, err := spec.Normal()
+	if err != nil {
+		return err
+	}
+	w, err := r.Get(spec.URL)
+	if err != nil {
+		return err
+	}
+	w.spec.Store(&spec)
+	w.DrainFor(DrainSource, spec.Drain)
+	w.respec.Store(true)
+	w.Probe()
 	return nil
+}
+
+// Configure changes the settings: change gets a copy of those that there are. Monitors take them over with their next probe.
+func (r *Registry) Configure(change func(*Config)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cfg := *r.cfg.Load()
+	change(&cfg)
+	cfg.setDefaults()
+	r.cfg.Store(&cfg)
 }
 
 // Get returns the worker at url.

@@ -60,6 +60,35 @@ type Spec struct {
 	// Bootstrap is for prefill workers. An empty host is the URL's, a port of 0 the worker's own word: what is here is for
 	// networks in which decode workers reach it by another name or port.
 	Bootstrap Bootstrap
+	// Drain is what its source wants: it finishes what it has and gets nothing new.
+	Drain bool
+}
+
+// Normal returns the spec as the registry keeps it, its URL in one form, or why it cannot be one.
+func (s Spec) Normal() (Spec, error) {
+	u, _, err := splitURL(s.URL)
+	if err != nil {
+		return s, err
+	}
+	if s.Bootstrap.Port < 0 || s.Bootstrap.Port > 65535 {
+		return s, fmt.Errorf("cannot use worker %q: %w: want a bootstrap port from 1 to 65535", s.URL, ErrBadURL)
+	}
+	s.URL = u.Scheme + "://" + strings.ReplaceAll(u.Host, "%", "%25") // of a zone of IPv6
+	return s, nil
+}
+
+// ParseRole reads a role as String names it; "" is aggregated.
+func ParseRole(name string) (Role, error) {
+	switch name {
+	case "", "aggregated":
+		return RoleAggregated, nil
+	case "prefill":
+		return RolePrefill, nil
+	case "decode":
+		return RoleDecode, nil
+	default:
+		return 0, fmt.Errorf("cannot use role %q: %w: want aggregated, prefill or decode", name, ErrBadURL)
+	}
 }
 
 // ParsePrefill reads "URL", "URL,PORT" or "URL,HOST:PORT" of a prefill worker.
@@ -89,7 +118,7 @@ func (w *Worker) Role() Role {
 	if info := w.Info(); info != nil {
 		return info.Role()
 	}
-	return w.spec.Role
+	return w.spec.Load().Role
 }
 
 // Bootstrap returns where decode workers meet the worker; of one that is no
@@ -99,6 +128,6 @@ func (w *Worker) Bootstrap() Bootstrap {
 	if info == nil || info.Role() != RolePrefill {
 		return Bootstrap{}
 	}
-	b := w.spec.Bootstrap
+	b := w.spec.Load().Bootstrap
 	return Bootstrap{Host: cmp.Or(b.Host, w.host), Port: cmp.Or(b.Port, info.BootstrapPort, DefaultBootstrapPort)}
 }

@@ -14,57 +14,76 @@ import (
 
 // Worker is one SGLang server.
 type Worker struct {
+	// What every choice reads of every worker comes first, so that it lies in one cache line.
+	state   atomic.Uint32 // what the probes say; see State
+	drains  atomic.Uint32 // set of DrainReason
+	verdict atomic.Uint64 // what GPUs mean for choices; see Verdict
+	info    atomic.Pointer[Info]
+	// Breaker keeps requests away while they fail, whatever the probes say.
+	Breaker Breaker
+
 	URL  string      // "http://host:port", as given, without a trailing slash
 	Addr string      // host:port to dial
 	TLS  *tls.Config // nil for plain HTTP
 
-	// Breaker keeps requests away while they fail, whatever the probes say.
-	Breaker Breaker
-
-	spec Spec
+	spec atomic.Pointer[Spec]
 	host string // of the URL
 	node uint32
 
-	state    atomic.Uint32 // what the probes say; see State
-	draining atomic.Bool
-	since    atomic.Int64 // unix nanoseconds of the last change of state
-	lastErr  atomic.Pointer[string]
-	info     atomic.Pointer[Info]
-	ranks    atomic.Pointer[[]*Rank]
-	kick     chan struct{} // capacity 1: probe now
+	respec  atomic.Bool // the spec is news to the monitor
+	health  healthFacts
+	place   atomic.Uint32 // see SetPlace
+	since   atomic.Int64  // unix nanoseconds of the last change of state
+	lastErr atomic.Pointer[string]
+	ranks   atomic.Pointer[[]*Rank]
+	kick    chan struct{} // capacity 1: probe now
 
 	mu      sync.Mutex
 	nextKey uint64
 	unbegun map[uint64]func() // guarded by mu; cancels requests without a first byte
 }
 
-// newWorker checks and splits a worker's URL; settings makes the TLS settings of one with https.
-func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, error) {
-	raw := spec.URL
-	u, err := url.Parse(strings.TrimRight(raw, "/"))
+// splitURL checks a worker's URL; port is the one to dial.
+func splitURL(raw string) (u *url.URL, port string, err error) {
+	u, err = url.Parse(strings.TrimRight(raw, "/"))
 	if err != nil {
-		return nil, fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return nil, fmt.Errorf("cannot use worker %q: %w: want http://host:port", raw, ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port", raw, ErrBadURL)
 	}
 	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("cannot use worker %q: %w: a path, query, fragment or user is not supported", raw, ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query, fragment or user is not supported", raw, ErrBadURL)
 	}
-	port := u.Port()
+	port = u.Port()
 	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || (port != "" && (err != nil || n == 0)) {
-		return nil, fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", raw, ErrBadURL)
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", raw, ErrBadURL)
 	}
-	w := &Worker{spec: spec, host: u.Hostname(), kick: make(chan struct{}, 1), unbegun: make(map[uint64]func())}
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u, port, nil
+}
+
+// newWorker makes a worker of a spec; settings makes the TLS settings of one with https.
+func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, error) {
+	spec, err := spec.Normal()
+	if err != nil {
+		return nil, err
+	}
+	u, port, err := splitURL(spec.URL)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{
+		URL: spec.URL, host: u.Hostname(), kick: make(chan struct{}, 1), unbegun: make(map[uint64]func()),
+		health: healthFacts{peers: &peers{}},
+	}
+	w.spec.Store(&spec)
+	w.DrainFor(DrainSource, spec.Drain)
 	if u.Scheme == "https" {
 		w.TLS = settings(u.Hostname())
-		if port == "" {
-			port = "443"
-		}
-	} else if port == "" {
-		port = "80"
 	}
-	w.URL = u.Scheme + "://" + u.Host
 	w.Addr = net.JoinHostPort(u.Hostname(), port)
 	ranks := newRanks(w, 1)
 	w.ranks.Store(&ranks)
@@ -75,7 +94,7 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 // State returns what the worker may be used for now.
 func (w *Worker) State() State {
 	s := State(w.state.Load())
-	if s != Dead && w.draining.Load() {
+	if s != Dead && w.drains.Load() != 0 {
 		return Draining
 	}
 	return s
@@ -101,10 +120,6 @@ func (w *Worker) Info() *Info { return w.info.Load() }
 
 // Ranks returns the worker's ranks, one until the worker says otherwise.
 func (w *Worker) Ranks() []*Rank { return *w.ranks.Load() }
-
-// Drain takes the worker out of the choice, or back into it. Requests that it
-// has are not touched.
-func (w *Worker) Drain(on bool) { w.draining.Store(on) }
 
 // Suspect takes a ready worker out of the choice at once and probes it: the
 // request path calls it when a connection failed.

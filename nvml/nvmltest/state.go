@@ -8,7 +8,7 @@ import (
 
 // What the library has room for.
 const (
-	maxGPUs, maxLinks, maxFails, maxEvents = 16, 18, 32, 64
+	maxGPUs, maxLinks, maxFails, maxEvents, maxProcesses = 16, 18, 32, 64, 16
 )
 
 // State is what the fake tells from the next call on.
@@ -44,6 +44,8 @@ type Facts struct {
 	PCIeGen, PCIeGenMax, PCIeWidth, PCIeWidthMax, PCIeReplays, PCIeSent, PCIeReceived uint64
 	FabricState, FabricStatus, FabricClique, FabricMask, FabricSummary                uint64
 	MIG, MIGPending, MIGInstances                                                     uint64
+	ClockMemory, Energy                                                               uint64
+	Processes                                                                         [maxProcesses]uint64 // PIDs; 0 ends the list
 }
 
 // Link is one NVLink of a GPU.
@@ -142,7 +144,7 @@ func HGX() State {
 			Bus: fmt.Sprintf("00000000:%02X:00.0", 0x18+i*0x11),
 			Facts: Facts{
 				Total: 80 << 30, Used: 74 << 30, Reserved: 1 << 30, Utilization: 87, MemoryUtilization: 55,
-				Temperature: 61, MemoryTemperature: 72, Clock: 1830, ClockMax: 1980, Power: 560_000, PowerLimit: 700_000,
+				Temperature: 61, MemoryTemperature: 72, Clock: 1830, ClockMax: 1980, ClockMemory: 2619, Power: 560_000, PowerLimit: 700_000,
 				Spare:   [5]uint64{640},
 				PCIeGen: 5, PCIeGenMax: 5, PCIeWidth: 16, PCIeWidthMax: 16,
 				FabricState: 3, FabricClique: 1, FabricMask: 0x2 | 0x2<<2 | 0x2<<4 | 0x2<<6 | 1<<8, FabricSummary: 1,

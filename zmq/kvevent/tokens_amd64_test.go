@@ -10,6 +10,14 @@ import (
 
 // withoutSIMD runs f as on a CPU that has none of the instructions.
 func withoutSIMD(f func()) {
+	wide, narrow := hasTokens512, hasTokens256
+	hasTokens512, hasTokens256 = false, false
+	f()
+	hasTokens512, hasTokens256 = wide, narrow
+}
+
+// withoutAVX512 runs f as on a CPU that has the older ones only.
+func withoutAVX512(f func()) {
 	had := hasTokens512
 	hasTokens512 = false
 	f()
@@ -47,15 +55,22 @@ func FuzzTokensAgainstGo(f *testing.F) {
 		if len(put) > 0 {
 			copy(payload[int(at)%len(payload):], put)
 		}
-		var got, want Batch
-		var e, wantE Event
-		r, wantR := reader{b: payload}, reader{b: payload}
-		got.tokenList(&r, &e)
+		var want Batch
+		var wantE Event
+		wantR := reader{b: payload}
 		withoutSIMD(func() { want.tokenList(&wantR, &wantE) })
-		if r.p != wantR.p || r.bad != wantR.bad || got.WideTokens != want.WideTokens || !slices.Equal(e.Tokens, wantE.Tokens) {
-			t.Fatalf("read %d ids to %d (bad %v), want %d to %d (bad %v): %x",
-				len(e.Tokens), r.p, r.bad, len(wantE.Tokens), wantR.p, wantR.bad, payload)
+		check := func() {
+			var got Batch
+			var e Event
+			r := reader{b: payload}
+			got.tokenList(&r, &e)
+			if r.p != wantR.p || r.bad != wantR.bad || got.WideTokens != want.WideTokens || !slices.Equal(e.Tokens, wantE.Tokens) {
+				t.Fatalf("read %d ids to %d (bad %v), want %d to %d (bad %v): %x",
+					len(e.Tokens), r.p, r.bad, len(wantE.Tokens), wantR.p, wantR.bad, payload)
+			}
 		}
+		check()
+		withoutAVX512(check)
 	})
 }
 
@@ -78,4 +93,38 @@ func TestTokensFastPath(t *testing.T) {
 			t.Errorf("with room for %d: %d ids, %v", room, count, out)
 		}
 	}
+}
+
+// TestNarrowTokens does the same for the CPUs that have AVX2 only, with ids of two and four bytes.
+func TestNarrowTokens(t *testing.T) {
+	if !hasTokens256 {
+		t.Skip("no AVX2")
+	}
+	const n = 1000
+	rng := rand.New(rand.NewPCG(1, 2))
+	var payload []byte
+	var want []uint32
+	for range n {
+		v := rng.Uint32N(128_000)
+		want = append(want, v)
+		if v < 1<<16 {
+			payload = append(payload, uint16c, byte(v>>8), byte(v))
+		} else {
+			payload = append(payload, uint32c, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+		}
+	}
+	withoutAVX512(func() {
+		dst := make([]uint32, n)
+		count, used := tokenGroups(dst, payload)
+		if count < n-narrowGroup-narrowBytes/3 || used > len(payload) || !slices.Equal(dst[:count], want[:count]) {
+			t.Errorf("read %d ids in %d bytes, want %d: %d", count, used, n, dst[:count])
+		}
+		for room := range 60 { // it writes nothing behind its room
+			out := make([]uint32, room+16)
+			count, _ := tokenGroups(out[:room], payload)
+			if count > room || slices.ContainsFunc(out[count:], func(v uint32) bool { return v != 0 }) {
+				t.Errorf("with room for %d: %d ids, %v", room, count, out)
+			}
+		}
+	})
 }

@@ -1,39 +1,146 @@
 // A stand-in for NIXL's libnixl_capi.so: the functions that package cgo resolves, with the signatures of nixl-sys 1.5.1.
+//
+// All agents live in one process and reach each other's memory. What the fake shall do is in the peer's name, where a peer is named: see doc.go.
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct agent {
-	pthread_t owner;
+enum { SUCCESS = 0, IN_PROGRESS = 1, INVALID_PARAM = -1, BACKEND = -2, INVALID_STATE = -3, NO_TELEMETRY = -5, NOT_FOUND = -6 };
+enum { MANY = 64 };
+
+struct region {
+	uintptr_t addr;
+	size_t len;
 };
 
-static const char *const plugins[] = {"UCX", "POSIX"};
+struct list {
+	struct region *regions;
+	size_t count;
+};
 
-enum { SUCCESS = 0, INVALID_PARAM = -1, BACKEND = -2, INVALID_STATE = -3 };
+struct note {
+	char *peer;
+	char *data;
+	size_t len;
+	struct note *next;
+};
 
-int nixl_capi_create_agent(const char *name, struct agent **agent) {
-	if (name == NULL || name[0] == 0 || agent == NULL) {
-		return INVALID_PARAM;
+struct agent {
+	pthread_t owner;
+	char *name;
+	bool telemetry;
+	struct list memory;
+	char *peers[MANY];
+	struct note *inbox;
+};
+
+struct params {
+	char *keys[MANY], *values[MANY];
+	size_t count;
+};
+
+struct args {
+	char *note;
+	size_t note_len;
+	bool has_note;
+};
+
+struct request {
+	int op, status, looks;
+	struct list local, remote;
+	char *peer;
+	struct args note;
+};
+
+struct config {
+	bool progress_thread, listen_thread;
+	int listen_port, sync;
+	unsigned int workers;
+	uint64_t progress_delay_us, listen_delay_us;
+	bool telemetry;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct agent *agents[MANY]; // guarded by lock
+
+static struct agent *find(const char *name) {
+	struct agent *found = NULL;
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < MANY; i++) {
+		if (agents[i] != NULL && strcmp(agents[i]->name, name) == 0) {
+			found = agents[i];
+		}
 	}
-	if (strcmp(name, "refuse") == 0) {
-		return BACKEND;
-	}
-	*agent = malloc(sizeof **agent);
-	(*agent)->owner = pthread_self();
-	return SUCCESS;
+	pthread_mutex_unlock(&lock);
+	return found;
 }
 
-static int is_owner(const struct agent *agent) {
+static void replace(struct agent *old, struct agent *new) {
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < MANY; i++) {
+		if (agents[i] == old) {
+			agents[i] = new;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static bool is_owner(const struct agent *agent) {
 	return pthread_equal(agent->owner, pthread_self());
+}
+
+static bool add(struct list *list, uintptr_t addr, size_t len) {
+	list->regions = realloc(list->regions, (list->count + 1) * sizeof *list->regions);
+	list->regions[list->count++] = (struct region){addr, len};
+	return true;
+}
+
+static bool holds(const struct list *list, struct region r) {
+	for (size_t i = 0; i < list->count; i++) {
+		if (r.addr >= list->regions[i].addr && r.addr + r.len <= list->regions[i].addr + list->regions[i].len) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct list copy_list(const struct list *from) {
+	struct list to = {0};
+	for (size_t i = 0; i < from->count; i++) {
+		add(&to, from->regions[i].addr, from->regions[i].len);
+	}
+	return to;
+}
+
+int nixl_capi_create_configured_agent(const char *name, const struct config *config, struct agent **agent) {
+	if (name == NULL || name[0] == 0 || agent == NULL || !config->progress_thread || config->sync != 1) {
+		return INVALID_PARAM;
+	}
+	if (strncmp(name, "refuse", 6) == 0) {
+		return BACKEND;
+	}
+	*agent = calloc(1, sizeof **agent);
+	(*agent)->owner = pthread_self();
+	(*agent)->name = strdup(name);
+	(*agent)->telemetry = config->telemetry;
+	replace(NULL, *agent);
+	return SUCCESS;
 }
 
 int nixl_capi_destroy_agent(struct agent *agent) {
 	if (!is_owner(agent)) {
 		return INVALID_STATE;
 	}
-	free(agent);
-	return SUCCESS;
+	replace(agent, NULL);
+	return strncmp(agent->name, "stubborn", 8) == 0 ? BACKEND : SUCCESS;
 }
+
+// Plugins.
+
+static const char *const plugins[] = {"UCX", "POSIX"};
 
 #ifndef WITHOUT_PLUGINS
 int nixl_capi_get_available_plugins(struct agent *agent, void **list) {
@@ -64,5 +171,346 @@ int nixl_capi_string_list_get(void *list, size_t index, const char **str) {
 
 int nixl_capi_destroy_string_list(void *list) {
 	free(list);
+	return SUCCESS;
+}
+
+// Backends: UCX only, and only with the parameters that a test may give.
+
+int nixl_capi_create_params(struct params **params) {
+	*params = calloc(1, sizeof **params);
+	return SUCCESS;
+}
+
+int nixl_capi_params_add(struct params *params, const char *key, const char *value) {
+	if (key[0] == 0) {
+		return INVALID_PARAM;
+	}
+	params->keys[params->count] = strdup(key);
+	params->values[params->count++] = strdup(value);
+	return SUCCESS;
+}
+
+int nixl_capi_destroy_params(struct params *params) {
+	free(params);
+	return SUCCESS;
+}
+
+int nixl_capi_create_backend(struct agent *agent, const char *plugin, struct params *params, void **backend) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	if (strcmp(plugin, "UCX") != 0) {
+		return NOT_FOUND;
+	}
+	for (size_t i = 0; i < params->count; i++) {
+		if (strcmp(params->keys[i], "mode") != 0 || strcmp(params->values[i], "good") != 0) {
+			return INVALID_PARAM;
+		}
+	}
+	*backend = malloc(1);
+	return SUCCESS;
+}
+
+int nixl_capi_destroy_backend(void *backend) {
+	free(backend);
+	return SUCCESS;
+}
+
+int nixl_capi_create_opt_args(struct args **args) {
+	*args = calloc(1, sizeof **args);
+	return SUCCESS;
+}
+
+int nixl_capi_destroy_opt_args(struct args *args) {
+	free(args);
+	return SUCCESS;
+}
+
+int nixl_capi_opt_args_add_backend(struct args *args, void *backend) {
+	return backend != NULL ? SUCCESS : INVALID_PARAM;
+}
+
+int nixl_capi_opt_args_set_notif_msg(struct args *args, const void *data, size_t len) {
+	args->note = malloc(len + 1);
+	memcpy(args->note, data, len);
+	args->note_len = len;
+	return SUCCESS;
+}
+
+int nixl_capi_opt_args_set_has_notif(struct args *args, bool has) {
+	args->has_note = has;
+	return SUCCESS;
+}
+
+// Memory and metadata: the metadata is the name.
+
+int nixl_capi_create_reg_dlist(int kind, struct list **list) {
+	*list = calloc(1, sizeof **list);
+	return kind <= 1 ? SUCCESS : INVALID_PARAM;
+}
+
+int nixl_capi_destroy_reg_dlist(struct list *list) {
+	free(list->regions);
+	free(list);
+	return SUCCESS;
+}
+
+int nixl_capi_reg_dlist_add_desc(struct list *list, uintptr_t addr, size_t len, uint64_t dev, const void *meta, size_t meta_len) {
+	return len != 0 && add(list, addr, len) ? SUCCESS : INVALID_PARAM;
+}
+
+int nixl_capi_register_mem(struct agent *agent, struct list *list, void *args) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	if (args == NULL || strncmp(agent->name, "full", 4) == 0) {
+		return BACKEND;
+	}
+	for (size_t i = 0; i < list->count; i++) {
+		add(&agent->memory, list->regions[i].addr, list->regions[i].len);
+	}
+	return SUCCESS;
+}
+
+int nixl_capi_deregister_mem(struct agent *agent, struct list *list, void *args) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	for (size_t i = 0; i < agent->memory.count; i++) {
+		if (list->count == 1 && agent->memory.regions[i].addr == list->regions[0].addr) {
+			agent->memory.regions[i] = agent->memory.regions[--agent->memory.count];
+			return SUCCESS;
+		}
+	}
+	return NOT_FOUND;
+}
+
+int nixl_capi_get_local_md(struct agent *agent, void **data, size_t *len) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	*len = strlen(agent->name);
+	*data = strdup(agent->name);
+	return SUCCESS;
+}
+
+int nixl_capi_load_remote_md(struct agent *agent, const void *data, size_t len, char **name) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	if (memchr(data, '!', len) != NULL) {
+		return BACKEND;
+	}
+	for (int i = 0; i < MANY; i++) {
+		if (agent->peers[i] == NULL) {
+			agent->peers[i] = strndup(data, len);
+			*name = strndup(data, len);
+			return SUCCESS;
+		}
+	}
+	return BACKEND;
+}
+
+static bool knows(const struct agent *agent, const char *peer) {
+	for (int i = 0; i < MANY; i++) {
+		if (agent->peers[i] != NULL && strcmp(agent->peers[i], peer) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+int nixl_capi_invalidate_remote_md(struct agent *agent, const char *peer) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	for (int i = 0; i < MANY; i++) {
+		if (agent->peers[i] != NULL && strcmp(agent->peers[i], peer) == 0) {
+			agent->peers[i] = NULL;
+			return SUCCESS;
+		}
+	}
+	return NOT_FOUND;
+}
+
+int nixl_capi_agent_make_connection(struct agent *agent, const char *peer, void *args) {
+	return !is_owner(agent) ? INVALID_STATE : knows(agent, peer) ? SUCCESS : NOT_FOUND;
+}
+
+// Transfers. A peer whose name begins with "slow" is done at the 1,000th look, with "never" not at all; "reset" fails at the post and "breaks" at the
+// third look.
+
+int nixl_capi_create_xfer_dlist(int kind, struct list **list) {
+	return nixl_capi_create_reg_dlist(kind, list);
+}
+
+int nixl_capi_destroy_xfer_dlist(struct list *list) {
+	return nixl_capi_destroy_reg_dlist(list);
+}
+
+int nixl_capi_xfer_dlist_add_desc(struct list *list, uintptr_t addr, size_t len, uint64_t dev) {
+	return len != 0 && add(list, addr, len) ? SUCCESS : INVALID_PARAM;
+}
+
+int nixl_capi_create_xfer_req(struct agent *agent, int op, struct list *local, struct list *remote, const char *peer, struct request **request, struct args *args) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	struct agent *other = find(peer);
+	if (!knows(agent, peer) || other == NULL || local->count != remote->count) {
+		return BACKEND;
+	}
+	for (size_t i = 0; i < local->count; i++) {
+		if (local->regions[i].len != remote->regions[i].len || !holds(&agent->memory, local->regions[i]) || !holds(&other->memory, remote->regions[i])) {
+			return BACKEND;
+		}
+	}
+	*request = calloc(1, sizeof **request);
+	**request = (struct request){.op = op, .status = IN_PROGRESS, .local = copy_list(local), .remote = copy_list(remote), .peer = strdup(peer), .note = *args};
+	return SUCCESS;
+}
+
+static void deliver(struct agent *from, const char *peer, const void *data, size_t len) {
+	struct agent *to = find(peer);
+	struct note *note = calloc(1, sizeof *note);
+	*note = (struct note){.peer = strdup(from->name), .data = malloc(len + 1), .len = len};
+	memcpy(note->data, data, len);
+	pthread_mutex_lock(&lock);
+	note->next = to->inbox;
+	to->inbox = note;
+	pthread_mutex_unlock(&lock);
+}
+
+static int finish(struct agent *agent, struct request *r) {
+	for (size_t i = 0; i < r->local.count; i++) {
+		void *mine = (void *)r->local.regions[i].addr, *theirs = (void *)r->remote.regions[i].addr;
+		memcpy(r->op == 0 ? mine : theirs, r->op == 0 ? theirs : mine, r->local.regions[i].len);
+	}
+	if (r->note.has_note) {
+		deliver(agent, r->peer, r->note.note, r->note.note_len);
+	}
+	return SUCCESS;
+}
+
+int nixl_capi_post_xfer_req(struct agent *agent, struct request *r, void *args) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	if (strncmp(r->peer, "reset", 5) == 0) {
+		r->status = BACKEND;
+	} else if (strncmp(r->peer, "slow", 4) != 0 && strncmp(r->peer, "never", 5) != 0 && strncmp(r->peer, "breaks", 6) != 0) {
+		r->status = finish(agent, r);
+	}
+	return r->status;
+}
+
+int nixl_capi_get_xfer_status(struct agent *agent, struct request *r) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	r->looks++;
+	if (r->status == IN_PROGRESS && strncmp(r->peer, "breaks", 6) == 0 && r->looks == 3) {
+		r->status = BACKEND;
+	}
+	if (r->status == IN_PROGRESS && strncmp(r->peer, "slow", 4) == 0 && r->looks == 1000) {
+		r->status = finish(agent, r);
+	}
+	return r->status;
+}
+
+int nixl_capi_release_xfer_req(struct agent *agent, struct request *r) {
+	return is_owner(agent) ? SUCCESS : INVALID_STATE;
+}
+
+int nixl_capi_destroy_xfer_req(struct request *r) {
+	free(r);
+	return SUCCESS;
+}
+
+int nixl_capi_get_xfer_telemetry(struct agent *agent, struct request *r, uint64_t *telemetry) {
+	if (!agent->telemetry) {
+		return NO_TELEMETRY;
+	}
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < r->local.count; i++) {
+		bytes += r->local.regions[i].len;
+	}
+	memcpy(telemetry, (uint64_t[]){1, 2, 3, bytes, r->local.count}, 5 * sizeof *telemetry);
+	return SUCCESS;
+}
+
+// Messages.
+
+int nixl_capi_gen_notif(struct agent *agent, const char *peer, const void *data, size_t len, void *args) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	if (!knows(agent, peer) || find(peer) == NULL) {
+		return NOT_FOUND;
+	}
+	deliver(agent, peer, data, len);
+	return SUCCESS;
+}
+
+int nixl_capi_create_notif_map(struct note ***map) {
+	*map = calloc(1, sizeof **map);
+	return SUCCESS;
+}
+
+int nixl_capi_destroy_notif_map(struct note **map) {
+	free(map);
+	return SUCCESS;
+}
+
+int nixl_capi_get_notifs(struct agent *agent, struct note **map, void *args) {
+	if (!is_owner(agent)) {
+		return INVALID_STATE;
+	}
+	pthread_mutex_lock(&lock);
+	*map = agent->inbox;
+	agent->inbox = NULL;
+	pthread_mutex_unlock(&lock);
+	return SUCCESS;
+}
+
+// Each message is a sender of its own here, which the real map would put together.
+
+static struct note *note_at(struct note **map, size_t index) {
+	struct note *note = *map;
+	while (note != NULL && index-- > 0) {
+		note = note->next;
+	}
+	return note;
+}
+
+int nixl_capi_notif_map_size(struct note **map, size_t *size) {
+	for (*size = 0; note_at(map, *size) != NULL; ++*size) {
+	}
+	return SUCCESS;
+}
+
+int nixl_capi_notif_map_get_agent_at(struct note **map, size_t index, const char **name) {
+	if (note_at(map, index) == NULL) {
+		return INVALID_PARAM;
+	}
+	*name = note_at(map, index)->peer;
+	return SUCCESS;
+}
+
+int nixl_capi_notif_map_get_notifs_size(struct note **map, const char *name, size_t *size) {
+	*size = 1;
+	return SUCCESS;
+}
+
+int nixl_capi_notif_map_get_notif(struct note **map, const char *name, size_t index, const void **data, size_t *len) {
+	struct note *note = *map;
+	while (note != NULL && note->peer != name) {
+		note = note->next;
+	}
+	if (note == NULL || index != 0) {
+		return INVALID_PARAM;
+	}
+	*data = note->data;
+	*len = note->len;
 	return SUCCESS;
 }

@@ -24,7 +24,7 @@ enum {
 	UNKNOWN = 999,
 };
 
-enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_FAILS = 32, MAX_EVENTS = 64, MAX_MIG = 7 };
+enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_FAILS = 32, MAX_EVENTS = 64, MAX_MIG = 7, MAX_PROCESSES = 16 };
 
 typedef unsigned long long u64;
 
@@ -47,6 +47,8 @@ struct gpu {
 	u64 pcie_gen, pcie_gen_max, pcie_width, pcie_width_max, pcie_replays, pcie_sent, pcie_received;
 	u64 fabric_state, fabric_status, fabric_clique, fabric_mask, fabric_summary;
 	u64 mig, mig_pending, mig_instances;
+	u64 clock_memory, energy;
+	u64 processes[MAX_PROCESSES]; // PIDs; 0 ends the list
 	u64 links;
 	struct link link[MAX_LINKS];
 };
@@ -79,8 +81,12 @@ static u64 ready; // the epoch of the last nvmlInit_v2 plus 1; 0 is not initiali
 // A device handle is an address in this array, so it stays good while the state changes. The second row are MIG devices.
 static char handles[2][MAX_GPUS * MAX_MIG];
 
+// A wait for events looks for them every 10 ms: less often would be seen in the time that a fault takes to be heard of,
+// more often in the CPU of whoever waits, which a real driver's wait does not cost.
+enum { NAP_MS = 10 };
+
 static void nap(void) {
-	struct timespec ms = {0, 1000000};
+	struct timespec ms = {0, NAP_MS * 1000000};
 	nanosleep(&ms, NULL);
 }
 
@@ -358,9 +364,38 @@ NUMBER(nvmlDeviceGetMaxPcieLinkWidth, pcie_width_max)
 	}
 
 CHOSEN(nvmlDeviceGetTemperature, temperature)
-CHOSEN(nvmlDeviceGetClockInfo, clock)
 CHOSEN(nvmlDeviceGetMaxClockInfo, clock_max)
 CHOSEN(nvmlDeviceGetPcieThroughput, pcie_sent)
+
+int nvmlDeviceGetClockInfo(const char *device, int which, unsigned int *mhz) {
+	FIND(device);
+	*mhz = which == 2 ? g.clock_memory : g.clock; // NVML_CLOCK_MEM
+	return SUCCESS;
+}
+
+struct process {
+	unsigned int pid;
+	u64 memory;
+	unsigned int gpu_instance, compute_instance;
+};
+
+// The memory is shared out evenly.
+int nvmlDeviceGetComputeRunningProcesses_v3(const char *device, unsigned int *count, struct process *list) {
+	FIND(device);
+	unsigned int n = 0;
+	while (n < MAX_PROCESSES && g.processes[n] != 0) {
+		n++;
+	}
+	if (*count < n) {
+		*count = n;
+		return INSUFFICIENT_SIZE;
+	}
+	*count = n;
+	for (unsigned int i = 0; i < n; i++) {
+		list[i] = (struct process){g.processes[i], g.used / n, 0xFFFFFFFF, 0xFFFFFFFF};
+	}
+	return SUCCESS;
+}
 
 int nvmlDeviceGetCurrentClocksEventReasons(const char *device, u64 *reasons) {
 	FIND(device);
@@ -470,6 +505,7 @@ static int gpu_field(struct field *f, const struct gpu *g) {
 	case 30: narrow(f, g->pages_double); return SUCCESS;
 	case 31: narrow(f, g->pages_pending); return SUCCESS;
 	case 82: narrow(f, g->memory_temperature); return SUCCESS;
+	case 83: wide(f, g->energy); return SUCCESS;
 	case 94: narrow(f, g->pcie_replays); return SUCCESS;
 	case 142: narrow(f, g->rows_corrected); return SUCCESS;
 	case 143: narrow(f, g->rows_uncorrected); return SUCCESS;
@@ -627,7 +663,7 @@ static int next(struct event_set *set, struct event_data *data) {
 }
 
 int nvmlEventSetWait_v2(struct event_set *set, struct event_data *data, unsigned int timeout) {
-	for (unsigned int waited = 0;; waited++) {
+	for (unsigned int waited = 0;; waited += NAP_MS) {
 		ENTER;
 		int ret = next(set, data);
 		if (ret != TIMEOUT || waited >= timeout) {

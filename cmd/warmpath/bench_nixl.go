@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/dataplane/link"
+	"github.com/warmpath/warmpath/nixl"
+)
+
+// nixlOptions are the flags of warmpath bench nixl.
+type nixlOptions struct {
+	library  string
+	backend  string
+	peer     bool // this process is the other end
+	huge     bool // 512 MiB too
+	batch    int
+	time     time.Duration
+	jsonFile string
+	pages    bool
+}
+
+func newBenchNIXLCommand() *cobra.Command {
+	o := &nixlOptions{}
+	c := &cobra.Command{
+		Use:   "nixl",
+		Short: "Measure NIXL between two processes beside memcpy, process_vm_readv and TCP",
+		Long: `Nixl starts a second process and moves memory between the two, by NIXL and by the plain ways
+beside it in the same run. The columns are those of nixlbench; GB/s is of all transfers,
+best of the fastest one. Over CMA (two processes of one machine and user) one process copies,
+as process_vm_readv does; UCX_TLS=tcp in the environment shows what is left without it.
+
+Pages moves 64 MiB as 16,384 pages of 4 KiB: neighbours on both sides, given in any order
+(they are merged); then scattered on one side, and on both.`,
+		Example: `  warmpath bench nixl
+  UCX_TLS=tcp warmpath bench nixl --json out.json
+  warmpath bench nixl --nixl-lib /opt/venv/lib/python3.11/site-packages/.nixl_cu12.mesonpy.libs/libnixl_capi.so`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.peer {
+				return o.serve(cmd)
+			}
+			return o.run(cmd)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.library, "nixl-lib", "", "libnixl_capi.so (default: "+nixl.EnvLibrary+", an installed wheel, the system's)")
+	f.StringVar(&o.backend, "backend", "UCX", "plugin of NIXL")
+	f.IntVar(&o.batch, "batch", 1, "transfers at a time")
+	f.DurationVar(&o.time, "time", 500*time.Millisecond, "for each size and direction")
+	f.BoolVar(&o.huge, "huge", false, "move 512 MiB too")
+	f.BoolVar(&o.pages, "pages", true, "move pages of 4 KiB too")
+	f.StringVar(&o.jsonFile, "json", "", "also write the result to this file as JSON")
+	f.BoolVar(&o.peer, "peer", false, "be the second process")
+	_ = f.MarkHidden("peer")
+	return c
+}
+
+// nixlRow is a line of the result.
+type nixlRow struct {
+	Way    string `json:"way"`
+	Pieces int    `json:"pieces,omitempty"` // that were given
+	link.Sample
+}
+
+// nixlResult is all of it.
+type nixlResult struct {
+	Library  string     `json:"library"`
+	Path     link.Path  `json:"path"`
+	Facts    link.Facts `json:"facts"`
+	Loopback bool       `json:"loopback"` // UCX was kept on the loopback interface
+	Rows     []nixlRow  `json:"rows"`
+	Load     string     `json:"load"` // of the machine, before
+}
+
+const (
+	largest  = 64 << 20
+	pageSize = 4096
+)
+
+func (o *nixlOptions) size() int {
+	if o.huge {
+		return 512 << 20
+	}
+	return largest
+}
+
+// open makes an agent with memory, as both processes have one.
+func (o *nixlOptions) open(name string) (lib *nixl.Library, agent *nixl.Agent, memory *nixl.Memory, left bool, err error) {
+	if left, err = nixl.StayOnLoopback(); err != nil {
+		return nil, nil, nil, left, err
+	}
+	if lib, err = nixl.Open(o.library); err != nil {
+		return nil, nil, nil, left, err
+	}
+	if agent, err = nixl.NewAgent(lib, nixl.Config{Name: name, Backend: o.backend, MaxBytes: 1 << 30}); err != nil {
+		return nil, nil, nil, left, err
+	}
+	mapping, err := nixl.NewMapping(name, o.size()*max(o.batch, 1))
+	if err != nil {
+		return nil, nil, nil, left, errors.Join(err, agent.Close())
+	}
+	for i := 0; i < len(mapping.Bytes()); i += pageSize {
+		mapping.Bytes()[i] = byte(i / pageSize) // touched, so that no page is made during a measurement
+	}
+	if memory, err = agent.Register(mapping); err != nil {
+		return nil, nil, nil, left, errors.Join(err, mapping.Close(), agent.Close())
+	}
+	return lib, agent, memory, left, mapping.Close() // the registration keeps it
+}
+
+func (o *nixlOptions) run(cmd *cobra.Command) error {
+	cmd.SilenceUsage = true
+	if o.batch < 1 || o.time <= 0 {
+		return fmt.Errorf("cannot measure %d transfers at a time for %v: give at least one, and a time", o.batch, o.time)
+	}
+	progress := func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) }
+	progress("starting the second process")
+	lib, agent, memory, left, err := o.open("warmpath-bench")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = agent.Close() }() // the process ends next
+	ctx, stop := context.WithTimeout(cmd.Context(), 10*time.Minute)
+	defer stop()
+	far, err := o.startPeer(ctx)
+	if err != nil {
+		return err
+	}
+	defer far.end()
+	remote, err := agent.Load(far.Metadata)
+	if err != nil {
+		return err
+	}
+	r := &nixlResult{Library: lib.Path(), Facts: link.Gather("/", "here"), Loopback: !left, Load: loadAverage()}
+	b := nixlBench{o: o, ctx: ctx, result: r, remote: remote, memory: memory, far: far, progress: progress}
+	if err := b.all(); err != nil {
+		return err
+	}
+	if err := writeNIXL(cmd.OutOrStdout(), r); err != nil || o.jsonFile == "" {
+		return err
+	}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.jsonFile, append(data, '\n'), 0o600)
+}
+
+func loadAverage() string {
+	data, _ := os.ReadFile("/proc/loadavg") // elsewhere nothing is said
+	return string(data)
+}

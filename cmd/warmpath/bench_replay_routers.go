@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/warmpath/warmpath/bench/replay"
+	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane"
+	shared "github.com/warmpath/warmpath/dataplane/cluster"
+)
+
+// routers are several of them in this process, in front of the same simulated workers and over a NATS of their own.
+type routers struct {
+	sims []*sim.Worker
+	nats []*shared.Cluster // one for each router; the first has the server inside
+	all  []*dataplane.Dataplane
+}
+
+// newRouters binds everything and starts nothing but NATS.
+func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg dataplane.Config) (*routers, error) {
+	r := &routers{}
+	for range workers {
+		w, err := sim.New(worker)
+		if err != nil {
+			return r, fmt.Errorf("cannot simulate worker %d: %w", len(r.sims), err)
+		}
+		r.sims = append(r.sims, w)
+		cfg.Workers = append(cfg.Workers, w.URL())
+	}
+	var where []string
+	for range n {
+		c, err := shared.Open(ctx, shared.Config{URLs: where, Log: cfg.Log})
+		if err != nil {
+			return r, fmt.Errorf("cannot open the cluster: %w", err)
+		}
+		r.nats = append(r.nats, c)
+		where = []string{r.nats[0].URL()}
+		one := cfg
+		one.Cluster = c
+		router, err := dataplane.New(one)
+		if err != nil {
+			return r, fmt.Errorf("cannot start router %d: %w", len(r.all), err)
+		}
+		r.all = append(r.all, router)
+	}
+	return r, nil
+}
+
+// abandon frees what newRouters has bound.
+func (r *routers) abandon() {
+	for _, router := range r.all {
+		router.Close()
+	}
+	for _, w := range r.sims {
+		w.Close()
+	}
+	r.close()
+}
+
+// run serves until ctx ends.
+func (r *routers) run(ctx context.Context) error {
+	defer r.close()
+	workers, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var sims, all errgroup.Group
+	for _, w := range r.sims {
+		sims.Go(func() error { return w.Run(workers) })
+	}
+	for _, router := range r.all {
+		all.Go(func() error { return router.Run(ctx) })
+	}
+	err := all.Wait()
+	stop()
+	return errors.Join(err, sims.Wait())
+}
+
+// close leaves the cluster, whoever has its server last.
+func (r *routers) close() {
+	for i := range r.nats {
+		_ = r.nats[len(r.nats)-1-i].Close()
+	}
+}
+
+// urls are the routers', as replay.Run takes them.
+func (r *routers) urls() string {
+	list := make([]string, len(r.all))
+	for i, router := range r.all {
+		list[i] = "http://" + router.Addr()
+	}
+	return strings.Join(list, ",")
+}
+
+// ready reports whether each router knows all workers and all other routers.
+func (r *routers) ready() bool {
+	for _, router := range r.all {
+		st := router.Status()
+		ready := 0
+		for i := range st.Workers {
+			if st.Workers[i].State == "ready" {
+				ready++
+			}
+		}
+		if ready < len(r.sims) || (st.Replicas != nil && len(st.Replicas.Peers) < len(r.all)-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// tell writes who chose for whom.
+func (r *routers) tell(w io.Writer) {
+	for i, router := range r.all {
+		if st := router.Status().Replicas; st != nil {
+			fmt.Fprintf(w, "router %d: %d of its requests chosen for by another, %d not in time, %d without asking; %d chosen for others; %d messages of %d bytes in the mean\n",
+				i, st.Chosen, st.Late, st.Alone+st.Refused, st.Judged, st.Published, st.PublishedBytes/max(st.Published, 1))
+		}
+	}
+}
+
+// severalRouters starts simulated workers and routers for them, and waits until all know each other.
+func (o *replayOptions) severalRouters(ctx context.Context, worker sim.Config, router dataplane.Config) (replay.Cluster, error) {
+	r, err := newRouters(ctx, o.routers, o.workers, worker, router)
+	if err != nil {
+		r.abandon()
+		return nil, err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	b := &benchCluster{url: r.urls(), stop: stop, done: make(chan error, 1)}
+	go func() { b.done <- r.run(running) }()
+	b.atEnd = func() { r.tell(o.notes) }
+	ctx, cancel := context.WithTimeout(ctx, clusterStart)
+	defer cancel()
+	for tick := time.Tick(10 * time.Millisecond); !r.ready(); {
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("cannot start %d routers: %w", o.routers, ctx.Err()), b.Close())
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// meant says which setting was probably meant by a name that there is not.
+func meant(f *pflag.FlagSet, name string) string {
+	best, least := "", len(name)/2+1 // more changes than that are another word
+	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Name == configFlag || flag.Name == "help" {
+			return
+		}
+		if d := distance(strings.ReplaceAll(strings.ToLower(name), "_", "-"), flag.Name); d < least {
+			best, least = flag.Name, d
+		}
+	})
+	switch {
+	case name == configFlag:
+		return ": a file cannot name another one"
+	case best == "":
+		return ""
+	default:
+		return ": is " + best + " meant?"
+	}
+}
+
+// distance is how many letters must be changed, added or left out to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		above := row[0] // of the letter before
+		row[0] = i + 1
+		for j := range len(b) {
+			change := above
+			if a[i] != b[j] {
+				change++
+			}
+			above = row[j+1]
+			row[j+1] = min(change, row[j]+1, above+1)
+		}
+	}
+	return row[len(b)]
+}

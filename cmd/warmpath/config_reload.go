@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/discover"
+)
+
+// serveOptions are what `warmpath serve` is told.
+type serveOptions struct {
+	cfg     dataplane.Config
+	cluster clusterOptions
+	level   string
+}
+
+// again reads all settings anew: the flags as they were on the command line, the environment and the file as they are now.
+func again(given *pflag.FlagSet) (serveOptions, error) {
+	var o serveOptions
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.flags(f)
+	var err error
+	given.Visit(func(flag *pflag.Flag) {
+		err = errors.Join(err, f.Set(flag.Name, flag.Value.String()))
+		if many, isList := flag.Value.(pflag.SliceValue); isList {
+			list, _ := f.Lookup(flag.Name).Value.(pflag.SliceValue)
+			err = errors.Join(err, list.Replace(many.GetSlice()))
+		}
+	})
+	if err == nil {
+		_, err = configure(f, os.Environ())
+	}
+	o.cfg.ConfigFile, o.cfg.Joined = f.Lookup(configFlag).Value.String(), o.cluster
+	return o, err
+}
+
+// reloader has a router follow its configuration.
+type reloader struct {
+	given  *pflag.FlagSet // never changed after the start
+	router *dataplane.Dataplane
+	shared *cluster.Cluster // nil: none
+	level  *slog.LevelVar
+	mu     sync.Mutex // one reload at a time
+}
+
+// reload takes over what is in the file now. The router has said what came of it.
+func (r *reloader) reload() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var level slog.Level
+	err := r.router.Reload(func() (dataplane.Config, error) {
+		o, err := again(r.given)
+		if err == nil {
+			level, err = parseLevel(o.level)
+		}
+		o.cfg.Cluster = r.shared
+		return o.cfg, err
+	})
+	if err == nil {
+		r.level.Set(level)
+	}
+}
+
+// watch reloads whenever the file has changed, until ctx ends. What was read at the start is no change.
+func (r *reloader) watch(ctx context.Context, path string, known []byte) error {
+	first := true
+	return discover.WatchFile(ctx, path, func(data []byte, err error) {
+		if first && err == nil && string(data) == string(known) {
+			first = false
+			return
+		}
+		first = false
+		r.reload()
+	})
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmpath/warmpath/dataplane"
+)
+
+func newConfigCommand() *cobra.Command {
+	o := serveOptions{}
+	var check bool
+	c := &cobra.Command{
+		Use:   "config [flags of warmpath serve]",
+		Short: "Show the configuration that warmpath serve would run with",
+		Long: `Config reads flags, environment and file as warmpath serve does, and prints what
+comes of them as a file for --config, with where each value is from. Secrets are masked.
+With --check it prints nothing and says what is wrong.`,
+		Example: `  warmpath config --config warmpath.yaml
+  warmpath config --config warmpath.yaml --check`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			from, err := configure(cmd.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			if _, err := newLogger(o.level); err != nil {
+				return err
+			}
+			o.cfg.Log = quietLogger()
+			if err := dataplane.Check(o.cfg); err != nil || check {
+				return err
+			}
+			return showConfig(cmd.OutOrStdout(), cmd.Flags(), from)
+		},
+	}
+	o.flags(c.Flags())
+	c.Flags().BoolVar(&check, "check", false, "only say what is wrong")
+	return c
+}
+
+// showConfig prints all settings as YAML.
+func showConfig(out io.Writer, f *pflag.FlagSet, from origins) (err error) {
+	say := func(format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(out, format, args...)
+		}
+	}
+	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Name == configFlag || flag.Name == "check" || flag.Name == "help" {
+			return
+		}
+		origin := "default"
+		if from[flag.Name] != "" {
+			origin = from[flag.Name]
+		}
+		many, isList := flag.Value.(pflag.SliceValue)
+		switch {
+		case !isList && origin == "default" && flag.Value.String() == "": // some cannot be set to nothing
+			say("# %s:\n", flag.Name)
+		case !isList:
+			say("%s: %s # %s\n", flag.Name, scalar(flag, masked(flag.Name, flag.Value.String())), origin)
+		case len(many.GetSlice()) == 0:
+			say("%s: [] # %s\n", flag.Name, origin)
+		default:
+			say("%s: # %s\n", flag.Name, origin)
+			for _, v := range many.GetSlice() {
+				say("  - %s\n", scalar(flag, masked(flag.Name, v)))
+			}
+		}
+	})
+	return err
+}
+
+// scalar writes a value so that YAML reads it as it is.
+func scalar(flag *pflag.Flag, value string) string {
+	switch flag.Value.Type() {
+	case "bool", "int", "int64", "float64", "duration":
+		return value
+	}
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return fmt.Sprintf("%q", value)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// secretFlags are shown to nobody.
+var secretFlags = regexp.MustCompile(`(?:^|-)(?:operator-key|password|token|secret|nkey|seed|creds?)$`)
+
+// masked hides secrets: whole values of flags that are secret, and passwords in URLs.
+func masked(flag, value string) string {
+	if value == "" {
+		return ""
+	}
+	if secretFlags.MatchString(flag) {
+		return "***"
+	}
+	if u, err := url.Parse(value); err == nil && u.User != nil {
+		if _, both := u.User.Password(); !both { // then it is a token
+			u.User = url.User("xxxxx")
+		}
+		return u.Redacted()
+	}
+	return value
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/server"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// writeGPUs prints what is wrong with the ranks' GPUs, and what of it could not be heeded.
+func writeGPUs(out io.Writer, e *server.Explained, ranks []server.ExplainedRank) {
+	if e.Overruled != "" {
+		fmt.Fprintln(out, e.Overruled)
+	}
+	for i := range ranks {
+		if line := gpuLine(&ranks[i]); line != "" {
+			fmt.Fprintf(out, "%s: %s\n", ranks[i].ID, line)
+		}
+		if o := ranks[i].Overlap; o != nil && o.Tier+o.Remote > 0 {
+			fmt.Fprintf(out, "%s: could fetch %d tokens from the KV tier of its node, and %d behind them from a peer's\n", ranks[i].ID, o.Tier, o.Remote)
+		}
+	}
+}
+
+// gpuLine is "" of a rank whose GPUs are well, or of which nothing is known.
+func gpuLine(r *server.ExplainedRank) string {
+	g := r.GPUs
+	if g == nil || (g.State == worker.GPUHealthy.String() && len(g.Reasons) == 0 && (r.Weight == 0 || r.Weight == 1)) {
+		return ""
+	}
+	line := "GPUs are " + g.State
+	if r.Weight != 0 && r.Weight != 1 { // of a rank that is no candidate, it does not count
+		line += fmt.Sprintf(", %.0f %% of the speed is left", 100*r.Weight)
+	}
+	if g.NoTP {
+		line += ", not to be used together"
+	}
+	if g.Doubted {
+		line += ", which is not believed: most workers that answer died by the facts at one instant, or it is the last one"
+	}
+	if len(g.Reasons) > 0 {
+		line += ": " + strings.Join(g.Reasons, "; ")
+	}
+	return line + fmt.Sprintf(" (%.0f s ago)", g.Age)
+}

@@ -1,0 +1,13 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/warmpath/warmpath/dataplane"
+)
+
+// replicaFlags are the flags of several routers for the same workers.
+func replicaFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
+	f.StringVar(&cfg.Replicas, "replicas", dataplane.ReplicasAuto,
+		"what the routers of a --cluster tell each other: auto (what each has in flight, and one chooses for all, so that they choose as one would) or off")
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/node"
+	"github.com/warmpath/warmpath/dataplane/secure"
+	"github.com/warmpath/warmpath/nvml"
+)
+
+// nodeOptions are the flags of warmpath node that are not fields of node.Config.
+type nodeOptions struct {
+	level     string
+	ports     string
+	cluster   clusterOptions
+	tier      tierOptions
+	links     linkOptions
+	route     bool
+	router    dataplane.Config
+	workerTLS secure.ClientFiles
+}
+
+func newNodeCommand() *cobra.Command {
+	cfg := node.Config{}
+	opt := nodeOptions{}
+	c := &cobra.Command{
+		Use:   "node",
+		Short: "Run the sidecar of one GPU node: its workers, its GPUs, their health",
+		Long: `Node finds the SGLang workers of this machine and reads its GPUs from NVIDIA's driver.
+It serves /metrics (with dcgm-exporter's names), /status, /health and /ready on --listen.
+
+Workers are found by themselves: each new listening socket is asked once for GET /server_info.
+Name them with --worker instead where that is not wanted (--no-find) or not possible. To see
+which GPUs a worker computes on, node needs to see its processes: run it as root or as the same
+user, and in a container with the host's network and PIDs.
+
+With --cluster it tells the cluster's routers of its workers and of what happens to their GPUs.
+With --route it is a router itself, also without a cluster.
+
+Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` names another driver library.`,
+		Example: `  warmpath node
+  warmpath node --cluster nats://nats1:4222
+  warmpath node --route --route-listen 127.0.0.1:8000
+  warmpath node --kv-tier 64GiB --kv-tier-listen 10.0.0.5:7420
+  warmpath node --worker http://127.0.0.1:30000 --no-find
+  curl -s 127.0.0.1:9400/status | jq .workers`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := configure(cmd.Flags(), os.Environ()); err != nil {
+				return err
+			}
+			log, err := newLogger(opt.level)
+			if err != nil {
+				return err
+			}
+			return runNode(cmd, &cfg, &opt, log)
+		},
+	}
+	configFlags(c.Flags(), "read once, at the start")
+	nodeFlags(c.Flags(), &cfg, &opt)
+	workerTLSFlags(c.Flags(), &opt.workerTLS)
+	return c
+}
+
+// runNode runs the sidecar until the command's context ends.
+func runNode(cmd *cobra.Command, cfg *node.Config, opt *nodeOptions, log *slog.Logger) error {
+	if err := opt.apply(cfg, log); err != nil {
+		return err
+	}
+	shared, err := opt.cluster.open(cmd.Context(), "warmpath node", log)
+	if err != nil {
+		return err
+	}
+	if shared != nil {
+		defer shared.Close()
+		cfg.Cluster = shared
+	}
+	cfg.Advertise = cmp.Or(cfg.Advertise, advertised(&opt.cluster))
+	links, err := opt.links.open(cfg, shared, log)
+	if err != nil {
+		return err
+	}
+	pages, err := opt.tier.open(cfg, log)
+	if err != nil {
+		return err
+	}
+	n, err := node.New(*cfg)
+	if err != nil {
+		return err
+	}
+	var router *dataplane.Dataplane
+	if opt.route {
+		opt.router.Cluster, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, n, log, version, opt.workerTLS
+		if router, err = dataplane.New(opt.router); err != nil {
+			n.Close()
+			return err
+		}
+		log.Info("warmpath node routes too", "listen", router.Addr(), "operator", router.OperatorAddr())
+	} else {
+		node.Frugal()
+	}
+	joined := "none"
+	if shared != nil {
+		joined = shared.URL()
+	}
+	log.Info("warmpath node runs", "listen", n.Addr(), "advertise", n.Report().Advertise, "find", !cfg.NoFind, "cluster", joined)
+	group, ctx := errgroup.WithContext(cmd.Context())
+	group.Go(func() error { return runBoth(ctx, n, router) })
+	if links != nil {
+		group.Go(func() error { return runLinks(ctx, links, log) })
+	}
+	if pages != nil {
+		group.Go(func() error { return opt.tier.run(ctx, pages, shared, log) })
+	}
+	return group.Wait()
+}
+
+// runBoth runs the sidecar and, with --route, a router: the one that ends first ends the other.
+func runBoth(ctx context.Context, n *node.Node, router *dataplane.Dataplane) error {
+	if router == nil {
+		return n.Run(ctx)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	nodeCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(func() error {
+		defer stop() // requests in flight still need to know how the GPUs are
+		return router.Run(ctx)
+	})
+	group.Go(func() error { return n.Run(nodeCtx) })
+	return group.Wait()
+}
+
+// advertised is the host under which routers reach this machine, where the operator did not say: that of the route to NATS. Without a cluster nobody
+// needs one.
+func advertised(o *clusterOptions) string {
+	if o.listen != "" {
+		host, _, err := net.SplitHostPort(o.listen)
+		if ip := net.ParseIP(host); err == nil && host != "" && (ip == nil || !ip.IsUnspecified()) {
+			return host
+		}
+		return node.AdvertiseTo(elsewhere)
+	}
+	if len(o.urls) == 0 {
+		return ""
+	}
+	u, err := url.Parse(o.urls[0])
+	if err != nil {
+		return ""
+	}
+	return node.AdvertiseTo(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
+}
+
+// elsewhere is an address that no machine has (RFC 5737): the way to it is the way out.
+const elsewhere = "192.0.2.1:4222"
+
+func nodeFlags(f *pflag.FlagSet, cfg *node.Config, opt *nodeOptions) {
+	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:9400", "address of /metrics, /status, /health and /ready")
+	f.StringVar(&cfg.Name, "name", "", "of this node in the cluster (default: the host's name)")
+	f.StringVar(&cfg.Advertise, "advertise", "", "host or address under which routers reach this machine's workers (default: that of the route to NATS)")
+	f.StringArrayVar(&cfg.Workers, "worker", nil, "URL of a worker of this machine; may be repeated. Others are found besides")
+	f.BoolVar(&cfg.NoFind, "no-find", false, "use the named workers only")
+	opt.tier.flags(f)
+	opt.links.flags(f)
+	f.StringVar(&opt.ports, "find-ports", "", "ports on which workers are looked for, as in 30000-30007,8000 (default 1024-65535)")
+	f.DurationVar(&cfg.Health.Fall, "health-hold", 0, "for how long a fault of a GPU must be over before the GPU counts as well again (default 30s)")
+	f.BoolVar(&opt.route, "route", false, "be a router too, in the same process: for this machine's workers and, with --cluster, for all; takes the flags of serve")
+	opt.cluster.flags(f)
+	routerOfNode(f, &opt.router)
+	f.StringVar(&opt.level, "log-level", "info", "debug, info, warn or error")
+}
+
+// routerOfNode adds the flags of a router, of which --listen has another name here.
+func routerOfNode(f *pflag.FlagSet, cfg *dataplane.Config) {
+	all := pflag.NewFlagSet("router", pflag.ContinueOnError)
+	routerFlags(all, cfg)
+	all.VisitAll(func(flag *pflag.Flag) {
+		if flag.Name == "listen" {
+			flag.Name = "route-listen"
+		}
+		flag.Usage = "with --route: " + flag.Usage
+		f.AddFlag(flag)
+	})
+}
+
+// apply turns the options into cfg.
+func (o *nodeOptions) apply(cfg *node.Config, log *slog.Logger) (err error) {
+	cfg.Log, cfg.Version = log, version
+	cfg.NVML.Library = os.Getenv(nvml.EnvLibrary)
+	if o.ports != "" {
+		if cfg.Ports, err = node.ParsePorts(o.ports); err != nil {
+			return fmt.Errorf("cannot use --find-ports: %w", err)
+		}
+	}
+	client, err := secure.NewClient(o.workerTLS, log)
+	if err != nil {
+		return err
+	}
+	cfg.TLS = client.Config
+	return nil
+}

@@ -1,0 +1,257 @@
+//go:build cgo && linux
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/node"
+	"github.com/warmpath/warmpath/nvml"
+	"github.com/warmpath/warmpath/nvml/nvmltest"
+)
+
+// flow is clients that send one request after the other, each with a prompt of its own, and note where it went.
+type flow struct {
+	client *http.Client
+	mu     sync.Mutex
+	last   map[string]time.Time // worker → when the last request that it answered was sent; guarded by mu
+	count  map[string]int       // guarded by mu
+	failed []string             // guarded by mu
+}
+
+// startFlow runs n clients until the test ends.
+func startFlow(t *testing.T, front string, n int) *flow {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: n}
+	f := &flow{client: &http.Client{Transport: transport, Timeout: pairPatience}, last: map[string]time.Time{}, count: map[string]int{}}
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() {
+			for turn := 0; ; turn++ {
+				select {
+				case <-stop:
+					return
+				default:
+					f.one(front, fmt.Sprintf(`{"text":"client %d turn %d","sampling_params":{"max_new_tokens":8,"ignore_eos":true}}`, i, turn))
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		close(stop)
+		running.Wait()
+		transport.CloseIdleConnections()
+	})
+	return f
+}
+
+func (f *flow) one(front, body string) {
+	sent := time.Now()
+	resp, err := f.client.Post("http://"+front+"/generate", "application/json", strings.NewReader(body))
+	if err != nil {
+		f.fail(err.Error())
+		return
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		f.fail(fmt.Sprint(resp.StatusCode, " ", string(answer), " ", err))
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	worker := resp.Header.Get("X-Warmpath-Worker")
+	f.count[worker]++
+	if sent.After(f.last[worker]) {
+		f.last[worker] = sent
+	}
+}
+
+func (f *flow) fail(text string) {
+	f.mu.Lock()
+	f.failed = append(f.failed, text)
+	f.mu.Unlock()
+	time.Sleep(10 * time.Millisecond)
+}
+
+// seen returns when the last request that worker answered was sent, and how many others have answered.
+func (f *flow) seen(worker string) (last time.Time, others int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, n := range f.count {
+		if name != worker {
+			others += n
+		}
+	}
+	return f.last[worker], others
+}
+
+func (f *flow) failures() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.failed...)
+}
+
+// fetch reads a page of a process, "" while there is none.
+func fetch(method, url, body string) string {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return ""
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return string(text)
+}
+
+// gpuSite is processes: NATS, three tensor-parallel workers on six of eight GPUs, the sidecar that finds them, and a router.
+type gpuSite struct {
+	t       *testing.T
+	driver  *nvmltest.Driver
+	workers []string // URLs
+	front   string
+	node    string
+	flow    *flow
+}
+
+func startGPUSite(t *testing.T) *gpuSite {
+	t.Helper()
+	driver, err := nvmltest.Build(t.TempDir())
+	if errors.Is(err, nvmltest.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	t.Setenv(nvml.EnvLibrary, driver.Library)
+	state := nvmltest.HGX()
+	nats := natstest.Start(t)
+	addrs := freePorts(t, 5)
+	s := &gpuSite{t: t, driver: driver, front: addrs[3], node: addrs[4]}
+	var ports []string
+	for i, addr := range addrs[:3] {
+		sim := newProcess(t, "sim", "--listen", addr, "--tp-size", "2", "--time-scale", "2")
+		state.GPUs[2*i].Processes[0], state.GPUs[2*i+1].Processes[0] = uint64(sim.cmd.Process.Pid), uint64(sim.cmd.Process.Pid)
+		_, port, err := net.SplitHostPort(addr)
+		require.NoError(t, err)
+		s.workers, ports = append(s.workers, "http://"+addr), append(ports, port)
+	}
+	require.NoError(t, driver.Set(state))
+	args := []string{"node", "--cluster", nats.URL(), "--listen", s.node, "--name", "gpu1", "--find-ports", strings.Join(ports, ",")}
+	if hold := os.Getenv("WARMPATH_HEALTH_HOLD"); hold != "default" {
+		args = append(args, "--health-hold", "500ms")
+	}
+	newProcess(t, args...)
+	newProcess(t, "serve", "--cluster", nats.URL(), "--listen", s.front)
+	for _, w := range s.workers {
+		s.await(w, "healthy", "")
+	}
+	s.flow = startFlow(t, s.front, 6)
+	return s
+}
+
+// await waits until the router's metrics and explanation say this of a worker.
+func (s *gpuSite) await(url, state, excluded string) {
+	s.t.Helper()
+	want := fmt.Sprintf("warmpath_worker_health{state=%q,worker=%q} 1\n", state, url)
+	var last string
+	awaitThat(s.t, func() bool {
+		if last = fetch(http.MethodGet, "http://"+s.front+"/metrics", ""); !strings.Contains(last, want) {
+			return false
+		}
+		last = fetch(http.MethodPost, "http://"+s.front+"/explain", `{"text":"where to","sampling_params":{}}`)
+		var said struct {
+			Ranks []struct{ ID, Excluded string }
+		}
+		if json.Unmarshal([]byte(last), &said) != nil {
+			return false
+		}
+		for _, r := range said.Ranks {
+			if r.ID == url {
+				return (excluded == "") == (r.Excluded == "") && strings.Contains(r.Excluded, excluded)
+			}
+		}
+		return false
+	}, func() string { return want + last })
+}
+
+// lose breaks something and returns how long the worker got requests after it, and how long until the router says why not.
+func (s *gpuSite) lose(worker, state, excluded string, fault func()) (traffic, told time.Duration) {
+	s.t.Helper()
+	begin := time.Now()
+	fault()
+	s.await(worker, state, excluded)
+	told = time.Since(begin)
+	// The others answer many more; what the worker still answers was sent before.
+	_, before := s.flow.seen(worker)
+	awaitThat(s.t, func() bool { _, now := s.flow.seen(worker); return now >= before+100 }, func() string { return "the others answer nothing" })
+	last, _ := s.flow.seen(worker)
+	_, before = s.flow.seen(worker)
+	awaitThat(s.t, func() bool { _, now := s.flow.seen(worker); return now >= before+50 }, func() string { return "the others answer nothing" })
+	again, _ := s.flow.seen(worker)
+	assert.Equal(s.t, last, again, "%s gets requests on", worker)
+	return max(last.Sub(begin), 0), told
+}
+
+// regain repairs something and returns how long it took until the worker got requests.
+func (s *gpuSite) regain(worker string, repair func()) time.Duration {
+	s.t.Helper()
+	begin := time.Now()
+	repair()
+	s.await(worker, "healthy", "")
+	var last time.Time
+	awaitThat(s.t, func() bool { last, _ = s.flow.seen(worker); return last.After(begin) }, func() string { return worker + " gets no requests" })
+	return last.Sub(begin)
+}
+
+// TestBrokenGPUsLoseTheirTraffic breaks GPUs below a real sidecar's driver and watches a real router's requests. The times are in the
+// log, and with WARMPATH_RESULTS in a file there; WARMPATH_HEALTH_HOLD=default waits for recovery as operators do.
+func TestBrokenGPUsLoseTheirTraffic(t *testing.T) {
+	s := startGPUSite(t)
+	update := func(gpu int, change func(*nvmltest.GPU)) func() {
+		return func() { assert.NoError(t, s.driver.Update(func(st *nvmltest.State) { change(&st.GPUs[gpu]) })) }
+	}
+	for _, w := range s.workers {
+		awaitThat(t, func() bool { last, _ := s.flow.seen(w); return !last.IsZero() }, func() string { return w + " gets no requests" })
+	}
+	var status node.Report
+	require.NoError(t, json.Unmarshal([]byte(fetch(http.MethodGet, "http://"+s.node+"/status", "")), &status))
+	require.Len(t, status.Workers, 3, "found by themselves")
+	tests := []struct {
+		name, state, excluded string
+		worker                int
+		fault, repair         func()
+	}{
+		{"NVLink down", "degraded", "17 of 18 NVLinks up", 0, update(0, func(g *nvmltest.GPU) { g.Links[7].Up = 0 }), update(0, func(g *nvmltest.GPU) { g.Links[7].Up = 1 })},
+		{"XID 79", "dead", "dead", 1, func() { assert.NoError(t, s.driver.XID(3, 79)) }, func() { assert.NoError(t, s.driver.Reload()) }},
+		{"GPU lost", "dead", "dead", 2, update(5, func(g *nvmltest.GPU) { g.Lost = 1 }), update(5, func(g *nvmltest.GPU) { g.Lost = 0 })},
+	}
+	report := "fault, last request to the worker after s, /metrics and /explain tell after s, requests again after s\n"
+	for _, tt := range tests {
+		traffic, told := s.lose(s.workers[tt.worker], tt.state, tt.excluded, tt.fault)
+		back := s.regain(s.workers[tt.worker], tt.repair)
+		report += fmt.Sprintf("%s, %.3f, %.3f, %.3f\n", tt.name, traffic.Seconds(), told.Seconds(), back.Seconds())
+	}
+	t.Log(report)
+	assert.Empty(t, s.flow.failures())
+	if dir := os.Getenv("WARMPATH_RESULTS"); dir != "" {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "gpu-faults.csv"), []byte(report), 0o644)) //nolint:gosec // a result is for everyone
+	}
+}

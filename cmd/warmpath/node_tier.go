@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/node"
+	kvtier "github.com/warmpath/warmpath/dataplane/tier"
+	"github.com/warmpath/warmpath/nixl"
+)
+
+// tierOptions are the flags of a node's KV tier.
+type tierOptions struct {
+	size   string
+	warm   string
+	peers  []string
+	noNIXL bool
+	cfg    kvtier.Config
+}
+
+func (o *tierOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.size, "kv-tier", "", "host memory for KV pages, as in 8GiB: engines with the package warmpath-sglang keep and find pages there (default none)")
+	f.StringVar(&o.cfg.Socket, "kv-tier-socket", "/run/warmpath/kv-tier.sock", "Unix socket of the KV tier, for this node's engines")
+	f.StringVar(&o.cfg.Listen, "kv-tier-listen", "127.0.0.1:0",
+		"where other nodes' tiers ask for pages, in the clear: give it an address of the network that KV transfers use; none is \"\"")
+	f.StringArrayVar(&o.peers, "kv-tier-peer", nil, "host:port of another node's tier; may be repeated. A cluster's are found besides")
+	f.StringVar(&o.cfg.Policy, "kv-tier-eviction", "adaptive", "which pages go first: adaptive or lru")
+	f.DurationVar(&o.cfg.Ask, "kv-tier-ask", 100*time.Millisecond, "the longest that an engine's question waits for other nodes' tiers")
+	f.StringVar(&o.warm, "kv-tier-warm", "256MiB", "bytes a second at which a cold tier fills up to half of itself with other nodes' most used pages; 0 is not at all")
+	f.BoolVar(&o.noNIXL, "kv-tier-no-nixl", false, "move pages between nodes by TCP only")
+}
+
+// sizes are the units of parseBytes.
+var sizes = []struct {
+	unit  string
+	bytes float64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}}
+
+var errSize = errors.New("bad size")
+
+// parseBytes reads a size as in 8GiB, 512MiB, 1.5TB or 1048576.
+func parseBytes(text string) (int64, error) {
+	number, factor := strings.TrimSpace(text), 1.0
+	for _, s := range sizes {
+		if before, found := strings.CutSuffix(number, s.unit); found {
+			number, factor = strings.TrimSpace(before), s.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(n > 0 && n*factor < 1<<50) {
+		return 0, fmt.Errorf("%w %q: want a number with a unit, as in 8GiB or 512MiB", errSize, text)
+	}
+	return int64(n * factor), nil
+}
+
+// open makes the tier and adds it to the node; nil where none is asked for. Its run must follow.
+func (o *tierOptions) open(cfg *node.Config, log *slog.Logger) (*kvtier.Tier, error) {
+	if o.size == "" {
+		return nil, nil
+	}
+	var err error
+	if o.cfg.Bytes, err = parseBytes(o.size); err != nil {
+		return nil, fmt.Errorf("cannot use --kv-tier: %w", err)
+	}
+	if o.warm != "0" {
+		if o.cfg.Warm, err = parseBytes(o.warm); err != nil {
+			return nil, fmt.Errorf("cannot use --kv-tier-warm: %w", err)
+		}
+	}
+	o.cfg.Node, o.cfg.Advertise, o.cfg.Log = cfg.Name, cfg.Advertise, log
+	if !o.noNIXL {
+		if library, err := nixl.Open(""); err == nil {
+			o.cfg.Fabric = library
+		} else {
+			log.Info("no NIXL here: KV pages move between nodes by TCP", "reason", err)
+		}
+	}
+	t, err := kvtier.New(o.cfg)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Extra.Tier, cfg.Extra.Handle = t.Record, t.Handle
+	cfg.Extra.Metrics = append(cfg.Extra.Metrics, t.Collector())
+	return t, nil
+}
+
+// run serves the tier until ctx ends. shared may be nil.
+func (o *tierOptions) run(ctx context.Context, t *kvtier.Tier, shared *cluster.Cluster, log *slog.Logger) error {
+	named := make([]kvtier.Peer, len(o.peers))
+	for i, endpoint := range o.peers {
+		named[i] = kvtier.Peer{Name: endpoint, Endpoint: endpoint}
+	}
+	t.SetPeers(named)
+	if shared != nil {
+		// Views come from one goroutine, so that the last one counts.
+		defer shared.Watch(func(v *cluster.View) { t.SetPeers(tierPeers(named, v, t.Endpoint())) })()
+	}
+	err := errors.Join(t.Run(ctx), t.Close())
+	if err != nil {
+		log.Error("the KV tier ended", "error", err)
+	}
+	return err
+}
+
+// tierPeers are the tiers of a cluster besides the one at own.
+func tierPeers(named []kvtier.Peer, v *cluster.View, own string) []kvtier.Peer {
+	peers := append([]kvtier.Peer(nil), named...)
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if n.Tier != nil && n.Tier.Endpoint != "" && n.Tier.Endpoint != own {
+			peers = append(peers, kvtier.Peer{Name: n.Name, Endpoint: n.Tier.Endpoint})
+		}
+	}
+	return peers
+}

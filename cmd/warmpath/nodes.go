@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/dataplane/cluster"
+)
+
+// newNodesCommand returns `warmpath nodes`.
+func newNodesCommand() *cobra.Command {
+	return newViewCommand("nodes", "List the nodes and routers of a cluster: GPUs, health, links, KV tiers", writeNodes)
+}
+
+// newWorkersCommand returns `warmpath workers`.
+func newWorkersCommand() *cobra.Command {
+	return newViewCommand("workers", "List the workers of a cluster: role, model, health, marks", writeWorkers)
+}
+
+// newViewCommand prints the cluster as write does, or as JSON.
+func newViewCommand(name, short string, write func(io.Writer, *cluster.View, time.Time) error) *cobra.Command {
+	o := clusterOptions{}
+	asJSON := false
+	c := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Example: "  warmpath " + name + "\n" +
+			"  warmpath " + name + " --cluster nats://nats1:4222,nats://nats2:4222 --json",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.ask(cmd, func(_ context.Context, c *cluster.Cluster) error {
+				if !asJSON {
+					return write(cmd.OutOrStdout(), c.View(), time.Now())
+				}
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(c.View())
+			})
+		},
+	}
+	o.joinFlags(c.Flags(), defaultCluster)
+	c.Flags().BoolVar(&asJSON, "json", false, "print all that is known of the cluster as JSON")
+	return c
+}
+
+func writeNodes(out io.Writer, v *cluster.View, now time.Time) error {
+	t := newTable(out)
+	fmt.Fprintln(t, "NODE\tSTATE\tAGE\tWORKERS\tGPUS\tNVLINK\tTIER\tVERSION")
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", n.Name, marked(v, n.Name, ""), age(n.Started, now), len(n.Workers), gpus(n), nvlinks(n), tier(n.Tier), n.Version)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range v.Nodes {
+		writeNodeNotes(out, &v.Nodes[i])
+	}
+	if len(v.Replicas) == 0 {
+		return nil
+	}
+	fmt.Fprintln(t, "\nROUTER\tCLIENTS\tOPERATORS\tAGE\tVERSION")
+	for i := range v.Replicas {
+		r := &v.Replicas[i]
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.ID, r.Addr, orNone(r.Operator), age(r.Started, now), r.Version)
+	}
+	return t.Flush()
+}
+
+// writeNodeNotes says what a table has no room for: GPUs that are not well, and links.
+func writeNodeNotes(out io.Writer, n *cluster.Node) {
+	if n.Driver != "" && n.Driver != "ready" {
+		fmt.Fprintf(out, "%s: driver: %s\n", n.Name, n.Driver)
+	}
+	for i := range n.GPUs {
+		if g := &n.GPUs[i]; g.Health.State != "" && g.Health.State != "healthy" || len(g.Health.Reasons) > 0 {
+			fmt.Fprintf(out, "%s: GPU %d %s: %s\n", n.Name, g.Index, healthWord(&g.Health), strings.Join(g.Health.Reasons, "; "))
+		}
+	}
+	for i := range n.Links {
+		l := &n.Links[i]
+		switch {
+		case l.Broken != "":
+			fmt.Fprintf(out, "%s: link to %s is broken: %s\n", n.Name, l.To, l.Broken)
+		default:
+			fmt.Fprintf(out, "%s: link to %s: %s, reads %.3g GB/s, writes %.3g GB/s, %.3g µs%s\n",
+				n.Name, l.To, l.Path, l.Read/1e9, l.Write/1e9, l.Latency*1e6, prefixed("; slow: ", l.Slow))
+		}
+	}
+}
+
+func writeWorkers(out io.Writer, v *cluster.View, now time.Time) error {
+	t := newTable(out)
+	fmt.Fprintln(t, "WORKER\tNODE\tSTATE\tROLE\tMODEL\tTP\tDP\tGPUS\tHEALTH\tAGE")
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		for j := range n.Workers {
+			w := &n.Workers[j]
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", w.URL, n.Name, marked(v, n.Name, w.URL), orNone(w.Role), orNone(w.Model),
+				count(w.TP), count(w.DP), len(w.GPUs), healthWord(&w.Health), age(n.Started, now))
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range v.Nodes {
+		for j := range v.Nodes[i].Workers {
+			if w := &v.Nodes[i].Workers[j]; len(w.Health.Reasons) > 0 {
+				fmt.Fprintf(out, "%s: %s\n", w.URL, strings.Join(w.Health.Reasons, "; "))
+			}
+		}
+	}
+	return nil
+}
+
+func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
+
+// marked is the state that operators have set, of a node or of one of its workers.
+func marked(v *cluster.View, node, worker string) string {
+	drain, cordon := v.Marked(node, worker)
+	switch {
+	case drain && cordon:
+		return "draining, cordoned"
+	case drain:
+		return "draining"
+	case cordon:
+		return "cordoned"
+	default:
+		return "up"
+	}
+}
+
+// gpus counts GPUs by name and by how they are: "8 H200", "8 H200: 7 healthy, 1 dead".
+func gpus(n *cluster.Node) string {
+	if len(n.GPUs) == 0 {
+		return "-"
+	}
+	text := fmt.Sprintf("%d %s", len(n.GPUs), n.GPUs[0].Name)
+	states := map[string]int{}
+	for i := range n.GPUs {
+		states[healthState(&n.GPUs[i].Health)]++
+	}
+	if states["healthy"] == len(n.GPUs) {
+		return text
+	}
+	var parts []string
+	for _, s := range []string{"healthy", "degraded", "draining", "dead", "unknown"} {
+		if states[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", states[s], s))
+		}
+	}
+	return text + ": " + strings.Join(parts, ", ")
+}
+
+func healthState(h *cluster.Health) string {
+	if h.State == "" {
+		return "unknown"
+	}
+	return h.State
+}
+
+func healthWord(h *cluster.Health) string {
+	text := healthState(h)
+	if h.Weight > 0 && h.Weight < 1 {
+		text += fmt.Sprintf(" %.0f%%", 100*h.Weight)
+	}
+	if h.NoTP {
+		text += ", alone only"
+	}
+	return text
+}
+
+func nvlinks(n *cluster.Node) string {
+	up, all := 0, 0
+	for i := range n.GPUs {
+		up, all = up+n.GPUs[i].LinksUp, all+n.GPUs[i].Links
+	}
+	if all == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d up", up, all)
+}
+
+func tier(t *cluster.Tier) string {
+	if t == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f of %.1f GiB, %d pages", float64(t.Used)/(1<<30), float64(t.Bytes)/(1<<30), t.Pages)
+}
+
+// age is how long ago something began by its own clock, which may not agree with ours.
+func age(since, now time.Time) string {
+	d := max(0, now.Sub(since))
+	switch {
+	case since.IsZero():
+		return "-"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
+
+func orNone(s string) string { return prefixed("", s, "-") }
+
+// prefixed puts prefix before s where there is s; else it is none, or empty.
+func prefixed(prefix, s string, none ...string) string {
+	if s == "" {
+		return strings.Join(none, "")
+	}
+	return prefix + s
+}
+
+func count(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+)
+
+// process is a `warmpath` that can be killed and started again.
+type process struct {
+	t    *testing.T
+	args []string
+	log  *bytes.Buffer // what it said last
+	cmd  *exec.Cmd
+}
+
+func newProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, args: args}
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("warmpath %s said\n%s", strings.Join(args, " "), p.log)
+		}
+	})
+	p.start()
+	return p
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	p.log = &bytes.Buffer{}
+	p.cmd = exec.Command(os.Args[0], p.args...)
+	p.cmd.Env = append(os.Environ(), asWarmpath+"=1")
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	require.NoError(p.t, p.cmd.Start())
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	if p.cmd == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+	p.cmd = nil
+}
+
+// freePorts returns addresses on loopback that nobody has.
+func freePorts(t *testing.T, n int) []string {
+	t.Helper()
+	var list []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		list = append(list, l.Addr().String())
+	}
+	return list
+}
+
+// site is a whole cluster of processes: NATS, three nodes with two workers each, two routers.
+type site struct {
+	t       *testing.T
+	nats    *natstest.Server
+	sims    []*process // one for each worker
+	nodes   []*process
+	routers []*process
+	workers []string         // addresses
+	fronts  []string         // addresses of the routers
+	seen    *cluster.Cluster // what an observer is told
+}
+
+func startSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, nats: natstest.Start(t), workers: freePorts(t, 6), fronts: freePorts(t, 2)}
+	for _, addr := range s.workers {
+		s.sims = append(s.sims, newProcess(t, "sim", "--listen", addr, "--time-scale", "10", "--cache-pages", "4096"))
+	}
+	for i := range 3 {
+		s.nodes = append(s.nodes, newProcess(t, "node", "--cluster", s.nats.URL(), "--name", nodeName(i), "--listen", "127.0.0.1:0", "--no-find",
+			"--worker", "http://"+s.workers[2*i], "--worker", "http://"+s.workers[2*i+1]))
+	}
+	for _, addr := range s.fronts {
+		s.routers = append(s.routers, newProcess(t, "serve", "--cluster", s.nats.URL(), "--listen", addr))
+	}
+	var err error
+	s.seen, err = cluster.Open(t.Context(), cluster.Config{URLs: []string{s.nats.URL()}, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.seen.Close()) })
+	s.awaitView(3, 2)
+	for _, addr := range s.fronts {
+		s.awaitReady(addr, 6)
+	}
+	return s
+}
+
+func nodeName(i int) string { return "node-" + strconv.Itoa(i) }
+
+// awaitView waits until the cluster has so many nodes and routers, and returns how long that took.
+func (s *site) awaitView(nodes, routers int) time.Duration {
+	s.t.Helper()
+	begin := time.Now()
+	awaitThat(s.t, func() bool { v := s.seen.View(); return v.Up && len(v.Nodes) == nodes && len(v.Replicas) == routers },
+		func() string { return fmt.Sprintf("%+v %+v", s.seen.View(), s.seen.Status()) })
+	return time.Since(begin)
+}
+
+// awaitReady waits until a router counts so many workers as ready, and returns how long that took.
+func (s *site) awaitReady(addr string, workers int) time.Duration {
+	s.t.Helper()
+	begin := time.Now()
+	var last string
+	awaitThat(s.t, func() bool {
+		resp, err := http.Get("http://" + addr + "/ready")
+		if err != nil {
+			last = err.Error()
+			return false
+		}
+		defer resp.Body.Close()
+		var state struct {
+			Workers int `json:"workers_ready"`
+		}
+		body, _ := io.ReadAll(resp.Body)
+		last = string(body)
+		return json.Unmarshal(body, &state) == nil && state.Workers == workers
+	}, func() string { return fmt.Sprintf("%s has not %d workers: %s", addr, workers, last) })
+	return time.Since(begin)
+}
+
+// crowd is clients that send one request after the other, each to the next router: to the other one where a router cannot be
+// reached or dies before the first byte of its answer, as load balancers and client libraries do.
+type crowd struct {
+	fronts   []string
+	client   *http.Client
+	answered atomic.Int64 // whole answers
+	moved    atomic.Int64 // requests that a dead router lost before an answer, and another one answered
+	cut      atomic.Int64 // answers that had begun and ended early
+	slowest  atomic.Int64 // ns to the first byte
+	mu       sync.Mutex
+	failures []string // requests that nobody answered
+}
+
+// thinkTime is the pause of a client after an answer: it leaves the machine to the processes.
+const thinkTime = 20 * time.Millisecond
+
+// startCrowd runs n clients until the test, or the returned function, ends them.
+func startCrowd(t *testing.T, fronts []string, n int) (*crowd, func()) {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: n}
+	c := &crowd{fronts: fronts, client: &http.Client{Transport: transport, Timeout: pairPatience}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() {
+			for turn := i; ctx.Err() == nil; turn++ {
+				c.one(turn)
+				time.Sleep(thinkTime)
+			}
+		})
+	}
+	stop := sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		transport.CloseIdleConnections()
+	})
+	t.Cleanup(stop)
+	return c, stop
+}
+
+// one sends one request and notes what became of it.
+func (c *crowd) one(turn int) {
+	body := fmt.Sprintf(`{"text":"%s question %d","sampling_params":{"max_new_tokens":16,"ignore_eos":true},"stream":true}`,
+		strings.Repeat("shared words ", 20*(turn%5)), turn%97)
+	begin := time.Now()
+	var problems []string
+	for try := range 20 * len(c.fronts) {
+		begun, err := c.ask(c.fronts[(turn+try)%len(c.fronts)], body, begin)
+		switch {
+		case err == nil:
+			c.answered.Add(1)
+			if try > 0 {
+				c.moved.Add(1)
+			}
+			return
+		case begun:
+			c.cut.Add(1)
+			return
+		}
+		problems = append(problems, err.Error())
+		if toldClient(err) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // both are away: a client waits
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures = append(c.failures, strings.Join(problems, "; "))
+}
+
+// toldClient tells whether an error is a router's answer: it has tried all that it can.
+func toldClient(err error) bool {
+	var told toldError
+	return errors.As(err, &told)
+}
+
+// ask tells whether an answer had begun, and what went wrong.
+func (c *crowd) ask(front, body string, begin time.Time) (begun bool, err error) {
+	resp, err := c.client.Post("http://"+front+"/generate", "application/json", strings.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(resp.Body)
+		return false, toldError(fmt.Sprint(resp.StatusCode, " ", string(text)))
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	last := ""
+	for lines.Scan() {
+		if !begun {
+			begun = true
+			for wait := int64(time.Since(begin)); ; {
+				old := c.slowest.Load()
+				if wait <= old || c.slowest.CompareAndSwap(old, wait) {
+					break
+				}
+			}
+		}
+		if text := lines.Text(); text != "" {
+			last = text
+		}
+	}
+	if last != "data: [DONE]" {
+		return begun, fmt.Errorf("%w: the stream ends with %.80q", io.ErrUnexpectedEOF, last)
+	}
+	return true, lines.Err()
+}
+
+// since is what has happened to a crowd since a moment.
+type since struct{ answered, moved, cut, failed int64 }
+
+func (c *crowd) now() since {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return since{c.answered.Load(), c.moved.Load(), c.cut.Load(), int64(len(c.failures))}
+}
+
+// awaitAnswers waits for n more whole answers.
+func (c *crowd) awaitAnswers(t *testing.T, n int64) {
+	t.Helper()
+	want := c.answered.Load() + n
+	awaitThat(t, func() bool { return c.answered.Load() >= want }, func() string { return fmt.Sprintf("%+v of %d", c.now(), want) })
+}

@@ -1,0 +1,260 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// askTimeout bounds one question to JetStream.
+	askTimeout = 3 * time.Second
+	// recordAge is how long the bucket keeps the record of a process that does not write it: rubbish of killed ones. Records
+	// are written again every refreshEvery.
+	recordAge    = 15 * time.Minute
+	refreshEvery = 5 * time.Minute
+	// writeGap is the least time between two writes of one record, so that a flapping fact is no storm.
+	writeGap = 500 * time.Millisecond
+	// resyncGap is the least time between two readings of whole buckets.
+	resyncGap = 500 * time.Millisecond
+	// retryWrite is how long to wait after a write that failed.
+	retryWrite = 500 * time.Millisecond
+	// lastResync bounds the wait after readings that failed.
+	lastResync = 5 * time.Second
+)
+
+// buckets are the two key-value buckets. Marks have one of their own because records in theirs age.
+type buckets struct{ records, marks jetstream.KeyValue }
+
+// watching is both buckets with what they tell.
+type watching struct {
+	buckets
+	created        time.Time // of the bucket of marks
+	records, marks jetstream.KeyWatcher
+	cancel         context.CancelFunc
+}
+
+// open finds or makes the buckets and watches them.
+func (c *Cluster) open() (*watching, error) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	// The watches end with ctx, so it has no deadline, and is given up where opening takes too long.
+	late := time.AfterFunc(2*askTimeout, cancel)
+	w := &watching{cancel: cancel}
+	err := w.open(ctx, c)
+	if !late.Stop() && err == nil {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *watching) open(ctx context.Context, c *Cluster) (err error) {
+	if w.buckets.records, err = c.bucket(ctx, "records", recordAge); err != nil {
+		return err
+	}
+	if w.buckets.marks, err = c.bucket(ctx, "marks", 0); err != nil {
+		return err
+	}
+	status, err := w.buckets.marks.Status(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot look at the bucket of marks: %w", err)
+	}
+	if s, ok := status.(*jetstream.KeyValueBucketStatus); ok {
+		w.created = s.StreamInfo().Created
+	}
+	if w.records, err = w.buckets.records.WatchAll(ctx); err != nil {
+		return fmt.Errorf("cannot watch records: %w", err)
+	}
+	if w.marks, err = w.buckets.marks.WatchAll(ctx); err != nil {
+		return fmt.Errorf("cannot watch marks: %w", err)
+	}
+	return nil
+}
+
+// close ends the watches and waits until nothing comes from them.
+func (w *watching) close() {
+	if w == nil {
+		return
+	}
+	w.cancel()
+	for _, watch := range []jetstream.KeyWatcher{w.records, w.marks} {
+		if watch == nil {
+			continue
+		}
+		_ = watch.Stop()            // fails where the connection is closed
+		for range watch.Updates() { //nolint:revive // its sender may wait for us
+		}
+	}
+}
+
+// bucket finds a bucket or makes it.
+func (c *Cluster) bucket(ctx context.Context, name string, age time.Duration) (jetstream.KeyValue, error) {
+	full := c.cfg.Prefix + "-" + name
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	kv, err := c.js.KeyValue(ctx, full)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		cfg := jetstream.KeyValueConfig{
+			Bucket: full, Description: "Warmpath: " + name, TTL: age, History: 1, MaxValueSize: maxRecord, Replicas: c.cfg.Replicas,
+		}
+		if c.server != nil && c.cfg.StoreDir == "" {
+			cfg.Storage = jetstream.MemoryStorage
+		}
+		if kv, err = c.js.CreateKeyValue(ctx, cfg); err != nil { // somebody else was faster, with other settings
+			if other, again := c.js.KeyValue(ctx, full); again == nil {
+				return other, nil
+			}
+		}
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return nil, fmt.Errorf("cannot use bucket %s: %w: start nats-server with -js, and enable it for the account", full, err)
+	case err != nil:
+		return nil, fmt.Errorf("cannot use bucket %s: %w", full, err)
+	}
+	return kv, nil
+}
+
+// leave asks write to take records out of the bucket.
+type leave struct {
+	ctx  context.Context
+	keys []key
+	done chan struct{}
+}
+
+// writer is what the goroutine of write owns, the only one that waits for JetStream.
+type writer struct {
+	*Cluster
+	now       *watching      // nil: none
+	due       bool           // the buckets must be opened and read again
+	failures  int            // of opening them, in a row
+	revisions map[key]uint64 // of what we wrote
+}
+
+// write opens the buckets, at first and whenever that is asked for, and writes our records into them.
+func (c *Cluster) write() {
+	w := &writer{Cluster: c, due: true, revisions: map[key]uint64{}}
+	defer func() { w.now.close() }()
+	refresh := time.NewTicker(refreshEvery - rand.N(refreshEvery/10))
+	defer refresh.Stop()
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-c.resync:
+			w.due = true
+		case <-c.wake:
+		case <-refresh.C:
+			c.own.again(func(key, *owned) bool { return true })
+		case lost := <-c.lostMarks:
+			w.restore(lost)
+		case l := <-c.leaving:
+			w.leave(l)
+		case <-again.C:
+		}
+		if wait := w.step(); wait > 0 {
+			again.Reset(wait)
+		}
+	}
+}
+
+// step does what is due and returns when to come again; 0: when something is asked for.
+func (w *writer) step() time.Duration {
+	if !w.nc.IsConnected() {
+		return retryWrite
+	}
+	if w.due {
+		if err := w.reopen(); err != nil {
+			w.because(err)
+			w.failures++
+			return resyncGap + rand.N(min(resyncGap<<min(w.failures, 8), lastResync))
+		}
+		w.due, w.failures = false, 0
+	}
+	return w.flush()
+}
+
+// reopen replaces the watches.
+func (w *writer) reopen() error {
+	if !w.hand(nil) {
+		return nil
+	}
+	w.now.close()
+	w.now = nil
+	now, err := w.open()
+	if err != nil {
+		return err
+	}
+	w.now = now
+	w.counts.resyncs.Add(1)
+	w.buckets.Store(&now.buckets)
+	w.hand(now)
+	return nil
+}
+
+// hand gives run the watches to read. It returns false at the end.
+func (c *Cluster) hand(w *watching) bool {
+	select {
+	case c.opened <- w:
+		return true
+	case <-c.ctx.Done():
+		return false
+	}
+}
+
+// flush writes what is to be written now and returns when to come again; 0: when something is asked for.
+func (w *writer) flush() time.Duration {
+	for w.now != nil {
+		next, wait := w.own.next(time.Now(), writeGap)
+		if next == nil {
+			return wait
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
+		revision, err := w.now.buckets.records.Put(ctx, next.key.String(), next.data)
+		cancel()
+		w.own.wrote(next, revision, err == nil)
+		if err != nil {
+			if w.ctx.Err() == nil {
+				w.because(fmt.Errorf("cannot write %s: %w", next.key, err))
+				w.due = true // the bucket may be gone
+			}
+			return retryWrite + rand.N(retryWrite)
+		}
+		w.revisions[next.key] = revision
+		w.counts.writes.Add(1)
+	}
+	return 0
+}
+
+// leave deletes records, but not what somebody else wrote under their names since.
+func (w *writer) leave(l leave) {
+	defer close(l.done)
+	for _, k := range l.keys {
+		if revision := w.revisions[k]; revision != 0 && w.now != nil {
+			_ = w.now.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision)) // the bye was enough for all who live
+		}
+		delete(w.revisions, k)
+	}
+}
+
+// restore writes marks of a lost store where nobody has written, or deleted, them since.
+func (w *writer) restore(lost []Mark) {
+	for _, m := range lost {
+		data, err := encodeMark(m)
+		if err != nil || w.now == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
+		_, _ = w.now.buckets.marks.Update(ctx, escape(m.Target), data, 0) // fails where somebody else was faster
+		cancel()
+	}
+}

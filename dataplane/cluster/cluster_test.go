@@ -1,0 +1,198 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		natstest.Clean()
+		os.Exit(code)
+	}))
+}
+
+// patience is how long a test waits for what must come, however slow the machine.
+const patience = 60 * time.Second
+
+func eventually(t *testing.T, ok func() bool, what func() any) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			require.Fail(t, "waited for too long", "%+v", what())
+		}
+	}
+}
+
+// open opens a cluster until the test ends.
+func open(t *testing.T, cfg cluster.Config) *cluster.Cluster {
+	t.Helper()
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	c, err := cluster.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// join opens a cluster at a NATS and waits until its view is whole.
+func join(t *testing.T, url string) *cluster.Cluster {
+	t.Helper()
+	c := open(t, cluster.Config{URLs: []string{url}})
+	up(t, c)
+	return c
+}
+
+func up(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, c.WaitUp(ctx))
+}
+
+func node(name string) cluster.Node {
+	return cluster.Node{
+		Name: name, Version: "test", Started: time.Unix(1_700_000_000, 0).UTC(),
+		Workers: []cluster.Worker{
+			{URL: "http://" + name + ":30000", Role: "aggregated", Model: "m", TP: 1, GPUs: []string{"GPU-1"}, Health: cluster.Health{State: "healthy", Weight: 1, Free: 1 << 30}},
+			{URL: "http://" + name + ":30001", Role: "aggregated", Model: "m"},
+		},
+		GPUs: []cluster.GPU{{UUID: "GPU-1", Name: "H200", Used: 3 << 30, Total: 141 << 30, Links: 18, LinksUp: 18}},
+		Tier: &cluster.Tier{Bytes: 8 << 30, Used: 1 << 20, Pages: 7},
+	}
+}
+
+func names(v *cluster.View) (list []string) {
+	for i := range v.Nodes {
+		list = append(list, v.Nodes[i].Name)
+	}
+	return list
+}
+
+func sees(t *testing.T, c *cluster.Cluster, want ...string) {
+	t.Helper()
+	eventually(t, func() bool { return fmt.Sprint(names(c.View())) == fmt.Sprint(want) && c.View().Up },
+		func() any { return []any{names(c.View()), "want", want, c.Status()} })
+}
+
+func TestNodesAndRoutersSeeEachOther(t *testing.T) {
+	a := open(t, cluster.Config{})
+	b := join(t, a.URL())
+	require.NoError(t, a.AnnounceNode(node("a")))
+	require.NoError(t, b.AnnounceNode(node("b.example")))
+	require.NoError(t, b.AnnounceReplica(cluster.Replica{ID: "r1", Addr: "127.0.0.1:8000", Version: "test"}))
+	for _, c := range []*cluster.Cluster{a, b, join(t, a.URL())} {
+		sees(t, c, "a", "b.example")
+		eventually(t, func() bool { return len(c.View().Replicas) == 1 }, func() any { return c.View() })
+		want := node("a")
+		want.Instance = a.Instance()
+		assert.Equal(t, want, c.View().Nodes[0])
+		assert.Equal(t, "127.0.0.1:8000", c.View().Replicas[0].Addr)
+	}
+	require.NoError(t, b.Close())
+	sees(t, a, "a")
+	assert.Empty(t, a.View().Replicas)
+}
+
+func TestNumbersTravelWithoutWrites(t *testing.T) {
+	a := open(t, cluster.Config{})
+	b := join(t, a.URL())
+	n := node("a")
+	require.NoError(t, a.AnnounceNode(n))
+	sees(t, b, "a")
+	writes := a.Status().Writes
+	n.GPUs[0].Used, n.Workers[0].Health.Free, n.Workers[0].Health.Weight, n.Tier.Pages = 5<<30, 2<<30, 0.25, 99
+	require.NoError(t, a.AnnounceNode(n))
+	n.Instance = a.Instance()
+	eventually(t, func() bool { return b.View().Nodes[0].Tier.Pages == 99 }, func() any { return b.View() })
+	assert.Equal(t, n, b.View().Nodes[0])
+	late := join(t, a.URL())
+	eventually(t, func() bool { return late.View().Nodes[0].Tier.Pages == 99 }, func() any { return late.View() })
+	assert.Equal(t, writes, a.Status().Writes)
+	n.Workers[0].Health.State = "degraded"
+	require.NoError(t, a.AnnounceNode(n))
+	eventually(t, func() bool { return b.View().Nodes[0].Workers[0].Health.State == "degraded" }, func() any { return b.View() })
+	assert.Equal(t, n, b.View().Nodes[0])
+}
+
+func TestMarksHold(t *testing.T) {
+	a := open(t, cluster.Config{})
+	up(t, a)
+	b := join(t, a.URL())
+	m := cluster.Mark{Target: "http://n:30000", Drain: true, By: "me", At: time.Unix(1_700_000_000, 0).UTC()}
+	require.NoError(t, a.Mark(t.Context(), m))
+	eventually(t, func() bool { return len(b.View().Marks) == 1 }, func() any { return b.View() })
+	assert.Equal(t, m, b.View().Marks[0])
+	drain, cordon := b.View().Marked("n", "http://n:30000")
+	assert.True(t, drain)
+	assert.False(t, cordon)
+	assert.Equal(t, []cluster.Mark{m}, join(t, a.URL()).View().Marks)
+	require.NoError(t, b.Unmark(t.Context(), m.Target))
+	require.NoError(t, b.Unmark(t.Context(), "never marked"))
+	eventually(t, func() bool { return len(a.View().Marks) == 0 }, func() any { return a.View() })
+}
+
+func TestMessages(t *testing.T) {
+	a := open(t, cluster.Config{})
+	up(t, a)
+	b := join(t, a.URL())
+	other := open(t, cluster.Config{URLs: []string{a.URL()}, Prefix: "other"})
+	up(t, other)
+	var mu sync.Mutex
+	var got []string
+	stop, err := b.Subscribe("load.*", func(data []byte) { mu.Lock(); got = append(got, string(data)); mu.Unlock() })
+	require.NoError(t, err)
+	defer stop()
+	_, err = other.Subscribe("load.*", func([]byte) { t.Error("heard another cluster") })
+	require.NoError(t, err)
+	eventually(t, func() bool {
+		require.NoError(t, a.Publish("load.1", []byte("x")))
+		mu.Lock()
+		defer mu.Unlock()
+		return len(got) > 0
+	}, func() any { return "nothing heard" })
+
+	end, err := b.Reply("echo", func(data []byte) []byte { return append([]byte("re: "), data...) })
+	require.NoError(t, err)
+	eventually(t, func() bool {
+		answer, err := a.Request(t.Context(), "echo", []byte("hi"))
+		return err == nil && string(answer) == "re: hi"
+	}, func() any { return "no answer" })
+	end()
+	eventually(t, func() bool {
+		_, err := a.Request(t.Context(), "echo", nil)
+		return errors.Is(err, cluster.ErrNoReply)
+	}, func() any { return "still answered" })
+	for _, subject := range []string{"", "a..b", "a b", "cluster.beat", "a.*", ">"} {
+		require.ErrorIs(t, a.Publish(subject, nil), cluster.ErrConfig, subject)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	a := open(t, cluster.Config{})
+	views := make(chan *cluster.View, 100)
+	stop := a.Watch(func(v *cluster.View) { views <- v })
+	<-views // the present one
+	require.NoError(t, a.AnnounceNode(node("a")))
+	for v := range views {
+		if len(v.Nodes) == 1 && v.Up {
+			break
+		}
+	}
+	stop()
+	stop()
+}

@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Config says where NATS is; zero fields take the defaults. Without URLs the server runs in this process.
+type Config struct {
+	URLs        []string // nats://, tls:// or ws:// of the operator's servers, with user:password@ or token@; none: embedded
+	Listen      string   // embedded: where other processes join; default 127.0.0.1 and any port
+	StoreDir    string   // embedded: folder that keeps marks and records; "": memory
+	Token       string   // embedded: what who joins must show, as nats://TOKEN@host:port; needed off loopback. Else: shown to NATS
+	Credentials string   // file with the user's JWT and key, as nsc writes it
+	NKey        string   // file with the seed of the user's key
+	TLS         TLS
+	Prefix      string // of buckets and subjects, so that clusters can share a NATS; default warmpath
+	Replicas    int    // copies of the buckets in a NATS cluster; default 1
+	Name        string // of this process, as NATS shows connections; default warmpath
+	Log         *slog.Logger
+}
+
+// TLS names files, all PEM. For the embedded server Cert and Key are its own and CA, where it is given, signs who may join.
+type TLS struct {
+	CA   string // authorities of NATS's certificate; "": the system's
+	Cert string // shown to NATS
+	Key  string
+}
+
+// Errors of Open and of what needs NATS.
+var (
+	ErrConfig  = errors.New("cluster: unusable settings")
+	ErrDown    = errors.New("cluster: NATS is out of reach")
+	ErrRecord  = errors.New("cluster: unusable record")
+	ErrNoReply = errors.New("cluster: nobody answers")
+)
+
+// prefixForm is what bucket names and subjects may both hold.
+var prefixForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+func (c *Config) setDefaults() {
+	c.Prefix = cmp.Or(c.Prefix, "warmpath")
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
+	c.Name = cmp.Or(c.Name, "warmpath")
+	c.Replicas = cmp.Or(c.Replicas, 1)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+}
+
+// Check tells whether Open would take the settings, as far as that can be told without files and sockets.
+func (c Config) Check() error {
+	c.setDefaults()
+	switch {
+	case !prefixForm.MatchString(c.Prefix):
+		return fmt.Errorf("%w: prefix %q: want up to 64 letters, digits, - and _", ErrConfig, c.Prefix)
+	case c.Replicas < 1 || c.Replicas > 5:
+		return fmt.Errorf("%w: %d replicas of the buckets: want 1 to 5", ErrConfig, c.Replicas)
+	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
+		return fmt.Errorf("%w: a certificate needs its key, and a key its certificate", ErrConfig)
+	case c.Credentials != "" && c.NKey != "":
+		return fmt.Errorf("%w: credentials and an nkey: want one of them", ErrConfig)
+	case len(c.URLs) > 0:
+		return checkURLs(c.URLs)
+	}
+	return c.checkEmbedded()
+}
+
+func checkURLs(urls []string) error {
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return fmt.Errorf("%w: NATS URL %q: want nats://host:4222 or tls://host:4222", ErrConfig, redact(text))
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkEmbedded() error {
+	host, port, err := net.SplitHostPort(c.Listen)
+	switch {
+	case err != nil || port == "":
+		return fmt.Errorf("%w: the embedded NATS cannot listen on %q: want host:port", ErrConfig, c.Listen)
+	case c.Credentials != "" || c.NKey != "":
+		return fmt.Errorf("%w: credentials and nkeys are for a NATS of your own: give its URL", ErrConfig)
+	case c.Replicas > 1:
+		return fmt.Errorf("%w: %d replicas need a NATS cluster: give its URLs", ErrConfig, c.Replicas)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	if c.Token == "" && (c.TLS.Cert == "" || c.TLS.CA == "") {
+		return fmt.Errorf("%w: the embedded NATS on %s would be open to the network: give a token, or a certificate and the authority of those who join", ErrConfig, c.Listen)
+	}
+	return nil
+}
+
+// redact hides what a URL must not show in logs.
+func redact(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		if _, host, found := strings.Cut(text, "@"); found {
+			return "…@" + host
+		}
+		return text
+	}
+	if u.User != nil {
+		u.User = url.User("…")
+	}
+	return u.Redacted()
+}
+
+// NewInstance draws an identity for a process.
+func NewInstance() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Times of the connection.
+const (
+	// A NATS that comes back is tried again within firstRetry to lastRetry, so that all are there within the leases' grace, and
+	// not all at once.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = time.Second
+	// deadPing closes a connection that says nothing for twice as long: half-open ones, and servers that hang.
+	deadPing = 2 * time.Second
+	// writeTimeout bounds a write into a connection that nobody reads.
+	writeTimeout = 2 * time.Second
+)
+
+// retryDelay spreads the attempts of many processes.
+func retryDelay(attempts int) time.Duration {
+	most := min(firstRetry<<min(attempts, 10), lastRetry)
+	return firstRetry + rand.N(most)
+}
+
+// connect makes the connection, which heals by itself for ever. It returns before it stands.
+func (c *Cluster) connect() (*nats.Conn, error) {
+	opts := []nats.Option{
+		nats.Name(c.cfg.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
+		nats.CustomReconnectDelay(retryDelay), nats.PingInterval(deadPing), nats.MaxPingsOutstanding(2),
+		nats.Timeout(writeTimeout), nats.FlusherTimeout(writeTimeout),
+		// Nothing is kept for a server that is away: old beats would be lies.
+		nats.ReconnectBufSize(-1),
+		nats.ReconnectHandler(func(*nats.Conn) { c.counts.reconnects.Add(1) }), // run asks for what it needs
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.cut(err) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.cut(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.fault(err) }),
+	}
+	opts, err := c.identity(opts)
+	if err != nil {
+		return nil, err
+	}
+	url := strings.Join(c.cfg.URLs, ",")
+	if c.server != nil {
+		url = "nats://" + c.server.Addr().String() // never tls://: there is no socket in between
+		opts = append(opts, nats.InProcessServer(c.server))
+	}
+	nc, err := nats.Connect(url, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return nc, nil
+}
+
+// identity adds who we are and whom we trust.
+func (c *Cluster) identity(opts []nats.Option) ([]nats.Option, error) {
+	if c.cfg.Token != "" {
+		opts = append(opts, nats.Token(c.cfg.Token))
+	}
+	for _, file := range []string{c.cfg.Credentials, c.cfg.TLS.CA} { // NATS would look at them at each attempt only
+		if file == "" {
+			continue
+		}
+		if _, err := os.ReadFile(file); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	if c.cfg.Credentials != "" {
+		opts = append(opts, nats.UserCredentials(c.cfg.Credentials))
+	}
+	if c.cfg.NKey != "" {
+		key, err := nats.NkeyOptionFromSeed(c.cfg.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("%w: nkey seed %s: %w", ErrConfig, c.cfg.NKey, err)
+		}
+		opts = append(opts, key)
+	}
+	if c.server != nil { // in process: TLS would be with ourselves
+		return opts, nil
+	}
+	if c.cfg.TLS.CA != "" {
+		opts = append(opts, nats.RootCAs(c.cfg.TLS.CA))
+	}
+	if c.cfg.TLS.Cert != "" {
+		if _, err := tls.LoadX509KeyPair(c.cfg.TLS.Cert, c.cfg.TLS.Key); err != nil {
+			return nil, fmt.Errorf("%w: certificate for NATS: %w", ErrConfig, err)
+		}
+		opts = append(opts, nats.ClientCert(c.cfg.TLS.Cert, c.cfg.TLS.Key))
+	}
+	return opts, nil
+}

@@ -1,0 +1,101 @@
+package cluster
+
+import "math"
+
+// Numbers of a node that change all the time travel in its beats, as a list whose order follows from the record: of each GPU
+// the memory used, the weight and the memory free of its health; of each worker the weight and the memory free; of the tier,
+// where there is one, bytes used and pages. Memory is in MiB, weights are in ten thousandths: nobody chooses by less, and the
+// list of 8 GPUs and 8 workers has some 150 bytes.
+const (
+	factUnit   = 1 << 20
+	weightUnit = 1e4
+)
+
+// facts returns a node's list.
+func (n *Node) facts() []int64 {
+	list := make([]int64, 0, 3*len(n.GPUs)+2*len(n.Workers)+2)
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		list = append(list, int64(g.Used/factUnit), weightFact(g.Health.Weight), g.Health.Free/factUnit)
+	}
+	for i := range n.Workers {
+		h := &n.Workers[i].Health
+		list = append(list, weightFact(h.Weight), h.Free/factUnit)
+	}
+	if n.Tier != nil {
+		list = append(list, n.Tier.Used/factUnit, n.Tier.Pages)
+	}
+	return list
+}
+
+// weightFact never makes zero, which means unknown, of a weight that is not.
+func weightFact(w float64) int64 {
+	if w <= 0 {
+		return 0
+	}
+	return max(1, int64(math.Round(w*weightUnit)))
+}
+
+// setFacts puts a list into a node. It changes nothing and returns false for a list of another shape or with a number that cannot be.
+func (n *Node) setFacts(list []int64) bool {
+	size := 3*len(n.GPUs) + 2*len(n.Workers)
+	if n.Tier != nil {
+		size += 2
+	}
+	if len(list) != size {
+		return false
+	}
+	for _, f := range list {
+		if f < 0 || f > math.MaxInt64/factUnit {
+			return false
+		}
+	}
+	if !weightsFit(list, len(n.GPUs), len(n.Workers)) {
+		return false
+	}
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		g.Used, g.Health.Weight, g.Health.Free = uint64(list[0])*factUnit, float64(list[1])/weightUnit, list[2]*factUnit
+		list = list[3:]
+	}
+	for i := range n.Workers {
+		h := &n.Workers[i].Health
+		h.Weight, h.Free = float64(list[0])/weightUnit, list[1]*factUnit
+		list = list[2:]
+	}
+	if n.Tier != nil {
+		n.Tier.Used, n.Tier.Pages = list[0]*factUnit, list[1]
+	}
+	return true
+}
+
+func weightsFit(list []int64, gpus, workers int) bool {
+	for i := range gpus {
+		if list[3*i+1] > weightUnit {
+			return false
+		}
+	}
+	for i := range workers {
+		if list[3*gpus+2*i] > weightUnit {
+			return false
+		}
+	}
+	return true
+}
+
+// skeleton is a node without these numbers: what is worth a record.
+func (n *Node) skeleton() *Node {
+	c := n.clone()
+	for i := range c.GPUs {
+		g := &c.GPUs[i]
+		g.Used, g.Health.Weight, g.Health.Free = 0, 0, 0
+	}
+	for i := range c.Workers {
+		h := &c.Workers[i].Health
+		h.Weight, h.Free = 0, 0
+	}
+	if c.Tier != nil {
+		c.Tier.Used, c.Tier.Pages = 0, 0
+	}
+	return c
+}

@@ -1,0 +1,154 @@
+package natstest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// module is what the program is built from, at the version that go.mod names.
+const module = "github.com/nats-io/nats-server/v2"
+
+// built is the folder of the program; "": it was not needed yet.
+var built string
+
+// program is built once for a test binary, and deleted by Main.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "warmpath-natstest-")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	path := filepath.Join(dir, "nats-server")
+	out, err := exec.Command("go", "build", "-o", path, module).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("cannot build %s: %w\n%s", module, err, out)
+	}
+	return path, nil
+})
+
+// Clean deletes the program; TestMain calls it at the end.
+func Clean() {
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
+}
+
+// Server is one nats-server process with JetStream, on loopback, at a port that stays its own through restarts.
+type Server struct {
+	t     testing.TB
+	port  int
+	store string
+	more  []string
+	cmd   *exec.Cmd
+}
+
+// Start runs a server until the test ends. more are further arguments.
+func Start(t testing.TB, more ...string) *Server {
+	t.Helper()
+	s := Prepare(t, more...)
+	s.Run()
+	return s
+}
+
+// Prepare takes a port for a server that does not run yet.
+func Prepare(t testing.TB, more ...string) *Server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := &Server{t: t, port: l.Addr().(*net.TCPAddr).Port, store: t.TempDir(), more: more}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// URL is where clients connect.
+func (s *Server) URL() string { return "nats://127.0.0.1:" + strconv.Itoa(s.port) }
+
+// PID is the process's.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Run starts the process and waits until it listens.
+func (s *Server) Run() {
+	s.t.Helper()
+	path, err := program()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	args := append([]string{"-a", "127.0.0.1", "-p", strconv.Itoa(s.port), "-js", "-sd", s.store}, s.more...)
+	s.cmd = exec.Command(path, args...)
+	s.cmd.Stderr = nil
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
+		if err == nil {
+			conn.Close()
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("nats-server %v does not listen: %v", args, err)
+		}
+	}
+}
+
+// Kill ends the process as kill -9 does.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// Lose deletes what a killed server has stored.
+func (s *Server) Lose() {
+	s.t.Helper()
+	if err := os.RemoveAll(s.store); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Stop and Continue are SIGSTOP and SIGCONT.
+func (s *Server) Stop()     { s.signal(syscall.SIGSTOP) }
+func (s *Server) Continue() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// CPU is what the process has used.
+func (s *Server) CPU() time.Duration {
+	s.t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	const user, system, tick = 11, 12, 10 * time.Millisecond // fields 14 and 15 of proc(5), and Linux's USER_HZ
+	var ticks int64
+	for _, f := range []string{fields[user], fields[system]} {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * tick
+}

@@ -1,0 +1,152 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// version of records, marks and beats. Another process's higher one is skipped: it may mean anything.
+const version = 1
+
+// maxRecord bounds a record in bytes: a node of 16 workers and 16 GPUs with reasons has some 8 KB, and NATS takes 1 MiB by default.
+const maxRecord = 512 << 10
+
+// maxName bounds names in bytes: as keys they grow threefold at most.
+const maxName = 255
+
+// Errors of what others wrote.
+var (
+	errMalformed = errors.New("cluster: malformed record")
+	errNewer     = errors.New("cluster: record of a newer version")
+)
+
+// record is what a process says of itself, as it lies in the bucket.
+type record struct {
+	Version  int      `json:"v"`
+	Instance string   `json:"instance"` // of the process that wrote it
+	Seq      uint64   `json:"seq"`      // counts the instance's writes from 1
+	Node     *Node    `json:"node,omitempty"`
+	Replica  *Replica `json:"replica,omitempty"`
+}
+
+// decodeRecord reads what lies under k. The record shares no memory with data.
+func decodeRecord(k key, data []byte) (*record, error) {
+	if err := checkVersion(data); err != nil {
+		return nil, err
+	}
+	r := &record{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	if r.Instance == "" || len(r.Instance) > maxName || r.Seq == 0 {
+		return nil, fmt.Errorf("%w: no instance or no sequence number", errMalformed)
+	}
+	switch {
+	case k.kind == kindNode && r.Node != nil && r.Replica == nil && r.Node.Name == k.name:
+		return r, checkNode(r.Node)
+	case k.kind == kindReplica && r.Replica != nil && r.Node == nil && r.Replica.ID == k.name:
+		return r, checkName(r.Replica.ID)
+	}
+	return nil, fmt.Errorf("%w: it is not what its key %s says", errMalformed, k)
+}
+
+// checkVersion tells first whether data is meant for us.
+func checkVersion(data []byte) error {
+	var head struct {
+		Version int `json:"v"`
+	}
+	if len(data) > maxRecord {
+		return fmt.Errorf("%w: %d bytes, more than %d", errMalformed, len(data), maxRecord)
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	if head.Version > version {
+		return fmt.Errorf("%w: %d, and this process knows %d", errNewer, head.Version, version)
+	}
+	if head.Version < 1 {
+		return fmt.Errorf("%w: no version", errMalformed)
+	}
+	return nil
+}
+
+// checkName refuses names that would not survive a table, a log or a key.
+func checkName(name string) error {
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Errorf("%w: name %.64q: want 1 to %d bytes of text", errMalformed, name, maxName)
+	}
+	return nil
+}
+
+// checkNode refuses what could harm who believes it.
+func checkNode(n *Node) error {
+	if err := checkName(n.Name); err != nil {
+		return err
+	}
+	for i := range n.Workers {
+		w := &n.Workers[i]
+		if err := checkWorker(w); err != nil {
+			return err
+		}
+		if i > 0 && n.Workers[i-1].URL >= w.URL {
+			return fmt.Errorf("%w: worker %s stands twice, or the workers are not in order", errMalformed, w.URL)
+		}
+	}
+	for i := range n.GPUs {
+		if err := checkHealth(&n.GPUs[i].Health); err != nil {
+			return err
+		}
+	}
+	if t := n.Tier; t != nil && min(t.Bytes, t.Used, t.Pages) < 0 {
+		return fmt.Errorf("%w: a tier of a negative size", errMalformed)
+	}
+	for _, l := range n.Links {
+		if min(l.Read, l.Write, l.Latency) < 0 {
+			return fmt.Errorf("%w: a link to %.64q of a negative speed", errMalformed, l.To)
+		}
+	}
+	return nil
+}
+
+func checkWorker(w *Worker) error {
+	u, err := url.Parse(w.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || checkName(w.URL) != nil {
+		return fmt.Errorf("%w: worker URL %.64q: want http://host:port", errMalformed, w.URL)
+	}
+	if w.BootstrapPort < 0 || w.BootstrapPort > math.MaxUint16 || w.TP < 0 || w.DP < 0 {
+		return fmt.Errorf("%w: worker %s has a number that cannot be", errMalformed, w.URL)
+	}
+	return checkHealth(&w.Health)
+}
+
+func checkHealth(h *Health) error {
+	if h.Weight < 0 || h.Weight > 1 || h.Free < 0 {
+		return fmt.Errorf("%w: health with weight %g and %d bytes free", errMalformed, h.Weight, h.Free)
+	}
+	return nil
+}
+
+// clone copies a node, so that its owner may go on changing his.
+func (n *Node) clone() *Node {
+	c := *n
+	c.Workers, c.GPUs, c.Links = slices.Clone(n.Workers), slices.Clone(n.GPUs), slices.Clone(n.Links)
+	for i := range c.Workers {
+		w := &c.Workers[i]
+		w.GPUs, w.Health.Reasons = slices.Clone(w.GPUs), slices.Clone(w.Health.Reasons)
+	}
+	for i := range c.GPUs {
+		c.GPUs[i].Health.Reasons = slices.Clone(c.GPUs[i].Health.Reasons)
+	}
+	if n.Tier != nil {
+		t := *n.Tier
+		c.Tier = &t
+	}
+	return &c
+}

@@ -1,0 +1,322 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// state is what run owns.
+type state struct {
+	*Cluster
+	table    *table
+	said     sayings
+	marks    marks
+	records  <-chan jetstream.KeyValueEntry // nil: not watched
+	marked   <-chan jetstream.KeyValueEntry // nil: not watched
+	lastPong time.Time                      // zero: none since the connection was lost
+	begun    time.Duration                  // when the snapshot began
+	moved    bool                           // marks changed since the last view
+	logged   map[string]bool                // what was skipped and said so
+}
+
+// wantGap is the least age of a record that is written again because somebody lacks it: all others lack it at the same time.
+const wantGap = 10 * time.Second
+
+// deadGap is the least time between two readings of all buckets because one record is missing.
+const deadGap = 10 * time.Second
+
+// longLoad is how long a snapshot may take, of the time that NATS is heard: it has some hundred KB.
+const longLoad = 5 * time.Second
+
+// maxLogged bounds what is remembered of skipped records.
+const maxLogged = 1024
+
+// run reads everything that NATS tells and publishes views.
+func (c *Cluster) run() {
+	s := &state{Cluster: c, table: newTable(), said: newSayings(), marks: marks{list: map[string]Mark{}}, logged: map[string]bool{}}
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case m := <-c.beats:
+			s.beat(m)
+			s.drain()
+		case m := <-c.wants:
+			s.want(m)
+		case w := <-c.opened:
+			s.open(w)
+		case e, ok := <-s.records:
+			s.record(e, ok)
+		case e, ok := <-s.marked:
+			s.mark(e, ok)
+		case at := <-c.pongs:
+			s.drain() // all that NATS sent before the PONG
+			s.pong(at)
+		case <-c.deaf:
+			s.table.grace()
+		case <-c.mute:
+			s.silence()
+		case <-c.gone:
+			s.silence()
+			s.table.lost()
+		}
+		s.publish()
+	}
+}
+
+func (s *state) drain() {
+	for range len(s.beats) {
+		s.beat(<-s.beats)
+	}
+}
+
+func (s *state) beat(m *nats.Msg) {
+	b, err := s.said.read(m.Data)
+	if err != nil {
+		s.skip("beat", err)
+		return
+	}
+	s.table.beat(b)
+}
+
+// skip counts what cannot be read and says so once for each source.
+func (s *state) skip(what string, err error) {
+	s.counts.skipped.Add(1)
+	if errors.Is(err, errNewer) {
+		what += " (newer)"
+	}
+	if !s.logged[what] && len(s.logged) < maxLogged {
+		s.logged[what] = true
+		s.cfg.Log.Warn("cluster: skipped what cannot be read", "what", what, "error", err)
+	}
+}
+
+// open begins to read new watches; nil: the present ones are over.
+func (s *state) open(w *watching) {
+	if w == nil {
+		s.records, s.marked = nil, nil
+		s.table.lost()
+		return
+	}
+	s.records, s.marked = w.records.Updates(), w.marks.Updates()
+	s.table.begin()
+	s.begun = s.table.now
+	s.marks.begin(w.created)
+}
+
+// record takes one change of the bucket in; a nil entry ends the snapshot.
+func (s *state) record(e jetstream.KeyValueEntry, ok bool) {
+	if !ok {
+		s.records = nil
+		s.table.lost()
+		s.ask(s.resync)
+		return
+	}
+	if e == nil {
+		s.table.end()
+		s.checkOwn()
+		return
+	}
+	k, err := parseKey(e.Key())
+	if err != nil {
+		s.skip(e.Key(), err)
+		return
+	}
+	if e.Operation() != jetstream.KeyValuePut {
+		s.table.remove(k)
+		if s.own.again(func(mine key, r *owned) bool { return mine == k && e.Revision() > r.revision }) {
+			s.ask(s.wake)
+		}
+		return
+	}
+	rec, err := decodeRecord(k, e.Value())
+	if err != nil {
+		s.table.unreadable(k)
+		s.skip(e.Key(), err)
+		return
+	}
+	s.table.put(k, rec)
+	s.contest(k, rec, e.Revision())
+}
+
+// contest yields our name to a process that took it after us: the last one wins, as after a restart.
+func (s *state) contest(k key, rec *record, revision uint64) {
+	if rec.Instance == s.own.instance || s.own.revision(k) == 0 || revision < s.own.revision(k) {
+		return
+	}
+	if s.own.yield(k, true) {
+		s.counts.conflicts.Add(1)
+		s.cfg.Log.Error("cluster: another process has our name and took it over: give one of them another name", "kind", k.kind, "name", k.name)
+	}
+}
+
+// checkOwn has records written again that a snapshot lacks: the store was lost, or is older.
+func (s *state) checkOwn() {
+	again := s.own.again(func(k key, r *owned) bool {
+		m := s.table.members[k]
+		return m == nil || m.rec == nil || m.pass != s.table.pass || m.rec.Instance == s.own.instance && m.rec.Seq < r.acked
+	})
+	if again {
+		s.ask(s.wake)
+	}
+}
+
+// mark takes one change of the marks in.
+func (s *state) mark(e jetstream.KeyValueEntry, ok bool) {
+	s.moved = true
+	switch {
+	case !ok:
+		s.marked = nil
+		s.table.lost()
+		s.ask(s.resync)
+	case e == nil:
+		if lost := s.marks.end(); len(lost) > 0 {
+			select {
+			case s.lostMarks <- lost:
+			default:
+			}
+		}
+	case e.Operation() != jetstream.KeyValuePut:
+		if target, err := unescape(e.Key()); err == nil {
+			s.marks.remove(target)
+		}
+	default:
+		m, err := decodeMark(e.Key(), e.Value())
+		if err != nil {
+			s.skip("mark "+e.Key(), err)
+			return
+		}
+		s.marks.set(m)
+	}
+}
+
+// want writes a record of ours again because somebody who hears our beats lacks it.
+func (s *state) want(m *nats.Msg) {
+	now := time.Now()
+	if s.own.again(func(k key, r *owned) bool {
+		return s.wantOf(want{k, s.own.instance}) == m.Subject && now.Sub(r.written) > wantGap
+	}) {
+		s.ask(s.wake)
+	}
+}
+
+// pong moves the leases' clock, and asks for what is missing.
+func (s *state) pong(at time.Time) {
+	if s.lastPong.IsZero() {
+		s.table.grace()
+	} else {
+		s.table.pong(at.Sub(s.lastPong))
+	}
+	s.lastPong = at
+	s.hearing.Store(true)
+	wants, dead := s.table.missed()
+	for _, w := range wants {
+		_ = s.nc.Publish(s.wantOf(w), nil) // where it is lost, the buckets are read again
+	}
+	if dead = dead && s.table.now-s.begun > deadGap; dead || s.stuck() {
+		s.ask(s.resync)
+	}
+	for _, k := range s.own.yielded() { // back, when who took it is gone
+		if m := s.table.members[k]; m == nil || !m.shown && s.table.now-m.heard > Lease {
+			s.own.yield(k, false)
+			s.ask(s.wake)
+		}
+	}
+}
+
+// wantOf is where a record is asked for.
+func (s *state) wantOf(w want) string {
+	return s.subject(wantSubject) + "." + w.instance + "." + w.key.String()
+}
+
+// stuck tells whether the buckets must be read again: the connection was lost since, or the snapshot does not end.
+func (s *state) stuck() bool {
+	if s.records == nil || s.marked == nil { // write is at it
+		return false
+	}
+	return s.table.synced == 0 && !s.table.loading || (s.table.loading || s.marks.seen != nil) && s.table.now-s.begun > longLoad
+}
+
+// silence stops the clock until NATS is heard again.
+func (s *state) silence() {
+	s.lastPong = time.Time{}
+	s.hearing.Store(false)
+}
+
+// publish makes a new view where there is news. Numbers alone wait for the next PONG, at which most of them come together.
+func (s *state) publish() {
+	old := s.view.Load()
+	up := s.hearing.Load() && s.records != nil && s.marked != nil && s.marks.seen == nil && s.table.whole()
+	now := time.Now()
+	switch {
+	case s.table.changed || s.moved || up != old.Up || s.table.minor && !s.lastPong.IsZero() && s.lastPong.After(old.At):
+		s.view.Store(s.table.view(s.marks.list, up, now))
+		s.table.changed, s.table.minor, s.moved = false, false, false
+		if up != old.Up {
+			s.say(up)
+		}
+		s.watches.tell()
+	case up && s.lastPong.After(old.At):
+		fresh := *old
+		fresh.At = now
+		s.view.Store(&fresh)
+	}
+}
+
+// say logs that NATS was lost or is back.
+func (s *state) say(up bool) {
+	if up {
+		s.cfg.Log.Info("cluster: up", "url", s.URL(), "nodes", len(s.view.Load().Nodes), "routers", len(s.view.Load().Replicas))
+		return
+	}
+	s.cfg.Log.Warn("cluster: NATS is out of reach; what was known last holds", "url", s.URL())
+}
+
+// pulse sends beats and PINGs.
+func (c *Cluster) pulse() {
+	c.ping(false)
+	// Not all processes of a rack that was switched on beat at one instant.
+	timer := time.NewTimer(rand.N(beatEvery))
+	defer timer.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-timer.C:
+		}
+		begin := time.Now()
+		c.ping(n%int(beatEvery/pingEvery) == 0)
+		timer.Reset(max(0, pingEvery-time.Since(begin)))
+	}
+}
+
+func (c *Cluster) ping(beat bool) {
+	if !c.nc.IsConnected() {
+		c.ask(c.gone)
+		return
+	}
+	if beat {
+		for _, b := range c.own.beats() {
+			_ = c.nc.Publish(c.subject(beatSubject), b.encode()) // the PING finds out
+		}
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, deafAfter)
+	defer cancel()
+	if err := c.nc.FlushWithContext(ctx); err != nil {
+		if c.ctx.Err() == nil {
+			c.because(fmt.Errorf("no answer to PING: %w", err))
+			c.ask(c.mute)
+		}
+		return
+	}
+	select {
+	case c.pongs <- time.Now():
+	case <-c.ctx.Done():
+	}
+}

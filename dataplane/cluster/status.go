@@ -1,0 +1,39 @@
+package cluster
+
+import "sync/atomic"
+
+// Status is how this process stands with NATS.
+type Status struct {
+	URL        string `json:"url"`
+	Embedded   bool   `json:"embedded"`
+	Up         bool   `json:"up"`
+	Reason     string `json:"reason,omitempty"` // of the last failure, in words; stays while not up
+	Reconnects uint64 `json:"reconnects"`
+	Skipped    uint64 `json:"skipped"`   // records, marks and beats that could not be read
+	Dropped    uint64 `json:"dropped"`   // times that NATS's messages came faster than they were read
+	Resyncs    uint64 `json:"resyncs"`   // times that the buckets were read whole
+	Writes     uint64 `json:"writes"`    // records of ours that were written
+	Conflicts  uint64 `json:"conflicts"` // times that another process took our name
+}
+
+type counts struct{ reconnects, skipped, dropped, resyncs, writes, conflicts atomic.Uint64 }
+
+// Status returns it as it is now.
+func (c *Cluster) Status() Status {
+	s := Status{
+		URL: c.URL(), Embedded: c.server != nil, Up: c.View().Up, Reconnects: c.counts.reconnects.Load(), Skipped: c.counts.skipped.Load(),
+		Dropped: c.counts.dropped.Load(), Resyncs: c.counts.resyncs.Load(), Writes: c.counts.writes.Load(), Conflicts: c.counts.conflicts.Load(),
+	}
+	if reason := c.reason.Load(); reason != nil && !s.Up {
+		s.Reason = *reason
+	}
+	return s
+}
+
+// because keeps a failure's words and logs them when they are new.
+func (c *Cluster) because(err error) {
+	text := err.Error()
+	if old := c.reason.Swap(&text); old == nil || *old != text {
+		c.cfg.Log.Warn("cluster: NATS", "url", c.URL(), "error", err)
+	}
+}

@@ -1,0 +1,232 @@
+package discover
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The parts of discovery.k8s.io/v1 that are needed, by the names of its JSON. Null and missing fields are the same there.
+type (
+	endpointSlice struct {
+		Metadata  objectMeta `json:"metadata"`
+		Endpoints []struct {
+			Addresses  []string `json:"addresses"`
+			Conditions struct {
+				Ready       *bool `json:"ready"`
+				Terminating *bool `json:"terminating"`
+			} `json:"conditions"`
+		} `json:"endpoints"`
+		Ports []endpointPort `json:"ports"`
+	}
+	endpointPort struct {
+		Name        string `json:"name"`
+		Port        int    `json:"port"`
+		AppProtocol string `json:"appProtocol"`
+	}
+	objectMeta struct {
+		Name            string            `json:"name"`
+		ResourceVersion string            `json:"resourceVersion"`
+		Labels          map[string]string `json:"labels"`
+	}
+	endpointSliceList struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+			Continue        string `json:"continue"`
+		} `json:"metadata"`
+		Items []*endpointSlice `json:"items"`
+	}
+	watchEvent struct {
+		Type   string          `json:"type"` // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
+		Object json.RawMessage `json:"object"`
+	}
+	apiStatus struct {
+		Message string `json:"message"`
+		Code    int    `json:"code"`
+	}
+)
+
+const (
+	// kubePatience bounds a list and the head of a watch.
+	kubePatience = 10 * time.Second
+	// watchFor is how long the server keeps one watch. A watch without a byte for longer is dead: its server went away
+	// without a word. Shorter than client-go's 5 to 10 min, as nothing else finds that out.
+	watchFor = 2 * time.Minute
+	// pageOf is how many slices one answer has: of 100 endpoints each.
+	pageOf = 500
+	// maxAnswer bounds a page: 100 KB a slice.
+	maxAnswer = 64 << 20
+)
+
+// kubeAPI is where the API server is and who we are.
+type kubeAPI struct{ base, ca, token, home string }
+
+// errGone is a version that the API server does not remember any more.
+var errGone = errors.New("discover: the version is too old to watch from")
+
+// podFiles is where Kubernetes tells a pod who it is.
+const podFiles = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// newKubeAPI takes what is not given from the pod that we are in.
+func newKubeAPI(base, ca, token string) (kubeAPI, error) {
+	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles}
+	if a.base == "" {
+		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+		if host == "" || port == "" {
+			return a, errors.New("this is no pod (KUBERNETES_SERVICE_HOST is not set): give the API server by ?api=URL, for instance that of kubectl proxy")
+		}
+		a.base = "https://" + net.JoinHostPort(host, port)
+		if a.ca == "" {
+			a.ca = filepath.Join(podFiles, "ca.crt")
+		}
+		if a.token == "" {
+			a.token = filepath.Join(podFiles, "token")
+		}
+	}
+	u, err := url.Parse(a.base)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return a, fmt.Errorf("cannot use API server %q: want http://host:port or https://host:port", a.base)
+	}
+	return a, nil
+}
+
+// namespace returns ours where none is given.
+func (a *kubeAPI) namespace(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	name, err := os.ReadFile(filepath.Join(a.home, "namespace"))
+	if err != nil {
+		return "", fmt.Errorf("cannot tell the namespace: give it as kubernetes:NAMESPACE/SERVICE: %w", err)
+	}
+	return strings.TrimSpace(string(name)), nil
+}
+
+// kubeClient speaks to the API server.
+type kubeClient struct {
+	*http.Client
+	api kubeAPI
+}
+
+func (a *kubeAPI) client() (*kubeClient, error) {
+	settings := &tls.Config{MinVersion: tls.VersionTLS12}
+	if a.ca != "" {
+		var err error
+		if settings, err = (tlsFiles{ca: a.ca}).load(); err != nil {
+			return nil, err
+		}
+	}
+	return &kubeClient{&http.Client{Transport: &http.Transport{
+		TLSClientConfig: settings, ForceAttemptHTTP2: true, TLSHandshakeTimeout: kubePatience, ResponseHeaderTimeout: kubePatience,
+		IdleConnTimeout: time.Minute, DialContext: (&net.Dialer{Timeout: kubePatience}).DialContext, Proxy: http.ProxyFromEnvironment,
+	}}, *a}, nil
+}
+
+// get asks for what is at path; the caller closes the body.
+func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api.base+path+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if c.api.token != "" {
+		token, err := os.ReadFile(c.api.token) // anew, as it is replaced every hour
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close() //nolint:errcheck // Its words are all that matters.
+		var st apiStatus
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+		_ = json.Unmarshal(body, &st)
+		return nil, fmt.Errorf("the API server answered %d: %s", resp.StatusCode, st.Message)
+	}
+	return resp.Body, nil
+}
+
+// list returns the slices by name, and the version to watch from.
+func (c *kubeClient) list(ctx context.Context, path, selector string) (known map[string]*endpointSlice, version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, kubePatience)
+	defer cancel()
+	known = map[string]*endpointSlice{}
+	query := url.Values{"labelSelector": {selector}, "limit": {strconv.Itoa(pageOf)}}
+	for {
+		body, err := c.get(ctx, path, query)
+		if err != nil {
+			return nil, "", err
+		}
+		var page endpointSliceList
+		err = json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&page)
+		_ = body.Close()
+		if err != nil {
+			return nil, "", err
+		}
+		for _, s := range page.Items {
+			if s != nil {
+				known[s.Metadata.Name] = s
+			}
+		}
+		if page.Metadata.Continue == "" {
+			return known, page.Metadata.ResourceVersion, nil
+		}
+		query.Set("continue", page.Metadata.Continue)
+	}
+}
+
+// watch calls changed with each change after version until the server ends the watch, and returns the version to go on from.
+func (c *kubeClient) watch(ctx context.Context, path, selector, version string, changed func(kind string, s *endpointSlice)) (string, error) {
+	// The server ends it by itself; where that does not come, we do.
+	ctx, cancel := context.WithTimeout(ctx, watchFor+kubePatience)
+	defer cancel()
+	body, err := c.get(ctx, path, url.Values{
+		"labelSelector": {selector}, "watch": {"1"}, "resourceVersion": {version}, "allowWatchBookmarks": {"true"},
+		"timeoutSeconds": {strconv.Itoa(int(watchFor.Seconds()))},
+	})
+	if err != nil {
+		return "", err
+	}
+	defer body.Close() //nolint:errcheck // It was read to its end, or is of no use.
+	for events := json.NewDecoder(body); ; {
+		var e watchEvent
+		if err := events.Decode(&e); errors.Is(err, io.EOF) {
+			return version, nil
+		} else if err != nil {
+			return "", err
+		}
+		s := &endpointSlice{}
+		switch e.Type {
+		case "ADDED", "MODIFIED", "DELETED", "BOOKMARK":
+			if err := json.Unmarshal(e.Object, s); err != nil {
+				return "", fmt.Errorf("cannot read what was %s: %w", strings.ToLower(e.Type), err)
+			}
+			version = s.Metadata.ResourceVersion
+			if e.Type != "BOOKMARK" {
+				changed(e.Type, s)
+			}
+		case "ERROR": // 410 where version is too old: all is listed again
+			var st apiStatus
+			_ = json.Unmarshal(e.Object, &st)
+			if st.Code == http.StatusGone {
+				return "", errGone
+			}
+			return "", fmt.Errorf("the API server said %d: %s", st.Code, st.Message)
+		}
+	}
+}

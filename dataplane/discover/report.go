@@ -1,0 +1,62 @@
+package discover
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// report tells people of trouble, once for each kind of it: sources try again every few seconds.
+type report struct {
+	name string
+	log  *slog.Logger
+	last atomic.Pointer[error] // nil: all is well
+}
+
+// Trouble implements Troubled.
+func (r *report) Trouble() error {
+	if p := r.last.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Name implements Source.
+func (r *report) Name() string { return r.name }
+
+// fail takes in trouble; nil is its end.
+func (r *report) fail(err error) {
+	if err == nil {
+		if r.last.Swap(nil) != nil {
+			r.log.Info("workers are discovered again", "source", r.name)
+		}
+		return
+	}
+	if old := r.last.Swap(&err); old == nil || (*old).Error() != err.Error() {
+		r.log.Warn("cannot discover workers; those that are known stay", "source", r.name, "error", err)
+	}
+}
+
+// patience is how long a source waits before it tries again: longer with each try in a row.
+type patience struct{ next time.Duration }
+
+const (
+	patienceLeast = 500 * time.Millisecond
+	patienceMost  = 15 * time.Second // a server that is back is found within that
+)
+
+// wait returns false when done is closed.
+func (p *patience) wait(done <-chan struct{}) bool {
+	p.next = min(max(2*p.next, patienceLeast), patienceMost)
+	t := time.NewTimer(p.next)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-done:
+		return false
+	}
+}
+
+// reset is for a try that succeeded.
+func (p *patience) reset() { p.next = 0 }

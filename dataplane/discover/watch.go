@@ -1,0 +1,101 @@
+package discover
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// settle is how long a file must be left alone before it is read: editors and tools write in several steps.
+	settle = 50 * time.Millisecond
+	// lookAnyway finds what no event tells of: network file systems, and folders that were not there.
+	lookAnyway = 5 * time.Second
+	// maxFile bounds what is read: 16,384 workers of 64 bytes.
+	maxFile = 1 << 20
+)
+
+// WatchFile calls changed with the file's bytes, at first and whenever they are others, and with each error to read it that is
+// another one, until ctx ends. It watches the file's folder, so that a file is seen that was moved there or that a link
+// points to anew, as editors and Kubernetes' ConfigMaps do.
+func WatchFile(ctx context.Context, path string, changed func(data []byte, err error)) error {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("cannot watch %s: %w", path, err)
+	}
+	defer w.Close() //nolint:errcheck // Nothing was written.
+	look := looker{path: path, changed: changed}
+	_ = w.Add(filepath.Dir(path)) // else it is looked at anyway
+	look.now()
+	tick := time.NewTicker(lookAnyway)
+	defer tick.Stop()
+	quiet := time.NewTimer(settle)
+	quiet.Stop()
+	defer quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.Events:
+			quiet.Reset(settle)
+		case <-w.Errors: // events were lost
+			quiet.Reset(settle)
+		case <-quiet.C:
+			look.now()
+		case <-tick.C:
+			_ = w.Add(filepath.Dir(path)) // the folder may be another one by now
+			look.now()
+		}
+	}
+}
+
+// looker tells news only.
+type looker struct {
+	path    string
+	changed func([]byte, error)
+	known   bool
+	data    []byte
+	failed  string
+}
+
+func (l *looker) now() {
+	data, err := readFile(l.path)
+	switch {
+	case err != nil:
+		if l.failed != err.Error() {
+			l.failed = err.Error()
+			l.changed(nil, err)
+		}
+	case !l.known || l.failed != "" || !bytes.Equal(data, l.data):
+		l.known, l.data, l.failed = true, data, ""
+		l.changed(data, nil)
+	}
+}
+
+// readFile reads a file of a sane size.
+func readFile(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() { // to open a pipe waits for its other end
+		return nil, fmt.Errorf("cannot use %s: it is no regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // Nothing was written.
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("cannot use %s: it is larger than %d bytes", path, maxFile)
+	}
+	return data, nil
+}

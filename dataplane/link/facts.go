@@ -1,0 +1,134 @@
+package link
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Facts is what a process knows of itself and its machine that decides which way bytes go.
+type Facts struct {
+	Node         string   `json:"node"`
+	Boot         string   `json:"boot"` // random, new for each start of a kernel: equal on one machine only
+	PIDNamespace string   `json:"pid_namespace"`
+	UID          int      `json:"uid"`
+	Ptrace       int      `json:"ptrace"`        // kernel.yama.ptrace_scope; 0 where the kernel has none
+	LockedMemory int64    `json:"locked_memory"` // bytes that may be locked; -1 is no limit
+	Transports   string   `json:"transports"`    // UCX_TLS
+	NetDevices   string   `json:"net_devices"`   // UCX_NET_DEVICES
+	Devices      []Device `json:"devices,omitempty"`
+	EthernetRate float64  `json:"ethernet_rate,omitempty"` // bytes a second, of the fastest interface that is up
+}
+
+// Device is a port of an RDMA device that is up.
+type Device struct {
+	Name string  `json:"name"` // as UCX_NET_DEVICES takes it: mlx5_0:1
+	Rate float64 `json:"rate"` // bytes a second
+	Kind string  `json:"kind"` // InfiniBand or Ethernet
+}
+
+// Gather reads the facts below root, which is "/" but in tests.
+func Gather(root, node string) Facts {
+	f := Facts{
+		Node: node, UID: os.Getuid(), LockedMemory: lockedMemory(),
+		Transports: os.Getenv("UCX_TLS"), NetDevices: os.Getenv("UCX_NET_DEVICES"),
+		Boot:    text(filepath.Join(root, "proc/sys/kernel/random/boot_id")),
+		Devices: rdmaDevices(filepath.Join(root, "sys/class/infiniband")), EthernetRate: ethernetRate(filepath.Join(root, "sys/class/net")),
+	}
+	f.PIDNamespace, _ = os.Readlink(filepath.Join(root, "proc/self/ns/pid"))
+	f.Ptrace, _ = strconv.Atoi(text(filepath.Join(root, "proc/sys/kernel/yama/ptrace_scope")))
+	return f
+}
+
+// text is the content of a small file; "" where there is none.
+func text(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+func lockedMemory() int64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
+		return -1
+	}
+	return int64(limit.Cur)
+}
+
+// rdmaDevices lists the ports that are up. Files: DEVICE/ports/N/{state, rate, link_layer}, as "4: ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand".
+func rdmaDevices(dir string) []Device {
+	states, _ := filepath.Glob(filepath.Join(dir, "*/ports/*/state"))
+	var found []Device
+	for _, state := range states {
+		port := filepath.Dir(state)
+		if !strings.Contains(text(state), "ACTIVE") {
+			continue
+		}
+		name := filepath.Base(filepath.Dir(filepath.Dir(port))) + ":" + filepath.Base(port)
+		gigabits, _, _ := strings.Cut(text(filepath.Join(port, "rate")), " ")
+		rate, _ := strconv.ParseFloat(gigabits, 64)
+		found = append(found, Device{Name: name, Rate: rate / 8 * 1e9, Kind: text(filepath.Join(port, "link_layer"))})
+	}
+	return found
+}
+
+// ethernetRate is the fastest interface that is up. Files: NAME/{operstate, speed}, the speed in Mb/s, -1 where it is not known.
+func ethernetRate(dir string) (fastest float64) {
+	states, _ := filepath.Glob(filepath.Join(dir, "*/operstate"))
+	for _, state := range states {
+		if text(state) != "up" {
+			continue
+		}
+		if megabits, err := strconv.ParseFloat(text(filepath.Join(filepath.Dir(state), "speed")), 64); err == nil {
+			fastest = max(fastest, megabits/8*1e6)
+		}
+	}
+	return fastest
+}
+
+// deviceRate is what the node's devices do together at most for one transfer: the fastest one.
+func (f *Facts) deviceRate() (fastest float64) {
+	for _, d := range f.Devices {
+		fastest = max(fastest, d.Rate)
+	}
+	return fastest
+}
+
+func (f *Facts) deviceNames() string {
+	var names []string
+	for _, d := range f.Devices {
+		names = append(names, d.Name)
+	}
+	return strings.Join(names, ",")
+}
+
+// namesDevice reports whether UCX_NET_DEVICES lets a device through. It is a list of DEVICE:PORT, or all.
+func (f *Facts) namesDevice() bool {
+	list := strings.Split(f.NetDevices, ",")
+	return slices.Contains(list, "all") || slices.ContainsFunc(f.Devices, func(d Device) bool {
+		bare, _, _ := strings.Cut(d.Name, ":")
+		return slices.Contains(list, d.Name) || slices.Contains(list, bare)
+	})
+}
+
+// excludes reports whether UCX_TLS leaves out every transport whose name begins with one of the given. It is a list of names, "all", or "^" and a list of what is
+// left out.
+func (f *Facts) excludes(names ...string) bool {
+	list := strings.TrimPrefix(f.Transports, "^")
+	if list == "" || f.Transports == "all" {
+		return false
+	}
+	named := func(t string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(t, name) })
+	}
+	if list != f.Transports {
+		return named(strings.Split(list, ",")[0]) && len(names) == 1
+	}
+	return !slices.ContainsFunc(strings.Split(list, ","), func(t string) bool { return t == "all" || named(t) })
+}

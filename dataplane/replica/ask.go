@@ -1,0 +1,264 @@
+package replica
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// A router of which lateEnough answers in a row were late is not asked for firstPause, and for twice as long each time that the next
+// request's answer is late too, up to lastPause: until it is forgotten, a dead one costs a few requests one deadline each. One late answer
+// is a busy machine, and to choose without each other for 50 ms costs more than to wait once more.
+const (
+	lateEnough = 3
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// skip says whether the router that chooses is not to be asked.
+type skip struct {
+	until atomic.Int64 // unix nanoseconds; 0: it is
+	pause atomic.Int64 // nanoseconds, of the next time
+	late  atomic.Int64 // answers since the last one in time
+}
+
+func (s *skip) end() {
+	s.until.Store(0)
+	s.pause.Store(int64(firstPause))
+	s.late.Store(0)
+}
+
+// inTime is called when an answer was.
+func (s *skip) inTime() {
+	if s.until.Load() != 0 || s.late.Load() != 0 {
+		s.end()
+	}
+}
+
+// begin is called when an answer was late, or sure never to come.
+func (s *skip) begin(now int64, sure bool) {
+	until := s.until.Load()
+	if until > now || (s.late.Add(1) < lateEnough && until == 0 && !sure) {
+		return
+	}
+	s.until.CompareAndSwap(until, now+s.pause.Load())
+}
+
+// open reports whether lets could.
+func (s *skip) open() bool {
+	until := s.until.Load()
+	return until == 0 || time.Now().UnixNano() >= until
+}
+
+// lets reports whether a request may ask: all of them, or when a pause is over one.
+func (s *skip) lets(deadline time.Duration) bool {
+	until := s.until.Load()
+	if until == 0 {
+		return true
+	}
+	now, pause := time.Now().UnixNano(), min(2*s.pause.Load(), int64(lastPause))
+	if now < until || !s.until.CompareAndSwap(until, now+int64(deadline)+pause) {
+		return false
+	}
+	s.pause.Store(pause) // if this one is late, too
+	return true
+}
+
+// asks are this router's questions.
+type asks struct {
+	mu      sync.Mutex
+	next    uint64             // guarded by mu, as is all below
+	waiting map[uint64]*waiter // by number
+	sent    []int64            // numbers of answers that are counted as load, and not told yet
+
+	pool sync.Pool // of *waiter
+}
+
+// mostSent bounds answers that are not told: without them the other router's promises end by themselves.
+const mostSent = 1 << 16
+
+// waiter is one request that waits for its answer.
+type waiter struct {
+	answer chan route.Answer // capacity 1
+	timer  *time.Timer
+	buf    []byte
+}
+
+func (a *asks) begin() (*waiter, uint64) {
+	w, ok := a.pool.Get().(*waiter)
+	if !ok {
+		w = &waiter{answer: make(chan route.Answer, 1), timer: time.NewTimer(time.Hour)}
+		w.timer.Stop()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.next++
+	a.waiting[a.next] = w
+	return w, a.next
+}
+
+// end takes a waiter back, and reports whether nobody had an answer for it.
+func (a *asks) end(number uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.waiting[number]
+	delete(a.waiting, number)
+	return ok
+}
+
+func (a *asks) takeSent(dst []int64) []int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	dst = append(dst, a.sent...)
+	a.sent = a.sent[:0]
+	return dst
+}
+
+// Active implements route.Others.
+func (g *Group) Active() bool {
+	g.rouse()
+	if g.chief.Load() == nil {
+		return false
+	}
+	if g.skip.open() {
+		return true
+	}
+	g.count.alone.Add(1)
+	return false
+}
+
+// Choose implements route.Others.
+func (g *Group) Choose(a *route.Ask) (route.Answer, bool) {
+	chief := g.chief.Load()
+	if chief == nil {
+		return route.Answer{}, false
+	}
+	if !g.skip.lets(g.cfg.Deadline) { // another request has just begun to find out
+		g.count.alone.Add(1)
+		return route.Answer{}, false
+	}
+	g.count.asked.Add(1)
+	w, number := g.asks.begin()
+	w.buf = appendAsk(w.buf[:0], g.cfg.ID, number, a)
+	err := g.cfg.Bus.Publish(chief.ask, w.buf)
+	answer, ok := route.Answer{}, false
+	if err == nil {
+		w.timer.Reset(g.cfg.Deadline)
+		select {
+		case answer = <-w.answer:
+			ok = true
+		case <-w.timer.C:
+		}
+		w.timer.Stop()
+	}
+	if !ok && !g.asks.end(number) { // it comes just now
+		answer, ok = <-w.answer, true
+	}
+	g.asks.pool.Put(w)
+	switch {
+	case !ok:
+		g.count.late.Add(1)
+		g.skip.begin(time.Now().UnixNano(), err != nil)
+	case answer.Rank == 0:
+		g.count.refused.Add(1)
+		g.skip.end()
+		return answer, false
+	default:
+		g.count.answered.Add(1)
+		g.skip.inTime()
+	}
+	return answer, ok
+}
+
+// Sent implements route.Others.
+func (g *Group) Sent(number uint64) {
+	a := &g.asks
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.sent) < mostSent {
+		a.sent = append(a.sent, int64(number))
+	}
+	g.rouse()
+}
+
+// rouse makes Run look often again: something is about to be sent.
+func (g *Group) rouse() {
+	if g.idle.Load() && g.idle.CompareAndSwap(true, false) {
+		g.poke()
+	}
+}
+
+// onAnswer takes the answer to one of our questions.
+func (g *Group) onAnswer(data []byte) {
+	answer, err := readAnswer(data)
+	if err != nil {
+		g.count.malformed.Add(1)
+		return
+	}
+	g.asks.mu.Lock()
+	w := g.asks.waiting[answer.Number]
+	delete(g.asks.waiting, answer.Number)
+	g.asks.mu.Unlock()
+	if w == nil {
+		g.Sent(answer.Number) // too late: what was promised is not needed
+		return
+	}
+	w.answer <- answer
+}
+
+// onAsk chooses for another router. It counts what it chooses at once, so that the next choice knows of it.
+func (g *Group) onAsk(data []byte) {
+	g.judging.Lock()
+	defer g.judging.Unlock()
+	q := &g.asked
+	if err := q.read(data); err != nil {
+		g.count.malformed.Add(1)
+		return
+	}
+	answer := route.Answer{Number: q.number}
+	if d, err := g.cfg.Chooser.Arbitrate(&g.scratch, &q.Ask); err == nil {
+		answer.Rank, answer.Cost = d.Rank.Hash(), d.Choice.Cost
+		if math.IsNaN(answer.Cost) || math.IsInf(answer.Cost, 0) {
+			answer.Cost = 0
+		}
+		if d.Decode != nil {
+			answer.Decode = d.Decode.Hash()
+		}
+		g.promise(q, &d)
+	}
+	g.count.judged.Add(1)
+	g.reply = appendAnswer(g.reply[:0], &answer)
+	if err := g.cfg.Bus.Publish(subjectAnswer+string(q.id), g.reply); err != nil {
+		g.count.failed.Add(1)
+	}
+}
+
+// promise counts a choice for the router that asked.
+func (g *Group) promise(q *question, d *route.Decision) {
+	uncached := int64(max(d.Uncached(), 0))
+	made := &promise{
+		at: time.Now(), rank: d.Rank.Hash(),
+		share: worker.Share{InFlight: 1, Waiting: 1, Pending: uncached, Used: uncached, Sent: uncached},
+	}
+	if d.Decode != nil {
+		made.decode = d.Decode.Hash()
+		made.second = worker.Share{InFlight: 1, Waiting: 1, Used: int64(d.DecodeTokens())}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.peers[string(q.id)]
+	if p == nil || p.promises[q.number] != nil {
+		return
+	}
+	g.resolveLocked(made.at)
+	p.promises[q.number] = made
+	first, second := p.take(made, 1)
+	g.settleLocked(first, made.at)
+	if second != nil {
+		g.settleLocked(second, made.at)
+	}
+}

@@ -1,0 +1,101 @@
+package replica
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/warmpath/warmpath/dataplane/route"
+)
+
+const (
+	flagExact = 1 << iota
+	flagUnpaired
+)
+
+// heldSize is the least that one rank of an Ask takes.
+const heldSize = 8 + 3
+
+// appendAsk writes the question with that number of router id.
+func appendAsk(b []byte, id string, number uint64, a *route.Ask) []byte {
+	b = append(b, version, kindAsk)
+	b = appendNumber(appendString(b, id), number)
+	flags := byte(0)
+	if a.Exact {
+		flags |= flagExact
+	}
+	if a.Unpaired {
+		flags |= flagUnpaired
+	}
+	b = append(b, flags)
+	b = appendString(appendString(b, a.Model), a.LoRA)
+	b = appendNumber(appendNumber(appendNumber(b, a.Tokens), a.Output), a.DP+1)
+	b = binary.LittleEndian.AppendUint64(b, a.Prefix)
+	b = binary.LittleEndian.AppendUint64(b, a.Home)
+	b = appendHeld(b, &a.Base)
+	b = appendNumber(b, len(a.Held))
+	for i := range a.Held {
+		b = binary.LittleEndian.AppendUint64(b, a.Held[i].Rank)
+		b = appendHeld(b, &a.Held[i].Held)
+	}
+	return b
+}
+
+func appendHeld(b []byte, h *route.Held) []byte {
+	return appendNumber(appendNumber(appendNumber(b, h.Cached), h.Host), h.Predicted)
+}
+
+// question is an Ask that came from another router.
+type question struct {
+	id     []byte // of who asks; aliases the message
+	number uint64
+	route.Ask
+}
+
+// read fills q. Its strings are those that it had, where they are the same: there are few models, and many questions.
+func (q *question) read(b []byte) error {
+	r := open(b, kindAsk)
+	q.id, q.number = r.bytes(), uint64(r.number())
+	flags := r.byte()
+	if flags > flagExact|flagUnpaired {
+		r.fail("flags")
+	}
+	q.Exact, q.Unpaired = flags&flagExact != 0, flags&flagUnpaired != 0
+	q.Model, q.LoRA = same(q.Model, r.bytes()), same(q.LoRA, r.bytes())
+	q.Tokens, q.Output, q.DP = int(r.number()), int(r.number()), int(r.number())-1
+	q.Prefix, q.Home = r.word(), r.word()
+	q.Base, q.Held = r.held(), q.Held[:0]
+	for range r.count(heldSize) {
+		q.Held = append(q.Held, route.RankHeld{Rank: r.word(), Held: r.held()})
+	}
+	return r.end()
+}
+
+// held reads what a rank has. What cannot be would make a choice by it nonsense.
+func (r *reader) held() route.Held {
+	h := route.Held{Cached: int(r.number()), Host: int(r.number()), Predicted: int(r.number())}
+	if h.Host > h.Cached {
+		r.fail("more in host memory than is cached")
+	}
+	return h
+}
+
+func same(s string, b []byte) string {
+	if s == string(b) {
+		return s
+	}
+	return string(b)
+}
+
+// appendAnswer writes an answer.
+func appendAnswer(b []byte, a *route.Answer) []byte {
+	b = appendNumber(append(b, version, kindAnswer), a.Number)
+	b = binary.LittleEndian.AppendUint64(b, a.Rank)
+	b = binary.LittleEndian.AppendUint64(b, a.Decode)
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(a.Cost))
+}
+
+func readAnswer(b []byte) (a route.Answer, err error) {
+	r := open(b, kindAnswer)
+	a = route.Answer{Number: uint64(r.number()), Rank: r.word(), Decode: r.word(), Cost: r.float()}
+	return a, r.end()
+}

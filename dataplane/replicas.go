@@ -1,0 +1,47 @@
+package dataplane
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/replica"
+	"github.com/warmpath/warmpath/dataplane/route"
+)
+
+// What routers of one cluster tell each other.
+const (
+	ReplicasAuto = "auto" // all that lets them choose as one; nothing without a cluster
+	ReplicasOff  = "off"  // nothing
+)
+
+func checkReplicas(c *Config) error {
+	if c.Replicas != ReplicasAuto && c.Replicas != ReplicasOff {
+		return fmt.Errorf("cannot use --replicas %q: want %s or %s", c.Replicas, ReplicasAuto, ReplicasOff)
+	}
+	return nil
+}
+
+// newGroup lets router choose as one with the other routers of the cluster; nil: it is alone.
+func (d *Dataplane) newGroup(router *route.Router) *replica.Group {
+	if d.cfg.Cluster == nil || d.cfg.Replicas == ReplicasOff {
+		return nil
+	}
+	g := replica.New(replica.Config{ID: d.cfg.Cluster.Instance(), Bus: d.cfg.Cluster, Registry: d.registry, Chooser: router, Log: d.cfg.Log})
+	router.Others = g
+	return g
+}
+
+// announce tells the cluster of this router.
+func (d *Dataplane) announce() {
+	c := d.cfg.Cluster
+	if c == nil {
+		return
+	}
+	err := c.AnnounceReplica(cluster.Replica{
+		ID: c.Instance(), Addr: d.Addr(), Operator: d.OperatorAddr(), Version: d.cfg.Version, Started: time.Now(),
+	})
+	if err != nil {
+		d.cfg.Log.Warn("cannot tell the cluster of this router", "error", err)
+	}
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// GPUHealthStatus is what the facts about a worker's GPUs mean for the choice.
+type GPUHealthStatus struct {
+	State  string  `json:"state"`  // healthy, degraded, draining or dead
+	Weight float64 `json:"weight"` // share of its speed that is left
+	NoTP   bool    `json:"no_tp,omitempty"`
+	Free   int64   `json:"free_bytes,omitempty"` // of the GPU that has least
+	// Doubted is a death that is not believed, for most workers that answer died at one instant by the facts, or it is the last one.
+	Doubted bool     `json:"doubted,omitempty"`
+	Reasons []string `json:"reasons,omitempty"` // worst first
+	Age     float64  `json:"age_seconds"`       // since the facts were known to hold
+}
+
+// gpuHealth is nil of a worker of whose GPUs nothing was ever told.
+func gpuHealth(w *worker.Worker, now time.Time) *GPUHealthStatus {
+	h := w.HealthAt(now)
+	if h.At.IsZero() {
+		return nil
+	}
+	return &GPUHealthStatus{
+		State: h.State.String(), Weight: h.Weight, NoTP: h.NoTP, Free: h.Free, Reasons: h.Reasons,
+		Doubted: h.State == worker.GPUDead && w.Doubted(), Age: max(now.Sub(h.At).Seconds(), 0),
+	}
+}
+
+// overruledWords say which facts a choice could not heed.
+func overruledWords(d *route.Decision) string {
+	if d.Overruled == route.AgainstNothing {
+		return ""
+	}
+	return "the facts about GPUs leave nobody out of those that could take it: the least bad are used (" + d.Overruled.String() + ")"
+}
+
+// healthCollector shows what is known of workers' GPUs, and what it did to choices.
+type healthCollector struct {
+	workers *worker.Registry
+	passed  *route.Passed
+}
+
+var (
+	healthDesc = prometheus.NewDesc("warmpath_worker_health",
+		"1 for the state that the facts about a worker's GPUs mean; absent where none are told.", []string{"worker", "state"}, nil)
+	healthWeightDesc = prometheus.NewDesc("warmpath_worker_health_weight",
+		"Share of its speed that a worker has left by the facts about its GPUs.", []string{"worker"}, nil)
+	healthAgeDesc = prometheus.NewDesc("warmpath_worker_health_age_seconds",
+		"Time since the facts about a worker's GPUs were known to hold.", []string{"worker"}, nil)
+	healthDoubtedDesc = prometheus.NewDesc("warmpath_worker_health_doubted",
+		"1 for a worker that is dead by facts that are not believed.", []string{"worker"}, nil)
+	healthExcludedDesc = prometheus.NewDesc("warmpath_health_excluded_total",
+		"Ranks left out of choices for the facts about their GPUs.", []string{"reason"}, nil)
+	healthOverruledDesc = prometheus.NewDesc("warmpath_health_overruled_total",
+		"Choices from which the facts about GPUs would have left out everybody: the least bad rank was used.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c healthCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{healthDesc, healthWeightDesc, healthAgeDesc, healthDoubtedDesc, healthExcludedDesc, healthOverruledDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c healthCollector) Collect(ch chan<- prometheus.Metric) {
+	now := time.Now()
+	for _, w := range c.workers.Snapshot().Workers {
+		h := gpuHealth(w, now)
+		if h == nil {
+			continue
+		}
+		for s := worker.GPUHealthy; s <= worker.GPUDead; s++ {
+			ch <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, oneIf(h.State == s.String()), w.URL, s.String())
+		}
+		ch <- prometheus.MustNewConstMetric(healthWeightDesc, prometheus.GaugeValue, h.Weight, w.URL)
+		ch <- prometheus.MustNewConstMetric(healthAgeDesc, prometheus.GaugeValue, h.Age, w.URL)
+		ch <- prometheus.MustNewConstMetric(healthDoubtedDesc, prometheus.GaugeValue, oneIf(h.Doubted), w.URL)
+	}
+	count := func(reason string, n uint64) {
+		ch <- prometheus.MustNewConstMetric(healthExcludedDesc, prometheus.CounterValue, float64(n), reason)
+	}
+	count("dead", c.passed.Dead.Load())
+	count("draining", c.passed.Draining.Load())
+	count("no_tp", c.passed.NoTP.Load())
+	ch <- prometheus.MustNewConstMetric(healthOverruledDesc, prometheus.CounterValue, float64(c.passed.Overruled.Load()))
+}
+
+func oneIf(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,302 @@
+package tier
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Hash names a page's tokens and all before them: SGLang's SHA256(previous digest || tokens as little-endian u32).
+type Hash [32]byte
+
+// key is a page of one namespace.
+type key struct {
+	ns   uint32
+	hash Hash
+}
+
+// none is no entry.
+const none = int32(-1)
+
+// maxNamespaces bounds what clients can make us remember for ever.
+const maxNamespaces = 1024
+
+// ErrPageSize says that one namespace's pages would have two sizes, or one that fits no slab.
+var ErrPageSize = errors.New("tier: page size")
+
+// ErrNamespaces says that there are too many namespaces.
+var ErrNamespaces = errors.New("tier: too many namespaces")
+
+// state of an entry: it is free, being filled by exactly one writer, or readable.
+type state uint8
+
+const (
+	free state = iota
+	pending
+	ready
+)
+
+// entry is one page. Entries are named by their place in index.entries, so that the garbage collector sees one slice
+// without pointers however many pages there are.
+type entry struct {
+	key        key
+	offset     int64  // in the arena
+	used       uint64 // index.clock at its last use
+	parent     int32  // the page before it; valid while parentBirth is that entry's birth
+	children   int32  // pages here whose parent it is
+	prev, next int32  // in its queue; next also links free entries
+	pins       int32  // readers; a pinned page is not evicted
+	birth      uint32 // changes with each new page in this entry
+	parBirth   uint32
+	class      int32
+	state      state
+	queue      uint8 // probation or protected, while ready
+}
+
+// namespace is what keeps apart pages that must never meet: model, rank, form and type of the bytes.
+type namespace struct {
+	name  string
+	bytes int // of a page
+	class int32
+}
+
+// index says which page lies where. It is not safe for concurrent use: Tier.mu guards it. It has no clock and does no I/O, so
+// that a trace can be replayed on it.
+type index struct {
+	entries []entry
+	freed   int32 // head of the free entries
+	pages   map[key]int32
+	names   map[string]uint32
+	spaces  []namespace
+	classes []class
+	slabs   []slab
+	slab    int64 // bytes of a slab
+	clock   uint64
+	policy  policy
+	stats   counters
+}
+
+// counters are what the index counts; all but the gauges only grow.
+type counters struct {
+	ready, pinned              int64 // pages now; pinned counts pins
+	used                       int64 // bytes of pages now
+	stored, evicted, orphaned  int64 // orphaned: evicted while a child was here
+	promoted, slabsMoved, full int64 // full: pages that found no room
+}
+
+// policy is how the index evicts. The zero value is plain LRU.
+type policy struct {
+	adapt bool // pages that were used again are kept apart from those that were not, in a proportion that is learnt
+	chain bool // a use of a page is one of all before it, so that leaves go first
+}
+
+var adaptive = policy{adapt: true, chain: true}
+
+func newIndex(slabs int, slabBytes int64, p policy) *index {
+	return &index{freed: none, pages: map[key]int32{}, names: map[string]uint32{}, slabs: make([]slab, slabs), slab: slabBytes, policy: p}
+}
+
+// space returns the namespace of a name, which it makes where it is new.
+func (x *index) space(name string, bytes int) (uint32, error) {
+	if ns, ok := x.names[name]; ok {
+		if have := x.spaces[ns].bytes; have != bytes {
+			return 0, fmt.Errorf("%w: pages of %q have %d bytes here, and %d were announced", ErrPageSize, name, have, bytes)
+		}
+		return ns, nil
+	}
+	if bytes <= 0 || int64(bytes) > x.slab {
+		return 0, fmt.Errorf("%w: %d bytes, and 1 to %d fit a slab of this tier (a larger --kv-tier has larger slabs)", ErrPageSize, bytes, x.slab)
+	}
+	if len(x.spaces) == maxNamespaces {
+		return 0, fmt.Errorf("%w: %d, restart the sidecar to forget them", ErrNamespaces, maxNamespaces)
+	}
+	ns := uint32(len(x.spaces))
+	x.spaces = append(x.spaces, namespace{name, bytes, x.classOf(bytes)})
+	x.names[name] = ns
+	return ns, nil
+}
+
+// find returns the readable entry of a page, or none.
+func (x *index) find(k key) int32 {
+	if e, ok := x.pages[k]; ok && x.entries[e].state == ready {
+		return e
+	}
+	return none
+}
+
+// prefix returns how many of the pages, which follow each other, are readable from the first on, and counts that as a use.
+func (x *index) prefix(ns uint32, hashes []Hash) int {
+	n, last := 0, none
+	for n < len(hashes) {
+		e := x.find(key{ns, hashes[n]})
+		if e == none {
+			break
+		}
+		n, last = n+1, e
+	}
+	if x.policy.chain {
+		x.useChain(last, hashes[:n], ns)
+		return n
+	}
+	x.clock++
+	for _, h := range hashes[:n] {
+		x.use(x.find(key{ns, h}))
+	}
+	return n
+}
+
+// useChain uses pages from the last to the first, and then those before it: whatever a page hangs on is younger than it,
+// and so leaves it later.
+func (x *index) useChain(last int32, hashes []Hash, ns uint32) {
+	if last == none {
+		return
+	}
+	x.clock++
+	for i := len(hashes) - 1; i >= 0; i-- {
+		x.use(x.find(key{ns, hashes[i]}))
+	}
+	x.useAncestors(x.find(key{ns, hashes[0]}))
+}
+
+func (x *index) useAncestors(e int32) {
+	// A chain has no cycle: a parent is older than its child by birth. The bound is for what a client may claim.
+	for range maxChain {
+		e = x.parentOf(e)
+		if e == none || x.entries[e].used == x.clock {
+			return
+		}
+		x.use(e)
+	}
+}
+
+// maxChain bounds a walk to the root: 1M tokens in pages of 16.
+const maxChain = 1 << 16
+
+// parentOf returns the readable page before e.
+func (x *index) parentOf(e int32) int32 {
+	p := x.entries[e].parent
+	if p == none || x.entries[p].birth != x.entries[e].parBirth || x.entries[p].state != ready {
+		return none
+	}
+	return p
+}
+
+// reserve finds room for a page that is not here, for one writer. It returns none where the page is here already, being
+// written, or finds no room; present tells the first two.
+func (x *index) reserve(ns uint32, h Hash) (e int32, present bool) {
+	k := key{ns, h}
+	if _, ok := x.pages[k]; ok {
+		return none, true
+	}
+	class := x.spaces[ns].class
+	q := x.classes[class].recall(x.policy, k)
+	offset, ok := x.slot(class)
+	if !ok {
+		x.stats.full++
+		return none, false
+	}
+	e = x.alloc()
+	n := &x.entries[e]
+	*n = entry{key: k, offset: offset, parent: none, prev: none, next: none, birth: n.birth + 1, class: class, queue: q, state: pending}
+	x.pages[k] = e
+	x.slabOf(offset).hold(offset, x.classes[class].size, x.slab, e)
+	return e, false
+}
+
+// publish makes written pages readable. The hashes follow each other, the first on parent where that is given; es are their
+// reserved entries, none for pages that were here.
+func (x *index) publish(ns uint32, hashes []Hash, es []int32, parent *Hash) {
+	x.clock++
+	for i, e := range es {
+		if e != none {
+			x.entries[e].state = ready
+			x.link(e, parent)
+			x.stats.stored++
+			x.stats.ready++
+			x.stats.used += int64(x.spaces[ns].bytes)
+		}
+		parent = &hashes[i]
+	}
+	first := none
+	for i := len(es) - 1; i >= 0; i-- { // the last first, as in useChain
+		if e := es[i]; e != none {
+			x.entries[e].used = x.clock
+			x.push(e, x.entries[e].queue)
+			first = e
+		} else if e := x.find(key{ns, hashes[i]}); e != none {
+			x.use(e)
+			first = e
+		}
+	}
+	if first != none && x.policy.chain {
+		x.keepAncestors(first)
+	}
+}
+
+// link says which page is before e.
+func (x *index) link(e int32, parent *Hash) {
+	if parent == nil {
+		return
+	}
+	n := &x.entries[e]
+	if p := x.find(key{n.key.ns, *parent}); p != none && p != e {
+		n.parent, n.parBirth = p, x.entries[p].birth
+		x.entries[p].children++
+	}
+}
+
+// keepAncestors makes what a new page hangs on as young as it. That is no second use: a long prompt is stored in several pieces.
+func (x *index) keepAncestors(e int32) {
+	for range maxChain {
+		e = x.parentOf(e)
+		if e == none || x.entries[e].used == x.clock {
+			return
+		}
+		x.entries[e].used = x.clock
+		q := x.entries[e].queue
+		x.unlink(e)
+		x.push(e, q)
+	}
+}
+
+// abandon gives back a page that was reserved and not written.
+func (x *index) abandon(e int32) { x.drop(e) }
+
+// pin keeps a readable page where it is until unpin.
+func (x *index) pin(e int32) {
+	x.entries[e].pins++
+	x.stats.pinned++
+}
+
+func (x *index) unpin(e int32) {
+	x.entries[e].pins--
+	x.stats.pinned--
+}
+
+// alloc returns a free entry.
+func (x *index) alloc() int32 {
+	if e := x.freed; e != none {
+		x.freed = x.entries[e].next
+		return e
+	}
+	x.entries = append(x.entries, entry{})
+	return int32(len(x.entries) - 1)
+}
+
+// drop forgets a page, which nobody reads, and frees its slot.
+func (x *index) drop(e int32) {
+	n := &x.entries[e]
+	if n.state == ready {
+		x.unlink(e)
+		x.stats.ready--
+		x.stats.used -= int64(x.spaces[n.key.ns].bytes)
+		if p := x.parentOf(e); p != none {
+			x.entries[p].children--
+		}
+	}
+	delete(x.pages, n.key)
+	c := &x.classes[n.class]
+	c.free = append(c.free, n.offset)
+	x.slabOf(n.offset).hold(n.offset, c.size, x.slab, none)
+	*n = entry{birth: n.birth, next: x.freed, state: free}
+	x.freed = e
+}

@@ -1,0 +1,155 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fastjson"
+)
+
+// ErrNotWorker is a server that answers, and not as an SGLang worker does.
+var ErrNotWorker = errors.New("worker: not an SGLang worker")
+
+// Placement is where on its machine a worker runs, by its own arguments; zero fields are unknown.
+type Placement struct {
+	Port        int    // that it serves on, before any mapping of ports
+	Device      string // cuda, cpu, …
+	PPSize      int    // pipeline stages
+	Nodes       int    // machines that it spans; this one has an equal part of its GPUs
+	BaseGPU     int    // its first GPU, of those that it sees
+	GPUStep     int    // from one GPU to the next
+	DPAttention bool   // data-parallel ranks share the tensor-parallel GPUs instead of having their own
+}
+
+func parsePlacement(v *fastjson.Value) Placement {
+	return Placement{
+		Port: within(v.GetInt("port"), maxPort), Device: string(v.GetStringBytes("device")),
+		PPSize: within(v.GetInt("pp_size"), maxDP), Nodes: within(v.GetInt("nnodes"), maxDP),
+		BaseGPU: within(v.GetInt("base_gpu_id"), maxDP), GPUStep: within(v.GetInt("gpu_id_step"), maxDP),
+		DPAttention: v.GetBool("enable_dp_attention"),
+	}
+}
+
+const (
+	// maxIdentity bounds what an unknown server can make us read; a worker's server_info is under 100 KB.
+	maxIdentity = 4 << 20
+	// identityAgent tells whoever reads the log of a server that was asked and is no worker who it was.
+	identityAgent = "warmpath-node"
+	// routedHeader is in each answer that a Warmpath router passes on from a worker.
+	routedHeader = "X-Warmpath-Worker"
+)
+
+// Identify asks the server at url once whether it is an SGLang worker, and what it says of itself. It is gentle with servers that are
+// something else: one request on one connection, and a second one only to those that speak HTTP and have no /server_info, as SGLang before 0.5.
+// ErrNotWorker means that it answered, and will not become a worker by waiting; other errors may pass. Of cfg, Timeout, TLS and Dial are used.
+func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
+	cfg.setDefaults()
+	w, err := newWorker(Spec{URL: url}, cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	foreign := new(atomic.Bool)
+	dial := dialer{end: ctx, tls: w.TLS, timeout: cfg.Timeout, connect: foreignDial(cfg.Dial, w.TLS != nil, foreign), failure: new(failure)}
+	client := &fasthttp.HostClient{
+		Addr: w.Addr, IsTLS: w.TLS != nil, TLSConfig: w.TLS, Dial: dial.dial, Name: identityAgent,
+		MaxConns: 1, MaxIdemponentCallAttempts: 1, MaxResponseBodySize: maxIdentity,
+		MaxIdleConnDuration: 50 * time.Millisecond, // its cleaner sleeps for so long after the connection is closed
+	}
+	defer client.CloseIdleConnections()
+	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(resp)
+	for _, path := range []string{"/server_info", "/get_server_info"} {
+		req.SetRequestURI(w.URL + path)
+		if err := client.DoTimeout(req, resp, cfg.Timeout); err != nil {
+			if foreign.Load() {
+				err = errForeign
+			}
+			return nil, refused(ctx, w.URL+path, err)
+		}
+		if resp.StatusCode() != fasthttp.StatusNotFound {
+			break
+		}
+	}
+	return identity(w, resp)
+}
+
+// errForeign is what listens for something else: ZMQ and NATS greet first, and then wait for an answer that never comes.
+var errForeign = errors.New("it does not speak HTTP")
+
+// foreignDial notes where the first bytes of an answer are not HTTP's. Within TLS they are not seen.
+func foreignDial(connect func(context.Context, string, string) (net.Conn, error), encrypted bool, foreign *atomic.Bool) func(context.Context, string, string) (net.Conn, error) {
+	if encrypted {
+		return connect
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := connect(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &greeted{Conn: conn, foreign: foreign}, nil
+	}
+}
+
+// greeted is a connection whose first bytes are looked at.
+type greeted struct {
+	net.Conn
+	foreign *atomic.Bool
+	heard   bool
+}
+
+// Read implements net.Conn.
+func (g *greeted) Read(p []byte) (int, error) {
+	n, err := g.Conn.Read(p)
+	if n > 0 && !g.heard {
+		g.heard = true
+		if word := "HTTP/"[:min(n, 5)]; string(p[:len(word)]) != word {
+			g.foreign.Store(true)
+			return 0, errForeign
+		}
+	}
+	return n, err
+}
+
+// refused tells silence, which may pass, from an answer that no HTTP server gives.
+func refused(ctx context.Context, url string, err error) error {
+	var late interface{ Timeout() bool }
+	var op *net.OpError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &late) && late.Timeout(), errors.As(err, &op) && op.Op == "dial":
+		return fmt.Errorf("cannot get %s: %w", url, err)
+	default:
+		return fmt.Errorf("cannot get %s: %w: %w", url, ErrNotWorker, err)
+	}
+}
+
+// identity reads the answer. What every release of SGLang says is enough: a model, and how large its pages or its tensor parallelism are.
+func identity(w *Worker, resp *fasthttp.Response) (*Info, error) {
+	if status := resp.StatusCode(); status >= fasthttp.StatusInternalServerError {
+		return nil, fmt.Errorf("cannot use %s, GET /server_info answered %d: %w", w.URL, status, errNotReady) // it starts
+	} else if status != fasthttp.StatusOK {
+		return nil, fmt.Errorf("%s answered GET /server_info with %d: %w", w.URL, status, ErrNotWorker)
+	}
+	if len(resp.Header.Peek(routedHeader)) > 0 {
+		return nil, fmt.Errorf("%s is a router: %w", w.URL, ErrNotWorker)
+	}
+	v, err := fastjson.ParseBytes(resp.Body())
+	if err != nil || len(v.GetStringBytes("model_path")) == 0 || (v.Get("page_size") == nil && v.Get("tp_size") == nil) {
+		return nil, fmt.Errorf("%s answered GET /server_info with something else: %w", w.URL, ErrNotWorker)
+	}
+	info, err := parseInfo(resp.Body(), w.host)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotWorker, err)
+	}
+	return info, nil
+}
+
+// IdentifyTimeout is enough for a worker whose schedulers are busy: server_info is gathered from each of them.
+const IdentifyTimeout = 2 * time.Second

@@ -1,0 +1,288 @@
+"""The HiCache storage backend: what `--hicache-storage-backend dynamic` loads.
+
+Whatever the sidecar does, a call ends within its own deadline, raises nothing, and at worst says that nothing is there: SGLang then
+computes. Pages move through shared memory: this process writes its own pool only, and the sidecar its own memory only, so that
+neither can damage the other, however late it is.
+"""
+
+import functools
+import json
+import logging
+import os
+import threading
+import time
+
+from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, PoolTransferResult
+
+from . import form, wire
+from .channel import Channel, Down
+
+logger = logging.getLogger("warmpath")
+
+DEFAULT_SOCKET = "/run/warmpath/kv-tier.sock"
+# Seconds. SGLang's wait_complete policy waits as long as we do, so these bound what a request can lose to a sick sidecar, once:
+# the connection is then down, and calls fail at once until a healthy sidecar answers.
+DEADLINES = {"exists": 0.25, "get": 1.0, "set": 2.0}
+LEASE = 10.0  # for which the sidecar keeps what we read
+
+
+class Settings:
+    """The fields of --hicache-storage-backend-extra-config that are ours."""
+
+    def __init__(self, extra):
+        self.socket = extra.get("warmpath_socket") or os.environ.get("WARMPATH_KV_TIER_SOCKET") or DEFAULT_SOCKET
+        self.namespace = extra.get("warmpath_namespace", "")
+        self.deadlines = {k: float(extra.get(f"warmpath_{k}_timeout", v)) for k, v in DEADLINES.items()}
+        # How long the sidecar may ask other nodes before it answers; a part of our own deadline.
+        self.peers_ms = {k: int(v * 600) for k, v in self.deadlines.items()}
+
+
+def harmless(default):
+    """Makes a method answer default(arguments) instead of raising."""
+
+    def wrap(method):
+        @functools.wraps(method)
+        def call(self, *args, **kwargs):
+            try:
+                return method(self, *args, **kwargs)
+            except Down:
+                self.failures += 1
+            except Exception:
+                self.failures += 1
+                now = time.monotonic()
+                if now - self._logged > 30:
+                    self._logged = now
+                    logger.exception("the KV tier's backend failed in %s; SGLang computes instead", method.__name__)
+            return default(*args, **kwargs)
+
+        return call
+
+    return wrap
+
+
+def _none_of(keys, *_, **__):
+    return [False] * len(keys)
+
+
+class Pool:
+    """One host pool of the engine and its place in the tier."""
+
+    def __init__(self, settings, config, pool, name):
+        self.settings, self.name = settings, name
+        self.page_tokens = getattr(pool, "page_size", 1) or 1
+        self._host = pool  # keeps the memory that the views below point into
+        parts = form.pieces_of(pool, self.page_tokens)
+        self.pages = form.Pages(parts)
+        regions = form.shared_regions(pool)
+        placed = form.place(parts, regions)
+        self.bounce = None
+        if placed is None:
+            logger.warning('the host pool is private: each page is copied twice; "allocator": "shm" in the extra config avoids it')
+            count = max(1, min(128, (64 << 20) // self.pages.page_bytes))
+            self.bounce = form.Bounce(self.pages.page_bytes, count)
+            regions, placed = [(self.bounce.fd, 0, 0)], self.bounce.pieces()
+        self.space = namespace(settings, config, pool, name)
+        hello = wire.hello(self.page_tokens, self.space, len(regions), placed)
+        self.channel = Channel(settings.socket, hello, [fd for fd, _, _ in regions])
+        self._arena = None  # tensor over the channel's arena
+
+    def exists(self, keys):
+        body = wire.exists(keys, self.settings.peers_ms["exists"])
+        return wire.parse_count(self.channel.exists.call(wire.EXISTS, body, self.settings.deadlines["exists"]), len(keys))
+
+    def tokens(self, keys, host_indices):
+        """The number of each page's first token."""
+        if host_indices.numel() != len(keys) * self.page_tokens:
+            raise ValueError(f"{host_indices.numel()} tokens for {len(keys)} pages of {self.page_tokens}")
+        return host_indices[:: self.page_tokens].tolist()
+
+    def get(self, keys, host_indices):
+        tokens = self.tokens(keys, host_indices)
+        connection, seconds = self.channel.get, self.settings.deadlines["get"]
+        asked = time.monotonic()
+
+        def copy(arena, answer, number):
+            offsets = wire.parse_offsets(answer, len(keys))
+            memory, size = self._memory(arena), self.pages.page_bytes
+            found = []
+            for offset, token in zip(offsets, tokens):
+                if offset == wire.ABSENT:
+                    break  # SGLang uses the leading pages only
+                if offset + size > arena.length:
+                    raise wire.WireError(f"a page at {offset} of {arena.length} bytes")
+                self.pages.scatter(memory[offset : offset + size], token)
+                found.append(True)
+            # The lease began after we asked. What was read after its end may have been another page.
+            late = time.monotonic() - asked >= LEASE
+            connection.tell(wire.RELEASE, wire.sequence(number), time.monotonic() + seconds)
+            if late:
+                raise Down("the copy outlasted its lease")
+            return found + [False] * (len(keys) - len(found))
+
+        body = wire.get(keys, int(LEASE * 1000), self.settings.peers_ms["get"])
+        return connection.call(wire.GET, body, seconds, then=copy)
+
+    def _memory(self, arena):
+        if self._arena is None or self._arena[0] is not arena:
+            self._arena = (arena, form.readable(arena.memory))
+        return self._arena[1]
+
+    def set(self, keys, host_indices, parent):
+        tokens = self.tokens(keys, host_indices)
+        stored = []
+        step = len(keys) if self.bounce is None else self.bounce.pages
+        for at in range(0, len(keys), step):
+            some = keys[at : at + step]
+            stored += self._set(some, self._reachable(tokens[at : at + step]), parent)
+            parent = some[-1]
+        return stored
+
+    def _reachable(self, tokens):
+        if self.bounce is None:
+            return tokens
+        size = self.bounce.page_bytes
+        for slot, token in enumerate(tokens):
+            self.pages.gather(self.bounce.tensor[slot * size : (slot + 1) * size], token)
+        return range(len(tokens))
+
+    def _set(self, keys, tokens, parent):
+        connection, seconds = self.channel.set, self.settings.deadlines["set"]
+
+        def confirm(_, answer, number):
+            results = wire.parse_results(answer, len(keys))
+            # Only now, and only from us: the pages were ours, unchanged, all the while the sidecar copied them.
+            connection.tell(wire.COMMIT, wire.sequence(number), time.monotonic() + seconds)
+            return [r != 0 for r in results]
+
+        flags, body = wire.set_(keys, tokens, parent)
+        return connection.call(wire.SET, body, seconds, flags=flags, then=confirm)
+
+    def close(self):
+        self.channel.close()
+
+
+def namespace(settings, config, pool, name):
+    """What keeps apart bytes that must not meet. Pages of an MLA model are the same on every rank."""
+    rank = "all" if config.is_mla_model else f"{config.tp_rank}/{config.tp_size}"
+    fields = {
+        "model": config.model_name or "",
+        "rank": rank,
+        "pp": f"{config.pp_rank}/{config.pp_size}",
+        "cp": f"{config.attn_cp_rank}/{config.attn_cp_size}",
+        "pool": str(name),
+        "form": form.form_name(pool),
+        "dtype": str(getattr(pool, "dtype", "")),
+        "tokens": getattr(pool, "page_size", 1) or 1,
+        "layers": getattr(pool, "layer_num", 0),
+        "heads": getattr(pool, "head_num", 0),
+        "own": settings.namespace,
+    }
+    return json.dumps(fields, separators=(",", ":"))
+
+
+class WarmpathStorage(HiCacheStorage):
+    """SGLang's third level in the node's KV tier."""
+
+    def __init__(self, storage_config, kwargs=None):
+        self.config = storage_config
+        self.settings = Settings(storage_config.extra_config or {})
+        self.pools = {}
+        self.failures = 0
+        self._logged = -1e9
+        self._lock = threading.Lock()
+
+    def _register(self, pool, name):
+        with self._lock:
+            if name in self.pools:
+                return
+            try:
+                self.pools[name] = Pool(self.settings, self.config, pool, name)
+            except Exception as error:  # a pool that we do not understand is a pool without a tier
+                logger.warning("the KV tier cannot hold the pool %s: %s", name, error)
+                self.pools[name] = None
+
+    def register_mem_pool_host(self, mem_pool_host):
+        super().register_mem_pool_host(mem_pool_host)
+        self._register(mem_pool_host, "kv")
+
+    def register_mem_host_pool_v2(self, host_pool, host_pool_name):
+        super().register_mem_host_pool_v2(host_pool, host_pool_name)
+        self._register(host_pool, str(host_pool_name))
+
+    def _pool(self, name="kv"):
+        pool = self.pools.get(str(name))
+        if pool is None:
+            raise Down(f"no pool {name}")
+        return pool
+
+    # What SGLang calls with interface_v1: all pages of a prompt at once, and at most 128 to read or store.
+
+    @harmless(lambda *_, **__: 0)
+    def batch_exists(self, keys, extra_info=None):
+        return self._pool().exists(keys) if keys else 0
+
+    @harmless(_none_of)
+    def batch_get_v1(self, keys, host_indices, extra_info=None):
+        return self._pool().get(keys, host_indices) if keys else []
+
+    @harmless(_none_of)
+    def batch_set_v1(self, keys, host_indices, extra_info=None):
+        return self._pool().set(keys, host_indices, _parent(extra_info)) if keys else []
+
+    # The same for models with several pools. Only pools that need all pages of a prefix are kept here.
+
+    @harmless(lambda *_, **__: PoolTransferResult.empty())
+    def batch_exists_v2(self, keys, pool_transfers=None, extra_info=None):
+        if not keys or any(t.hit_policy != PoolHitPolicy.ALL_PAGES for t in pool_transfers or []):
+            return PoolTransferResult.empty()
+        kv = self._pool().exists(keys)
+        hits = {"kv": kv} if kv else {}
+        usable = kv
+        for transfer in pool_transfers or []:
+            hits[transfer.name] = n = self._pool(transfer.name).exists(keys[:kv]) if kv else 0
+            usable = min(usable, n)
+        return PoolTransferResult(usable, hits, list(range(1, usable + 1)))
+
+    @harmless(lambda transfers, *_, **__: {t.name: [False] * len(t.keys or []) for t in transfers})
+    def batch_get_v2(self, transfers, extra_info=None):
+        return {t.name: self._pool(t.name).get(t.keys, t.host_indices) if t.keys else [] for t in transfers}
+
+    @harmless(lambda transfers, *_, **__: {t.name: [False] * len(t.keys or []) for t in transfers})
+    def batch_set_v2(self, transfers, extra_info=None):
+        return {t.name: self._pool(t.name).set(t.keys, t.host_indices, _parent(extra_info)) if t.keys else [] for t in transfers}
+
+    # The older interface hands tensors around. It is abstract, so it must be there; "interface_v1": 1 avoids it.
+
+    def get(self, key, target_location=None, target_sizes=None):
+        return None
+
+    def batch_get(self, keys, target_locations=None, target_sizes=None):
+        return [None] * len(keys)
+
+    def set(self, key, value=None, target_location=None, target_sizes=None):
+        return False
+
+    def batch_set(self, keys, values=None, target_locations=None, target_sizes=None):
+        return False
+
+    def exists(self, key):
+        return self.batch_exists([key]) == 1
+
+    def get_stats(self):
+        return None
+
+    def clear(self):
+        """The tier is the node's, not this engine's: nothing of it is dropped."""
+
+    def close(self):
+        with self._lock:
+            for pool in self.pools.values():
+                if pool is not None:
+                    pool.close()
+            self.pools = {}
+
+
+def _parent(extra_info):
+    """The page before the first one, where SGLang was told to pass it (hicache_storage_pass_prefix_keys)."""
+    keys = getattr(extra_info, "prefix_keys", None)
+    return keys[-1] if keys else None

@@ -1,0 +1,150 @@
+"""How the pages of a host pool lie in memory, and copies between them and the tier.
+
+A page's canonical form is all of K and then all of V, layer by layer: K0 K1 … V0 V1 …, each with tokens, heads and dimensions in this
+order. It is what layer_first and page_first_direct pools have in common; the others keep a form of their own under their name.
+"""
+
+import ctypes
+import mmap
+import os
+import warnings
+from dataclasses import dataclass
+
+import torch
+
+CANONICAL = "kv-lthd"  # K then V; layer, token, head, dimension
+_layouts = {"layer_first": CANONICAL, "page_first_direct": CANONICAL}
+
+
+class Unsupported(Exception):
+    """This pool's pages cannot be described. It is then used as if there were no tier."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    address: int  # of the part of the page whose first token is 0
+    size: int  # bytes
+    stride: int  # bytes from one token to the next
+
+
+def pieces_of(pool, page_tokens):
+    """The parts of a page in canonical order. They are learnt from the pool's own answers for three pages, so that whatever layout it
+    has, a wrong guess is seen here and not in the pages."""
+    pages = [torch.arange(i * page_tokens, (i + 1) * page_tokens, dtype=torch.int64) for i in range(3)]
+    try:
+        metas = [pool.get_page_buffer_meta(page) for page in pages]
+    except Exception as error:
+        raise Unsupported(f"{type(pool).__name__} does not say where its pages lie: {error}") from error
+    addresses, sizes = zip(*[(list(a), list(s)) for a, s in metas])
+    if not len(addresses[0]) or any(s != sizes[0] for s in sizes) or any(len(a) != len(sizes[0]) for a in addresses):
+        raise Unsupported(f"pages of {type(pool).__name__} differ in size")
+    parts = []
+    for i, size in enumerate(sizes[0]):
+        first, second, third = (a[i] for a in addresses)
+        step = second - first
+        if step <= 0 or third - second != step or step % page_tokens:
+            raise Unsupported(f"pages of {type(pool).__name__} lie at no constant distance")
+        parts.append(Piece(first, size, step // page_tokens))
+    if getattr(pool, "layout", "") == "layer_first":
+        if len(parts) % 2:
+            raise Unsupported("layer_first with an odd number of parts")
+        parts = parts[0::2] + parts[1::2]  # K0 V0 K1 V1 … as it comes
+    return parts
+
+
+def form_name(pool):
+    layout = getattr(pool, "layout", "none")
+    return _layouts.get(layout, layout)
+
+
+def shared_regions(pool):
+    """[(descriptor, address, length)] of the pool's memory that other processes can map: with "allocator": "shm"."""
+    allocator = getattr(pool, "allocator", None)
+    regions = []
+    for fd, memory in zip(getattr(allocator, "fds", ()) or (), getattr(allocator, "mms", ()) or ()):
+        view = ctypes.c_char.from_buffer(memory)
+        regions.append((fd, ctypes.addressof(view), len(memory)))
+        del view
+    return regions
+
+
+def place(parts, regions):
+    """[(region, bytes, base, stride)] for hello, or None where a part lies in none of the regions."""
+    placed = []
+    for p in parts:
+        for i, (_, address, length) in enumerate(regions):
+            if address <= p.address and p.address + p.size <= address + length:
+                placed.append((i, p.size, p.address - address, p.stride))
+                break
+        else:
+            return None
+    return placed
+
+
+class Bounce:
+    """Shared memory of our own, for pools that are not: each page is copied here first."""
+
+    def __init__(self, page_bytes, pages):
+        self.page_bytes, self.pages = page_bytes, pages
+        self.fd = os.memfd_create("warmpath-bounce", os.MFD_CLOEXEC)
+        os.ftruncate(self.fd, page_bytes * pages)
+        self.memory = mmap.mmap(self.fd, page_bytes * pages)
+        self.tensor = torch.frombuffer(self.memory, dtype=torch.uint8)
+
+    def pieces(self):
+        return [(0, self.page_bytes, 0, self.page_bytes)]
+
+
+class Pages:
+    """Copies pages between a pool and their canonical form. A page is a handful of strided copies, whatever the number of layers."""
+
+    def __init__(self, parts):
+        self.parts = parts
+        self.page_bytes = sum(p.size for p in parts)
+        self._runs = _runs(parts)
+
+    def _views(self, token):
+        """Views of a page in the pool, in canonical order."""
+        for first, count, step in self._runs:
+            yield _strided(first.address + token * first.stride, count, first.size, step)
+
+    def scatter(self, source, token):
+        """Writes a page, source being its canonical bytes (uint8)."""
+        at = 0
+        for view in self._views(token):
+            view.copy_(source[at : at + view.numel()].view(view.shape))
+            at += view.numel()
+
+    def gather(self, target, token):
+        at = 0
+        for view in self._views(token):
+            target[at : at + view.numel()].view(view.shape).copy_(view)
+            at += view.numel()
+
+
+def _runs(parts):
+    """[(first part, count, distance)] of parts that have one size and one distance from each other."""
+    runs = []
+    for p in parts:
+        if runs:
+            first, count, step = runs[-1]
+            gap = p.address - (first.address + (count - 1) * step) if count > 1 else p.address - first.address
+            if (p.size, p.stride) == (first.size, first.stride) and gap > 0 and (count == 1 or gap == step):
+                runs[-1] = (first, count + 1, gap)
+                continue
+        runs.append((p, 1, p.size))
+    return runs
+
+
+def _strided(address, count, size, step):
+    """A [count, size] view of bytes that lie step apart."""
+    length = (count - 1) * step + size
+    raw = (ctypes.c_uint8 * length).from_address(address)
+    return torch.frombuffer(raw, dtype=torch.uint8).as_strided((count, size), (step, 1))
+
+
+def readable(memory):
+    """A tensor over memory that must not be written to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that it cannot protect it; the kernel does
+        return torch.frombuffer(memory, dtype=torch.uint8)

@@ -1,0 +1,162 @@
+package nixl_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/warmpath/warmpath/cgo"
+	"github.com/warmpath/warmpath/nixl"
+)
+
+// FuzzMetadata: what is taken reads the same when it is written again, and nothing else is taken.
+func FuzzMetadata(f *testing.F) {
+	list := []nixl.RemoteMemory{{ID: 1, Addr: 1 << 40, Len: 4096}, {ID: 7, Kind: cgo.Device, Addr: 1, Len: 1, Dev: 3}}
+	f.Add(nixl.PackMetadata("peer", list, []byte("blob")))
+	f.Add(nixl.PackMetadata("p", nil, nil))
+	f.Add(nixl.PackMetadata("", nil, nil))
+	f.Add([]byte("WPNX\x02 another version"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		name, memories, blob, err := nixl.UnpackMetadata(data)
+		if err != nil {
+			if !errors.Is(err, nixl.ErrMetadata) {
+				t.Fatalf("%v, want %v", err, nixl.ErrMetadata)
+			}
+			return
+		}
+		if again := nixl.PackMetadata(name, memories, blob); !bytes.Equal(again, data) {
+			t.Errorf("%q was taken, and is %q when it is written again", data, again)
+		}
+	})
+}
+
+func TestMetadataIsChecked(t *testing.T) {
+	good := nixl.PackMetadata("peer", []nixl.RemoteMemory{{ID: 1, Addr: 4096, Len: 4096}}, []byte("blob"))
+	if name, memories, blob, err := nixl.UnpackMetadata(good); err != nil || name != "peer" || len(memories) != 1 || string(blob) != "blob" {
+		t.Fatalf("UnpackMetadata = %q, %v, %q, %v", name, memories, blob, err)
+	}
+	bad := map[string][]byte{
+		"no name":           nixl.PackMetadata("", nil, nil),
+		"a long name":       nixl.PackMetadata(string(make([]byte, 256)), nil, nil),
+		"a kind of its own": nixl.PackMetadata("p", []nixl.RemoteMemory{{Kind: 9, Len: 1}}, nil),
+		"no bytes":          nixl.PackMetadata("p", []nixl.RemoteMemory{{Addr: 1}}, nil),
+		"beyond the end":    nixl.PackMetadata("p", []nixl.RemoteMemory{{Addr: math.MaxUint64, Len: 2}}, nil),
+		"too large":         nixl.PackMetadata("p", nil, make([]byte, 5<<20)),
+	}
+	for i := range good {
+		bad["cut"] = good[:i]
+		changed := bytes.Clone(good)
+		changed[i]++
+		bad["changed"] = changed
+		for name, data := range bad {
+			if _, _, _, err := nixl.UnpackMetadata(data); !errors.Is(err, nixl.ErrMetadata) {
+				t.Errorf("%s at %d: %v, want %v", name, i, err, nixl.ErrMetadata)
+			}
+		}
+		clear(bad)
+	}
+}
+
+// FuzzCoalesce: merged pieces move the same bytes, and cannot be merged further.
+func FuzzCoalesce(f *testing.F) {
+	f.Add(uint64(1), 10, 3)
+	f.Add(uint64(2), 100, 1)
+	f.Fuzz(func(t *testing.T, seed uint64, count, run int) {
+		if count < 0 || count > 1000 || run < 1 || run > 100 {
+			t.Skip()
+		}
+		random := rand.New(rand.NewPCG(seed, 1))
+		order := random.Perm(count)
+		pieces := make([]nixl.Piece, count)
+		for i, slot := range order { // runs of neighbours that lie apart on the remote side
+			pieces[i] = nixl.Piece{Local: uint64(slot) * 8, Remote: uint64(slot*8 + slot/run*64), Len: 8}
+		}
+		if count > 0 {
+			pieces[random.IntN(count)].Len = 0
+		}
+		want := naiveBytes(pieces)
+		merged := nixl.Coalesce(slices.Clone(pieces))
+		if got := naiveBytes(merged); !slices.Equal(got, want) {
+			t.Fatalf("Coalesce(%v) = %v moves other bytes", pieces, merged)
+		}
+		for i := 1; i < len(merged); i++ {
+			a, b := merged[i-1], merged[i]
+			if a.Local >= b.Local || a.Local+a.Len == b.Local && a.Remote+a.Len == b.Remote || b.Len == 0 {
+				t.Errorf("%+v and %+v could be one, or are out of order", a, b)
+			}
+		}
+	})
+}
+
+// naiveBytes lists where each byte goes.
+func naiveBytes(pieces []nixl.Piece) [][2]uint64 {
+	var list [][2]uint64
+	for _, p := range pieces {
+		for i := range p.Len {
+			list = append(list, [2]uint64{p.Local + i, p.Remote + i})
+		}
+	}
+	slices.SortFunc(list, func(a, b [2]uint64) int { return slices.Compare(a[:], b[:]) })
+	return list
+}
+
+func TestOverlapOfReads(t *testing.T) {
+	c := newCouple(t, nixl.Config{}, 8192)
+	theirs := c.remote.Memories()[0]
+	twice := []nixl.Piece{{Len: 4096}, {Local: 4095, Remote: 4096, Len: 4096}}
+	if _, err := c.remote.Prepare(nixl.Read, c.local, theirs, slices.Clone(twice), nil); !errors.Is(err, nixl.ErrRange) {
+		t.Errorf("two reads into one byte = %v, want %v", err, nixl.ErrRange)
+	}
+	if _, err := c.remote.Prepare(nixl.Write, c.local, theirs, slices.Clone(twice), nil); err != nil {
+		t.Errorf("two writes of one byte = %v", err)
+	}
+	for _, pieces := range [][]nixl.Piece{nil, {{Len: 0}}} {
+		if _, err := c.remote.Prepare(nixl.Read, c.local, theirs, pieces, nil); !errors.Is(err, nixl.ErrRange) {
+			t.Errorf("a transfer of nothing = %v, want %v", err, nixl.ErrRange)
+		}
+	}
+	unknown := theirs
+	unknown.Len++
+	if _, err := c.remote.Prepare(nixl.Read, c.local, unknown, []nixl.Piece{{Len: 1}}, nil); !errors.Is(err, nixl.ErrNoMemory) {
+		t.Errorf("memory that the peer did not tell of = %v, want %v", err, nixl.ErrNoMemory)
+	}
+	if _, err := c.remote.Prepare(nixl.Read, c.peers, theirs, []nixl.Piece{{Len: 1}}, nil); !errors.Is(err, nixl.ErrRange) {
+		t.Errorf("another agent's memory = %v, want %v", err, nixl.ErrRange)
+	}
+}
+
+func TestMappings(t *testing.T) {
+	if _, err := nixl.NewMapping("none", 0); err == nil {
+		t.Error("a mapping of no bytes = nil")
+	}
+	m, err := nixl.NewMapping("shared", 8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := nixl.AdoptFile(duplicate(t, m.File()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Bytes()[5000] = 42
+	if again.Bytes()[5000] != 42 {
+		t.Error("two mappings of one file differ")
+	}
+	if err := m.File().Truncate(4096); err == nil {
+		t.Error("memory could be cut off while it is mapped")
+	}
+	for range 2 {
+		if err := errors.Join(m.Close(), again.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if m.Mapped() || again.Mapped() {
+		t.Error("closed mappings are still mapped")
+	}
+	if _, err := nixl.AdoptFile(unsealed(t)); err == nil {
+		t.Error("a memfd that its owner can shrink = nil")
+	}
+}

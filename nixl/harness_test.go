@@ -1,0 +1,118 @@
+package nixl_test
+
+import (
+	"context"
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/nixl"
+)
+
+// patience bounds every wait for something that must come.
+const patience = 30 * time.Second
+
+// pattern fills memory so that each 4 KiB page tells where it is and who wrote it.
+func pattern(page []byte, seed, index uint64) {
+	x := seed*0x9e3779b97f4a7c15 ^ index*0xbf58476d1ce4e5b9
+	for i := 0; i+8 <= len(page); i += 8 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		binary.LittleEndian.PutUint64(page[i:], x)
+	}
+}
+
+const pageBytes = 4096
+
+func fill(data []byte, seed uint64) {
+	for i := 0; i+pageBytes <= len(data); i += pageBytes {
+		pattern(data[i:i+pageBytes], seed, uint64(i/pageBytes))
+	}
+}
+
+// eventually waits for a condition.
+func eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("%s: not in %v", what, patience)
+		}
+	}
+}
+
+// closes waits for a channel to be closed.
+func closes(tb testing.TB, what string, c <-chan struct{}) {
+	tb.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		tb.Fatalf("%s: not in %v", what, patience)
+	}
+}
+
+func isOpen(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return false
+	default:
+		return true
+	}
+}
+
+// newAgent is an agent with size bytes of memory; both end with the test.
+func newAgent(tb testing.TB, f nixl.Fabric, cfg nixl.Config, size int) (*nixl.Agent, *nixl.Memory) {
+	tb.Helper()
+	agent, err := nixl.NewAgent(f, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	mapping, err := nixl.NewMapping("test", size)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	memory, err := agent.Register(mapping)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := mapping.Close(); err != nil {
+			tb.Errorf("Mapping.Close: %v", err)
+		}
+		if err := memory.Close(); err != nil {
+			tb.Errorf("Memory.Close: %v", err)
+		}
+		if err := agent.Close(); err != nil {
+			tb.Errorf("Agent.Close: %v", err)
+		}
+		if mapping.Mapped() {
+			tb.Error("the memory is mapped after the agent has ended")
+		}
+	})
+	return agent, memory
+}
+
+// load makes one agent known to another.
+func load(tb testing.TB, to, from *nixl.Agent) *nixl.Remote {
+	tb.Helper()
+	metadata, err := from.Metadata()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	remote, err := to.Load(metadata)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return remote
+}
+
+func withDeadline(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func read(ctx context.Context, remote *nixl.Remote, memory *nixl.Memory, pieces ...nixl.Piece) (*nixl.Transfer, error) {
+	return remote.Transfer(ctx, nixl.Read, memory, remote.Memories()[0], pieces, nil)
+}

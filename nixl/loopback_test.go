@@ -1,0 +1,264 @@
+package nixl_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/cgo"
+	"github.com/warmpath/warmpath/nixl"
+)
+
+// couple is an agent and a peer on a Loopback, with size bytes each; the peer's are filled with seed 1.
+type couple struct {
+	net          *nixl.Loopback
+	mine, theirs *nixl.Agent
+	local, peers *nixl.Memory
+	remote       *nixl.Remote
+	held         atomic.Int64 // requests that wait
+}
+
+func newCouple(tb testing.TB, cfg nixl.Config, size int) *couple {
+	tb.Helper()
+	c := &couple{net: nixl.NewLoopback()}
+	c.theirs, c.peers = newAgent(tb, c.net, nixl.Config{Name: "theirs"}, size)
+	c.mine, c.local = newAgent(tb, c.net, cfg, size)
+	c.remote = load(tb, c.mine, c.theirs)
+	fill(c.peers.Bytes(), 1)
+	return c
+}
+
+// hold makes requests wait for the returned function, at the end of the test at the latest.
+func (c *couple) hold(tb testing.TB) (release func()) {
+	tb.Helper()
+	until := make(chan struct{})
+	c.net.Hook(func(nixl.LoopbackRequest) nixl.Fate {
+		c.held.Add(1)
+		return nixl.Fate{Until: until}
+	})
+	release = func() {
+		if isOpen(until) {
+			close(until)
+		}
+	}
+	tb.Cleanup(release)
+	return release
+}
+
+// start posts a read that the fabric holds, and waits until it does.
+func (c *couple) start(tb testing.TB, memory *nixl.Memory) *nixl.Transfer {
+	tb.Helper()
+	before := c.held.Load()
+	moved, err := c.remote.Prepare(nixl.Read, memory, c.remote.Memories()[0], []nixl.Piece{{Len: memory.Len()}}, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := moved.Post(); err != nil {
+		tb.Fatal(err)
+	}
+	eventually(tb, "posted", func() bool { return c.held.Load() > before })
+	return moved
+}
+
+// TestSplitTransfers cuts pieces of odd sizes into many requests and back.
+func TestSplitTransfers(t *testing.T) {
+	const size = 1 << 20
+	c := newCouple(t, nixl.Config{MaxDescriptors: 7, MaxBytes: 10_000, Depth: 3}, size)
+	want := bytes.Clone(c.local.Bytes())
+	var pieces []nixl.Piece
+	for i := uint64(0); i+300 < size; i += 997 {
+		pieces = append(pieces, nixl.Piece{Local: i, Remote: size - 300 - i, Len: 1 + i%300})
+		copy(want[i:], c.peers.Bytes()[size-300-i:][:1+i%300])
+	}
+	moved, err := c.remote.Transfer(withDeadline(t), nixl.Read, c.local, c.remote.Memories()[0], pieces, []byte("all"))
+	if err != nil || !bytes.Equal(c.local.Bytes(), want) {
+		t.Fatalf("Transfer = %v; the bytes are right: %t", err, bytes.Equal(c.local.Bytes(), want))
+	}
+	if times := moved.Times(); times.Requests < len(pieces)/7 || times.Pieces < len(pieces) {
+		t.Errorf("Times = %+v for %d pieces of which 7 go into a request", times, len(pieces))
+	}
+	notes, err := c.theirs.Receive(withDeadline(t))
+	if err != nil || len(notes) != 1 || string(notes[0].Data) != "all" || notes[0].Peer != c.mine.Name() {
+		t.Errorf("Receive = %q, %v, want one message, when all has moved", notes, err)
+	}
+	if _, err := c.remote.Transfer(withDeadline(t), nixl.Write, c.local, c.remote.Memories()[0], []nixl.Piece{{Len: size}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(c.peers.Bytes(), want) {
+		t.Error("what was written is not what the peer has")
+	}
+}
+
+// TestMemoryWaitsForLateBytes gives up a transfer, closes everything, and lets the bytes come then.
+func TestMemoryWaitsForLateBytes(t *testing.T) {
+	c := newCouple(t, nixl.Config{}, 8192)
+	release := c.hold(t)
+	mapping, err := nixl.NewMapping("late", 8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := c.mine.Register(mapping)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	moved := c.start(t, memory)
+	cancel()
+	if err := moved.Wait(ctx); !errors.Is(err, nixl.ErrTimeout) || !errors.Is(err, context.Canceled) {
+		t.Fatalf("Wait = %v, want %v", err, nixl.ErrTimeout)
+	}
+	eventually(t, "quarantine", func() bool { return c.mine.Stats().BytesInQuarantine == 8192 })
+	if err := errors.Join(memory.Close(), mapping.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if !isOpen(moved.Settled()) || !mapping.Mapped() {
+		t.Fatal("the memory could be reused while bytes were on their way")
+	}
+	release()
+	closes(t, "settled", moved.Settled())
+	closes(t, "freed", memory.Settled())
+	eventually(t, "unmapped", func() bool { return !mapping.Mapped() })
+	if s := c.mine.Stats(); s.InQuarantine != 0 || s.BytesInQuarantine != 0 || s.Handovers != 0 || s.TimedOut != 1 {
+		t.Errorf("Stats = %+v, want an empty quarantine and no new agent", s)
+	}
+}
+
+// TestDeadPeer has an agent replaced, so that nothing of what was under way can move any more.
+func TestDeadPeer(t *testing.T) {
+	c := newCouple(t, nixl.Config{}, 8192)
+	other, _ := newAgent(t, c.net, nixl.Config{Name: "other"}, 8192)
+	living := load(t, c.mine, other)
+	release := c.hold(t)
+	before := c.mine.Name()
+	moved := c.start(t, c.local)
+	lost := errors.New("lease lost")
+	c.remote.Fail(lost)
+	if err := moved.Wait(withDeadline(t)); !errors.Is(err, nixl.ErrPeer) || !errors.Is(err, lost) {
+		t.Errorf("Wait = %v, want %v and %v", err, nixl.ErrPeer, lost)
+	}
+	closes(t, "settled", moved.Settled())
+	eventually(t, "another agent", func() bool { return c.mine.Generation() == 2 })
+	release()
+	c.net.Hook(nil)
+	if c.mine.Name() == before || !bytes.Equal(c.local.Bytes(), make([]byte, 8192)) {
+		t.Errorf("name %q, was %q; bytes came after the end: %t", c.mine.Name(), before, !bytes.Equal(c.local.Bytes(), make([]byte, 8192)))
+	}
+	if _, err := read(withDeadline(t), c.remote, c.local, nixl.Piece{Len: 1}); !errors.Is(err, nixl.ErrPeer) {
+		t.Errorf("a read from a dead peer = %v, want %v", err, nixl.ErrPeer)
+	}
+	if _, err := read(withDeadline(t), living, c.local, nixl.Piece{Len: 1}); err != nil {
+		t.Errorf("a read from another peer, by the new agent = %v", err)
+	}
+	if _, err := read(withDeadline(t), load(t, c.mine, c.theirs), c.local, nixl.Piece{Len: 8192}); err != nil {
+		t.Errorf("a read from the peer that was not dead = %v", err)
+	}
+}
+
+// TestFailures looks at what becomes of requests that the fabric lets fail.
+func TestFailures(t *testing.T) {
+	over := make(chan struct{})
+	close(over)
+	tests := []struct {
+		name string
+		fate nixl.Fate
+	}{
+		{"in the post", nixl.Fate{Err: cgo.ErrBackend}},
+		{"when it is over", nixl.Fate{Late: cgo.ErrBackend, Until: over}},
+	}
+	for _, test := range tests {
+		c := newCouple(t, nixl.Config{MaxBytes: 4096, Depth: 8}, 5*4096)
+		c.net.Hook(func(r nixl.LoopbackRequest) nixl.Fate {
+			if r.Index == 2 {
+				return test.fate
+			}
+			return nixl.Fate{}
+		})
+		moved, err := read(withDeadline(t), c.remote, c.local, nixl.Piece{Len: 5 * 4096})
+		if !errors.Is(err, nixl.ErrPeer) || !errors.Is(err, cgo.ErrBackend) {
+			t.Errorf("%s: %v, want %v", test.name, err, nixl.ErrPeer)
+		}
+		closes(t, test.name+": settled", moved.Settled())
+		c.net.Hook(nil)
+		if _, err := read(withDeadline(t), load(t, c.mine, c.theirs), c.local, nixl.Piece{Len: 5 * 4096}); err != nil {
+			t.Errorf("%s: after loading it again: %v", test.name, err)
+		}
+		if !bytes.Equal(c.local.Bytes(), c.peers.Bytes()) {
+			t.Errorf("%s: the bytes are wrong", test.name)
+		}
+	}
+}
+
+// TestPeerRestarts lets a peer die and come back under another name.
+func TestPeerRestarts(t *testing.T) {
+	c := newCouple(t, nixl.Config{}, 4096)
+	for life := range 3 {
+		next, memory := newAgent(t, c.net, nixl.Config{Name: "theirs"}, 4096)
+		fill(memory.Bytes(), uint64(life))
+		remote := load(t, c.mine, next)
+		if _, err := read(withDeadline(t), remote, c.local, nixl.Piece{Len: 4096}); err != nil || !bytes.Equal(c.local.Bytes(), memory.Bytes()) {
+			t.Fatalf("life %d: read = %v", life, err)
+		}
+		c.net.Kill(next)
+		moved, err := read(withDeadline(t), remote, c.local, nixl.Piece{Len: 4096})
+		if !errors.Is(err, nixl.ErrPeer) {
+			t.Fatalf("life %d: read from a dead peer = %v, want %v", life, err, nixl.ErrPeer)
+		}
+		closes(t, "settled", moved.Settled())
+	}
+}
+
+// TestDown lets no new agent be made for a while.
+func TestDown(t *testing.T) {
+	c := newCouple(t, nixl.Config{}, 4096)
+	c.hold(t)
+	noHome := errors.New("no home")
+	c.net.Refuse(noHome)
+	moved := c.start(t, c.local)
+	c.remote.Fail(errors.New("dead"))
+	closes(t, "settled without another agent", moved.Settled())
+	eventually(t, "down", func() bool { return c.mine.Stats().Down != "" })
+	if _, err := c.mine.Metadata(); !errors.Is(err, nixl.ErrDown) || !errors.Is(err, noHome) {
+		t.Errorf("Metadata = %v, want %v and its reason", err, nixl.ErrDown)
+	}
+	c.net.Refuse(nil)
+	eventually(t, "up again", func() bool { return c.mine.Stats().Down == "" })
+	c.net.Hook(nil)
+	if _, err := read(withDeadline(t), load(t, c.mine, c.theirs), c.local, nixl.Piece{Len: 4096}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHangingEnd lets the end of an agent hang: its memory waits, and nobody else.
+func TestHangingEnd(t *testing.T) {
+	c := newCouple(t, nixl.Config{}, 4096)
+	c.hold(t)
+	hang := make(chan struct{})
+	c.net.HangDestroy(hang)
+	moved := c.start(t, c.local)
+	c.remote.Fail(errors.New("dead"))
+	eventually(t, "another agent", func() bool { return c.mine.Generation() == 2 })
+	c.net.Hook(nil)
+	if _, err := read(withDeadline(t), load(t, c.mine, c.theirs), c.local, nixl.Piece{Len: 4096}); err != nil {
+		t.Error(err)
+	}
+	if !isOpen(moved.Settled()) {
+		t.Error("settled while its agent had not ended")
+	}
+	c.net.HangDestroy(nil)
+	close(hang)
+	closes(t, "settled", moved.Settled())
+}
+
+func TestTimeoutOfTheAgent(t *testing.T) {
+	c := newCouple(t, nixl.Config{Timeout: time.Millisecond, QuarantineAge: time.Millisecond}, 4096)
+	c.hold(t)
+	moved, err := read(withDeadline(t), c.remote, c.local, nixl.Piece{Len: 1})
+	if !errors.Is(err, nixl.ErrTimeout) {
+		t.Errorf("read = %v, want %v", err, nixl.ErrTimeout)
+	}
+	closes(t, "settled by age", moved.Settled())
+	eventually(t, "another agent", func() bool { return c.mine.Stats().Handovers > 0 })
+}

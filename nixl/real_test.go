@@ -1,0 +1,59 @@
+//go:build cgo && linux
+
+package nixl_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/warmpath/warmpath/nixl"
+)
+
+// realAgent is an agent of the real library, with size bytes of memory.
+func realAgent(tb testing.TB, library string, size int) (*nixl.Agent, *nixl.Memory) {
+	tb.Helper()
+	lib, err := nixl.Open(library)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return newAgent(tb, lib, nixl.Config{Name: "test"}, size)
+}
+
+// TestTwoProcesses is the thinnest path with the real library: read, write and notify between two processes.
+func TestTwoProcesses(t *testing.T) {
+	library := realLibrary(t)
+	const size = 4 << 20
+	p := startPeer(t, library, size, 7)
+	agent, memory := realAgent(t, library, size)
+	remote, err := agent.Load(p.metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := remote.Memories()[0]
+	ctx := withDeadline(t)
+	if _, err := remote.Transfer(ctx, nixl.Read, memory, theirs, []nixl.Piece{{Len: size}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := make([]byte, size)
+	fill(want, 7)
+	if !bytes.Equal(memory.Bytes(), want) {
+		t.Error("what was read is not what the peer has")
+	}
+	fill(memory.Bytes(), 8)
+	if _, err := remote.Transfer(ctx, nixl.Write, memory, theirs, []nixl.Piece{{Len: size}}, []byte("written")); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.ask(t, "note", "note"); got != "written" {
+		t.Errorf("the peer was told %q, want written", got)
+	}
+	if got := p.ask(t, "sum 4194304", "sum"); got != sum(memory.Bytes()) {
+		t.Error("what was written is not what the peer has")
+	}
+	if err := remote.Notify([]byte("bye")); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.ask(t, "note", "note"); got != "bye" {
+		t.Errorf("the peer was told %q, want bye", got)
+	}
+	t.Logf("%+v", agent.Stats())
+}

@@ -1,0 +1,125 @@
+package nixl_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/cgo"
+	"github.com/warmpath/warmpath/nixl"
+)
+
+// duplicate is another descriptor of a file, as another process would get it.
+func duplicate(tb testing.TB, f *os.File) *os.File {
+	tb.Helper()
+	fd, err := unix.Dup(int(f.Fd()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return os.NewFile(uintptr(fd), f.Name())
+}
+
+// unsealed is a memfd that can be made smaller.
+func unsealed(tb testing.TB) *os.File {
+	tb.Helper()
+	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "unsealed")
+	if err := f.Truncate(4096); err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
+
+// TestStorm lets requests be late, fail and be given up at random while peers die, and looks for bytes that come into memory after it was settled.
+func TestStorm(t *testing.T) {
+	const readers, rounds, part = 6, 25, 16 * pageBytes
+	c := newCouple(t, nixl.Config{MaxDescriptors: 3, Timeout: 200 * time.Millisecond, QuarantineAge: 300 * time.Millisecond}, readers*part)
+	var late sync.WaitGroup
+	end := make(chan struct{})
+	c.net.Hook(func(nixl.LoopbackRequest) nixl.Fate {
+		switch rand.IntN(60) {
+		case 0:
+			return nixl.Fate{Err: cgo.ErrBackend}
+		case 1:
+			return nixl.Fate{Until: end} // later than everything else
+		case 2, 3, 4, 5:
+			until := make(chan struct{})
+			late.Go(func() {
+				time.Sleep(rand.N(5 * time.Millisecond))
+				close(until)
+			})
+			return nixl.Fate{Until: until}
+		default:
+			return nixl.Fate{}
+		}
+	})
+	var wg sync.WaitGroup
+	for i := range readers {
+		wg.Go(func() {
+			for range rounds {
+				if err := c.stormRound(t, uint64(i*part), part); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	late.Wait()
+	close(end)
+	if s := c.mine.Stats(); s.InQuarantine != 0 || s.Completed == 0 || s.Failed == 0 || s.Handovers == 0 || s.TimedOut == 0 {
+		t.Errorf("Stats = %+v, want some of each, and nothing in quarantine", s)
+	}
+}
+
+var errStorm = errors.New("bytes are wrong")
+
+// stormRound reads a part of the memory, page by page, and looks at what came.
+func (c *couple) stormRound(tb testing.TB, at uint64, part int) error {
+	tb.Helper()
+	metadata, err := c.theirs.Metadata()
+	if err != nil {
+		return err
+	}
+	remote, err := c.mine.Load(metadata)
+	if err != nil {
+		return err
+	}
+	mine := c.local.Bytes()[at:][:part]
+	var pieces []nixl.Piece
+	for i := 0; i < part; i += pageBytes {
+		pieces = append(pieces, nixl.Piece{Local: at + uint64(i), Remote: at + uint64(part-pageBytes-i), Len: pageBytes})
+	}
+	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Millisecond)
+	defer cancel()
+	moved, err := read(ctx, remote, c.local, pieces...)
+	if err == nil {
+		for i := 0; i < part; i += pageBytes {
+			if !bytes.Equal(mine[i:][:pageBytes], c.peers.Bytes()[int(at)+part-pageBytes-i:][:pageBytes]) {
+				return errStorm
+			}
+		}
+	} else if moved != nil {
+		if rand.IntN(2) == 0 {
+			remote.Fail(errStorm) // whoever gave up on a peer may say that it is dead
+		}
+		closes(tb, "settled", moved.Settled())
+	}
+	marker := bytes.Repeat([]byte{0xa5}, part)
+	copy(mine, marker)
+	time.Sleep(rand.N(time.Millisecond))
+	if !bytes.Equal(mine, marker) {
+		return errStorm
+	}
+	return nil
+}
