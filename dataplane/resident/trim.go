@@ -1,6 +1,6 @@
 //go:build linux
 
-package node
+package resident
 
 import (
 	"bufio"
@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trim takes the parts of the program that were only needed to start out of this process' memory: the whole of Warmpath is linked into it, and
+// Trim takes the parts of the program that were only needed to start out of this process' memory: the whole of Warmpath is linked into it, and
 // starting touches two thirds of it. They stay in the page cache, and what is needed again comes from there. It returns the bytes of the mappings.
 // Only mappings of the program's file that hold nothing of their own are given up: their contents cannot change by that.
-func trim() (given uint64) {
+func Trim() (given uint64) {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return 0

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package resident
+
+// Trim is for Linux.
+func Trim() uint64 { return 0 }
