@@ -178,10 +178,10 @@ func (n *NIXL) CreateRequest(a Agent, job *Job, local, remote []Region) (Request
 	return r, status(C.wp_request_create(n.lib, a.c, &c, mine, theirs, &r.handle))
 }
 
-// Post starts a request. It is done when the error is nil, under way when it is InProgress. Over CMA the call lasts as long as the copy.
+// Post starts a request. It is done when the error is nil, under way when it is ErrInProgress. Over CMA the call lasts as long as the copy.
 func (n *NIXL) Post(a Agent, r Request) error { return status(C.wp_request_post(n.lib, a.c, r.handle)) }
 
-// Status looks at a posted request: nil is done, InProgress under way.
+// Status looks at a posted request: nil is done, ErrInProgress under way.
 func (n *NIXL) Status(a Agent, r Request) error {
 	return status(C.wp_request_status(n.lib, a.c, r.handle))
 }

@@ -20,7 +20,7 @@ type StatusError int
 
 // The values of nixl_capi_status_t other than success. The library folds nearly every failure into ErrBackend.
 const (
-	InProgress      StatusError = 1 // no failure: ask again
+	ErrInProgress   StatusError = 1 // no failure: ask again
 	ErrInvalidParam StatusError = -1
 	ErrBackend      StatusError = -2
 	ErrInvalidState StatusError = -3
@@ -32,7 +32,7 @@ const (
 // Error names the status.
 func (s StatusError) Error() string {
 	switch s {
-	case InProgress:
+	case ErrInProgress:
 		return "nixl: in progress"
 	case ErrInvalidParam:
 		return "nixl: invalid parameter"

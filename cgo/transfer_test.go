@@ -147,15 +147,15 @@ func TestWait(t *testing.T) {
 	}{
 		{"slow", time.Minute, 0, 1, 0},
 		{"breaks", time.Minute, 0, 1, int32(cgo.ErrBackend)},
-		{"never", 10 * time.Millisecond, 0, 0, int32(cgo.InProgress)},
-		{"never, without time", -1, 0, 0, int32(cgo.InProgress)},
-		{"never, woken", time.Hour, 1, 0, int32(cgo.InProgress)},
+		{"never", 10 * time.Millisecond, 0, 0, int32(cgo.ErrInProgress)},
+		{"never, without time", -1, 0, 0, int32(cgo.ErrInProgress)},
+		{"never, woken", time.Hour, 1, 0, int32(cgo.ErrInProgress)},
 	}
 	for _, test := range tests {
 		p := newPair(t, test.peer, 4096)
 		r := p.request(t, cgo.Job{Op: cgo.Read}, []cgo.Region{p.from}, []cgo.Region{p.to})
-		if err := p.lib.Post(p.mine, r); !errors.Is(err, cgo.InProgress) {
-			t.Errorf("%s: Post = %v, want %v", test.peer, err, cgo.InProgress)
+		if err := p.lib.Post(p.mine, r); !errors.Is(err, cgo.ErrInProgress) {
+			t.Errorf("%s: Post = %v, want %v", test.peer, err, cgo.ErrInProgress)
 		}
 		var wake atomic.Uint32
 		wake.Store(test.wake)

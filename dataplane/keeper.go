@@ -205,7 +205,7 @@ func (k *keeper) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			k.mu.Lock()
-			k.ctx = nil
+			k.ctx = nil //nolint:fatcontext // nothing is nested: no source begins any more
 			k.mu.Unlock()
 			k.running.Wait()
 			return nil

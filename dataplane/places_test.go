@@ -2,8 +2,8 @@ package dataplane
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
+	"strconv"
 	"testing"
 	"time"
 
@@ -22,7 +22,7 @@ func TestPlacesFollowAView(t *testing.T) {
 	p := newPlaces(reg, router)
 	workers := map[string]*worker.Worker{}
 	for _, name := range []string{"a", "b", "c", "alone"} {
-		w, err := reg.Add("http://127.0.0.1:1" + fmt.Sprint(len(workers)))
+		w, err := reg.Add("http://127.0.0.1:1" + strconv.Itoa(len(workers)))
 		require.NoError(t, err)
 		workers[name] = w
 	}

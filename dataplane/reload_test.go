@@ -14,8 +14,8 @@ import (
 // reload would ignore it in silence.
 func TestEverySettingIsKnown(t *testing.T) {
 	typ := reflect.TypeFor[Config]()
-	for i := range typ.NumField() {
-		name, n := typ.Field(i).Name, 0
+	for field := range typ.Fields() {
+		name, n := field.Name, 0
 		if live[name] != "" {
 			n++
 		}

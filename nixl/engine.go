@@ -25,7 +25,7 @@ type engine interface {
 	notes() ([]cgo.Note, error)
 
 	create(job *cgo.Job, local, remote []cgo.Region) (request, error)
-	// post starts a request: nil is done, cgo.InProgress under way.
+	// post starts a request: nil is done, cgo.ErrInProgress under way.
 	post(r request) error
 	// wait blocks until one of the requests has ended, the time is over, or wake is not 0, and fills statuses.
 	wait(requests []request, statuses []int32, timeout time.Duration, wake *atomic.Uint32) (ended int)
@@ -40,14 +40,14 @@ type engine interface {
 // request is an engine's own.
 type request any
 
-// real is an engine of NVIDIA's library.
-type real struct {
+// library is an engine of NVIDIA's library.
+type library struct {
 	lib   *cgo.NIXL
 	agent cgo.Agent
 	batch []cgo.Request // reused by wait
 }
 
-var _ engine = (*real)(nil)
+var _ engine = (*library)(nil)
 
 func (l *Library) open(cfg *Config, name string) (engine, error) {
 	agent, err := l.lib.CreateAgent(name, cfg.Telemetry)
@@ -55,7 +55,7 @@ func (l *Library) open(cfg *Config, name string) (engine, error) {
 		return nil, err
 	}
 	if cfg.Backend == noBackend {
-		return &real{lib: l.lib, agent: agent}, nil
+		return &library{lib: l.lib, agent: agent}, nil
 	}
 	var params []string
 	for key, value := range cfg.Params {
@@ -65,26 +65,28 @@ func (l *Library) open(cfg *Config, name string) (engine, error) {
 		_ = l.lib.DestroyAgent(agent) // the first error is the one that says something
 		return nil, err
 	}
-	return &real{lib: l.lib, agent: agent}, nil
+	return &library{lib: l.lib, agent: agent}, nil
 }
 
-func (e *real) plugins() ([]string, error) { return e.lib.Plugins(e.agent) }
+func (e *library) plugins() ([]string, error) { return e.lib.Plugins(e.agent) }
 
-func (e *real) register(m *Memory) error {
+func (e *library) register(m *Memory) error {
 	return e.lib.Register(e.agent, m.kind, []cgo.Region{m.region})
 }
 
-func (e *real) deregister(m *Memory) error {
+func (e *library) deregister(m *Memory) error {
 	return e.lib.Deregister(e.agent, m.kind, []cgo.Region{m.region})
 }
 
-func (e *real) metadata() ([]byte, error)             { return e.lib.LocalMetadata(e.agent) }
-func (e *real) load(metadata []byte) (string, error)  { return e.lib.LoadRemote(e.agent, metadata) }
-func (e *real) invalidate(peer string) error          { return e.lib.InvalidateRemote(e.agent, peer) }
-func (e *real) notify(peer string, data []byte) error { return e.lib.Notify(e.agent, peer, data) }
-func (e *real) notes() ([]cgo.Note, error)            { return e.lib.Notes(e.agent) }
+func (e *library) metadata() ([]byte, error)            { return e.lib.LocalMetadata(e.agent) }
+func (e *library) load(metadata []byte) (string, error) { return e.lib.LoadRemote(e.agent, metadata) }
 
-func (e *real) create(job *cgo.Job, local, remote []cgo.Region) (request, error) {
+func (e *library) invalidate(peer string) error { return e.lib.InvalidateRemote(e.agent, peer) }
+
+func (e *library) notify(peer string, data []byte) error { return e.lib.Notify(e.agent, peer, data) }
+func (e *library) notes() ([]cgo.Note, error)            { return e.lib.Notes(e.agent) }
+
+func (e *library) create(job *cgo.Job, local, remote []cgo.Region) (request, error) {
 	r, err := e.lib.CreateRequest(e.agent, job, local, remote)
 	if err != nil {
 		return nil, err
@@ -92,9 +94,9 @@ func (e *real) create(job *cgo.Job, local, remote []cgo.Region) (request, error)
 	return r, nil
 }
 
-func (e *real) post(r request) error { return e.lib.Post(e.agent, r.(cgo.Request)) }
+func (e *library) post(r request) error { return e.lib.Post(e.agent, r.(cgo.Request)) }
 
-func (e *real) wait(requests []request, statuses []int32, timeout time.Duration, wake *atomic.Uint32) int {
+func (e *library) wait(requests []request, statuses []int32, timeout time.Duration, wake *atomic.Uint32) int {
 	e.batch = e.batch[:0]
 	for _, r := range requests {
 		e.batch = append(e.batch, r.(cgo.Request))
@@ -102,10 +104,10 @@ func (e *real) wait(requests []request, statuses []int32, timeout time.Duration,
 	return e.lib.Wait(e.agent, e.batch, statuses, timeout, wake)
 }
 
-func (e *real) release(r request) error { return e.lib.Release(e.agent, r.(cgo.Request)) }
+func (e *library) release(r request) error { return e.lib.Release(e.agent, r.(cgo.Request)) }
 
-func (e *real) telemetry(r request) (cgo.Telemetry, error) {
+func (e *library) telemetry(r request) (cgo.Telemetry, error) {
 	return e.lib.Telemetry(e.agent, r.(cgo.Request))
 }
 
-func (e *real) destroy() error { return e.lib.DestroyAgent(e.agent) }
+func (e *library) destroy() error { return e.lib.DestroyAgent(e.agent) }

@@ -209,14 +209,14 @@ func (e *loop) telemetry(r request) (cgo.Telemetry, error) {
 
 func (e *loop) wait(requests []request, statuses []int32, timeout time.Duration, wake *atomic.Uint32) int {
 	const nap = 50 * time.Microsecond
-	for begin := time.Now(); ; time.Sleep(nap) {
+	for begin := time.Now(); ; time.Sleep(nap) { //nolint:forbidigo // as the shim waits in C
 		if err := e.enter(); err != nil {
 			return 0
 		}
 		ended := 0
 		for i, r := range requests {
 			statuses[i] = int32(r.(*loopFlight).status)
-			if r.(*loopFlight).status != cgo.InProgress {
+			if r.(*loopFlight).status != cgo.ErrInProgress {
 				ended++
 			}
 		}

@@ -15,7 +15,7 @@ func (e *loop) create(job *cgo.Job, local, remote []cgo.Region) (request, error)
 		return nil, err
 	}
 	defer e.net.mu.Unlock()
-	f := &loopFlight{job: *job, local: local, remote: remote, status: cgo.InProgress}
+	f := &loopFlight{job: *job, local: local, remote: remote, status: cgo.ErrInProgress}
 	theirs, ok := e.known[job.Peer]
 	if !ok {
 		return nil, cgo.ErrBackend // as the library folds it

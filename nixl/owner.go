@@ -224,7 +224,7 @@ func (o *owner) look(timeout time.Duration) {
 	o.statuses = slices.Grow(o.statuses[:0], len(o.requests))[:len(o.requests)]
 	o.engine.wait(o.requests, o.statuses, timeout, &o.wake)
 	for i, f := range o.flights {
-		if s := cgo.StatusError(o.statuses[i]); s != cgo.InProgress && !f.transfer.isDone() {
+		if s := cgo.StatusError(o.statuses[i]); s != cgo.ErrInProgress && !f.transfer.isDone() {
 			o.landed(f, s)
 		}
 	}
@@ -269,8 +269,7 @@ func statusOf(err error) cgo.StatusError {
 	if err == nil {
 		return 0
 	}
-	var status cgo.StatusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[cgo.StatusError](err); ok {
 		return status
 	}
 	return cgo.ErrBackend

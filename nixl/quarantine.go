@@ -84,7 +84,7 @@ func (i *inmate) look(o *owner) bool {
 	t.flying = slices.DeleteFunc(t.flying, func(f *flight) bool {
 		o.engine.wait([]request{f.request}, status[:], 0, &o.wake)
 		switch s := cgo.StatusError(status[0]); s {
-		case cgo.InProgress:
+		case cgo.ErrInProgress:
 			return false
 		case 0:
 			_ = o.engine.release(f.request) // its bytes have moved; what stays is a few bytes of the library's

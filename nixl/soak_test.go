@@ -5,6 +5,7 @@ package nixl_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -46,6 +47,7 @@ type soak struct {
 
 // replace starts a peer in the place of another. Each has a seed that no other has.
 func (s *soak) replace(tb testing.TB, i int) {
+	tb.Helper()
 	seed := uint64(s.kills.Load()+1)*soakPeers + uint64(i)
 	p := startPeer(tb, s.library, soakPartBytes, seed)
 	remote, err := s.agent.Load(p.metadata)
@@ -104,6 +106,7 @@ func runSoak(t *testing.T, tls string) {
 
 // harm kills a peer, one in three times after it was stopped for a while; it may also go on.
 func (s *soak) harm(tb testing.TB, i int) {
+	tb.Helper()
 	p := s.peers[i].Load()
 	if rand.IntN(3) == 0 {
 		s.stops.Add(1)
@@ -176,7 +179,7 @@ func (s *soak) quiet(moved *nixl.Transfer, mine []byte) error {
 	}
 	time.Sleep(rand.N(50 * time.Millisecond))
 	if len(bytes.Trim(mine, "\xa5")) != 0 {
-		return fmt.Errorf("bytes came into settled memory")
+		return errors.New("bytes came into settled memory")
 	}
 	return nil
 }

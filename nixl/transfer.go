@@ -218,7 +218,7 @@ func (o *owner) advance(t *Transfer) bool {
 	t.flying = append(t.flying, f)
 	err = o.engine.post(r)
 	t.times.Post += time.Since(prepared)
-	if statusOf(err) == cgo.InProgress {
+	if statusOf(err) == cgo.ErrInProgress {
 		return true
 	}
 	o.landed(f, statusOf(err))

@@ -36,6 +36,7 @@ type proof struct {
 
 // clientGone cancels long requests and watches the engines become idle.
 func (p *proof) clientGone(t *testing.T) {
+	t.Helper()
 	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines)
 	defer r.proc.stop(5 * time.Second)
 	for _, stream := range []bool{true, false} {

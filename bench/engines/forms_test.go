@@ -4,6 +4,7 @@ package engines_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 )
 
@@ -63,9 +64,7 @@ func openaiBody(more document) document {
 // streamed returns the body's twin that asks for events.
 func streamed(body document) document {
 	twin := document{"stream": true}
-	for key, value := range body {
-		twin[key] = value
-	}
+	maps.Copy(twin, body)
 	if _, openai := body["model"]; openai {
 		twin["stream_options"] = document{"include_usage": true}
 	}

@@ -61,6 +61,7 @@ func (p *proof) startPairs(t *testing.T, alone *engine, backend string, n int) [
 // same asks a pair and an engine alone the same things. One at a time, so that neither computes two requests together and
 // both compute the same numbers in the same order.
 func (p *proof) same(t *testing.T, alone *engine) {
+	t.Helper()
 	for _, e := range append([]*engine{alone}, p.engines...) {
 		e.flush(t)
 	}
@@ -106,10 +107,10 @@ func (p *proof) sameOnce(t *testing.T, alone *engine, r *router, path string, bo
 	var both sync.WaitGroup
 	both.Go(func() { want, _, errs[0] = ask(t.Context(), alone.url+path, body) })
 	both.Go(func() {
-		header, err := "", error(nil)
 		var h map[string][]string
+		var err error
 		if got, h, err = ask(t.Context(), r.url+path, body); err == nil {
-			header = strings.Join(append(h["X-Warmpath-Prefill"], h["X-Warmpath-Worker"]...), " ")
+			header := strings.Join(append(h["X-Warmpath-Prefill"], h["X-Warmpath-Worker"]...), " ")
 			if header != p.engines[0].url+" "+p.engines[1].url {
 				err = fmt.Errorf("answered by %q", header)
 			}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strconv"
 )
 
 // document is a JSON object.
@@ -79,7 +80,7 @@ func fold(text []byte, stream bool) (document, error) {
 func take(whole document, one any) error {
 	if batch, ok := one.([]any); ok {
 		for i, d := range batch {
-			takeGenerated(whole, fmt.Sprint(i), d.(document))
+			takeGenerated(whole, strconv.Itoa(i), d.(document))
 		}
 		return nil
 	}

@@ -133,7 +133,7 @@ func (o *nixlOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	defer far.end()
+	defer func() { _ = far.end() }() // what it says last is of no use
 	remote, err := agent.Load(far.Metadata)
 	if err != nil {
 		return err

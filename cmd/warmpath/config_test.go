@@ -170,8 +170,13 @@ func TestConfigShown(t *testing.T) {
 
 func TestMasked(t *testing.T) {
 	for _, tt := range [][3]string{
-		{"operator-key", "k", "***"}, {"operator-key", "", ""}, {"cluster", "nats://u:p@h:1", "nats://u:xxxxx@h:1"}, {"listen", ":1", ":1"},
-		{"tls-key", "key.pem", "key.pem"}, {"cluster", "nats://token@h:1", "nats://xxxxx@h:1"}, {"cluster-token", "t", "***"},
+		{"operator-key", "k", "***"},
+		{"operator-key", "", ""},
+		{"cluster", "nats://u:p@h:1", "nats://u:xxxxx@h:1"},
+		{"listen", ":1", ":1"},
+		{"tls-key", "key.pem", "key.pem"},
+		{"cluster", "nats://token@h:1", "nats://xxxxx@h:1"},
+		{"cluster-token", "t", "***"},
 	} {
 		require.Equal(t, tt[2], masked(tt[0], tt[1]))
 	}

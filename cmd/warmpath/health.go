@@ -1,17 +1,15 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/valyala/fasthttp"
 )
 
 // healthAddrs are where `serve` and `node` listen by default.
@@ -31,11 +29,10 @@ the router and the sidecar listen by default.`,
 			if len(urls) == 0 {
 				urls = healthURLs(os.Getenv("WARMPATH_LISTEN"))
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
+			end := time.Now().Add(timeout)
 			var failed []error
 			for _, url := range urls {
-				err := askHealth(ctx, url)
+				err := askHealth(url, end)
 				if err == nil {
 					fmt.Fprintln(cmd.OutOrStdout(), "ok", url)
 					return nil
@@ -66,19 +63,14 @@ func healthURLs(listen string) []string {
 	return urls
 }
 
-func askHealth(ctx context.Context, url string) error {
+func askHealth(url string, end time.Time) error {
 	url = strings.TrimRight(url, "/") + "/health"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	status, _, err := fasthttp.GetDeadline(nil, url, end)
 	if err != nil {
 		return fmt.Errorf("cannot ask %s: %w", url, err)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("cannot ask: %w", err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("cannot call %s healthy: it answers %s", url, cmp.Or(res.Status, "nothing"))
+	if status != fasthttp.StatusOK {
+		return fmt.Errorf("cannot call %s healthy: it answers %d", url, status)
 	}
 	return nil
 }

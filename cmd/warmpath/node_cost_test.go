@@ -83,7 +83,8 @@ func TestNodeCost(t *testing.T) {
 		_, port, _ := net.SplitHostPort(addr)
 		ports = append(ports, port)
 	}
-	report := "what, CPU ms a second, RSS MiB, of that the program's own MiB, of that pages of its file MiB, for s\n"
+	var report strings.Builder
+	report.WriteString("what, CPU ms a second, RSS MiB, of that the program's own MiB, of that pages of its file MiB, for s\n")
 	for _, with := range []struct {
 		name string
 		args []string
@@ -104,11 +105,11 @@ func TestNodeCost(t *testing.T) {
 		before := usageOf(t, cmd.Process.Pid)
 		wait(measured)
 		after := usageOf(t, cmd.Process.Pid)
-		report += fmt.Sprintf("%s, %.2f, %.1f, %.1f, %.1f, %.0f\n", with.name, (after.cpu-before.cpu)/measured.Seconds(),
+		fmt.Fprintf(&report, "%s, %.2f, %.1f, %.1f, %.1f, %.0f\n", with.name, (after.cpu-before.cpu)/measured.Seconds(),
 			float64(after.all)/1024, float64(after.anon)/1024, float64(after.file)/1024, measured.Seconds())
 		require.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 	}
-	t.Log(report)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "cost.csv"), []byte(report), 0o644)) //nolint:gosec // a result is for everyone
+	t.Log(report.String())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cost.csv"), []byte(report.String()), 0o644)) //nolint:gosec // a result is for everyone
 }

@@ -243,15 +243,16 @@ func TestBrokenGPUsLoseTheirTraffic(t *testing.T) {
 		{"XID 79", "dead", "dead", 1, func() { assert.NoError(t, s.driver.XID(3, 79)) }, func() { assert.NoError(t, s.driver.Reload()) }},
 		{"GPU lost", "dead", "dead", 2, update(5, func(g *nvmltest.GPU) { g.Lost = 1 }), update(5, func(g *nvmltest.GPU) { g.Lost = 0 })},
 	}
-	report := "fault, last request to the worker after s, /metrics and /explain tell after s, requests again after s\n"
+	var report strings.Builder
+	report.WriteString("fault, last request to the worker after s, /metrics and /explain tell after s, requests again after s\n")
 	for _, tt := range tests {
 		traffic, told := s.lose(s.workers[tt.worker], tt.state, tt.excluded, tt.fault)
 		back := s.regain(s.workers[tt.worker], tt.repair)
-		report += fmt.Sprintf("%s, %.3f, %.3f, %.3f\n", tt.name, traffic.Seconds(), told.Seconds(), back.Seconds())
+		fmt.Fprintf(&report, "%s, %.3f, %.3f, %.3f\n", tt.name, traffic.Seconds(), told.Seconds(), back.Seconds())
 	}
-	t.Log(report)
+	t.Log(report.String())
 	assert.Empty(t, s.flow.failures())
 	if dir := os.Getenv("WARMPATH_RESULTS"); dir != "" {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "gpu-faults.csv"), []byte(report), 0o644)) //nolint:gosec // a result is for everyone
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "gpu-faults.csv"), []byte(report.String()), 0o644)) //nolint:gosec // a result is for everyone
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -226,5 +227,5 @@ func count(n int) string {
 	if n == 0 {
 		return "-"
 	}
-	return fmt.Sprint(n)
+	return strconv.Itoa(n)
 }

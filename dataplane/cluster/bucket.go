@@ -88,8 +88,8 @@ func (w *watching) close() {
 		if watch == nil {
 			continue
 		}
-		_ = watch.Stop()            // fails where the connection is closed
-		for range watch.Updates() { //nolint:revive // its sender may wait for us
+		_ = watch.Stop() // fails where the connection is closed
+		for range watch.Updates() {
 		}
 	}
 }

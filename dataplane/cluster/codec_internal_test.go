@@ -2,8 +2,8 @@ package cluster
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -229,7 +229,7 @@ func TestSayings(t *testing.T) {
 		require.LessOrEqual(t, len(s.known), 26, "one for each process")
 	}
 	for i := range maxSayings + 100 { // names that nobody has
-		_, err := s.read((&beat{Kind: kindNode, Name: fmt.Sprint(i), Instance: "i"}).encode())
+		_, err := s.read((&beat{Kind: kindNode, Name: strconv.Itoa(i), Instance: "i"}).encode())
 		require.NoError(t, err)
 	}
 	assert.LessOrEqual(t, len(s.known), maxSayings)

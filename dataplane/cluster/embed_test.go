@@ -67,7 +67,8 @@ func TestTLS(t *testing.T) {
 	server, client, stranger := ours.Issue("127.0.0.1"), ours.Issue("client"), foreign.Issue("client")
 	a := open(t, cluster.Config{TLS: cluster.TLS{CA: ours.File, Cert: server.Cert, Key: server.Key}})
 	up(t, a) // itself without TLS
-	url := "tls://" + a.URL()[strings.Index(a.URL(), "127."):]
+	_, addr, _ := strings.Cut(a.URL(), "127.")
+	url := "tls://127." + addr
 	up(t, open(t, cluster.Config{URLs: []string{url}, TLS: cluster.TLS{CA: ours.File, Cert: client.Cert, Key: client.Key}}))
 	for name, files := range map[string]cluster.TLS{
 		"no certificate": {CA: ours.File}, "a stranger's": {CA: ours.File, Cert: stranger.Cert, Key: stranger.Key},

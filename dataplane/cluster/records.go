@@ -25,10 +25,10 @@ type Worker struct {
 	BootstrapHost string   `json:"bootstrap_host,omitempty"`
 	BootstrapPort int      `json:"bootstrap_port,omitempty"`
 	PID           int      `json:"pid,omitempty"`
-	GPUs          []string `json:"gpus,omitempty"`   // UUIDs of the GPUs that it computes on, in its own order
-	TP            int      `json:"tp,omitempty"`     // tensor-parallel size; 0 is unknown
-	DP            int      `json:"dp,omitempty"`     // data-parallel ranks; 0 is unknown
-	Health        Health   `json:"health,omitempty"` // the worst of its GPUs, as dataplane/health judges
+	GPUs          []string `json:"gpus,omitempty"` // UUIDs of the GPUs that it computes on, in its own order
+	TP            int      `json:"tp,omitempty"`   // tensor-parallel size; 0 is unknown
+	DP            int      `json:"dp,omitempty"`   // data-parallel ranks; 0 is unknown
+	Health        Health   `json:"health"`         // the worst of its GPUs, as dataplane/health judges
 }
 
 // Health says what facts about GPUs mean for the choice.
@@ -49,7 +49,7 @@ type GPU struct {
 	Total   uint64 `json:"total,omitempty"` // bytes of memory
 	LinksUp int    `json:"links_up,omitempty"`
 	Links   int    `json:"links,omitempty"`
-	Health  Health `json:"health,omitempty"`
+	Health  Health `json:"health"`
 }
 
 // Tier is a node's KV tier in host memory.

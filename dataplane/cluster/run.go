@@ -232,7 +232,7 @@ func (s *state) pong(at time.Time) {
 
 // wantOf is where a record is asked for.
 func (s *state) wantOf(w want) string {
-	return s.subject(wantSubject) + "." + w.instance + "." + w.key.String()
+	return s.subject(wantSubject) + "." + w.instance + "." + w.String()
 }
 
 // stuck tells whether the buckets must be read again: the connection was lost since, or the snapshot does not end.

@@ -76,7 +76,7 @@ func (s *srv) Run(ctx context.Context, set func([]worker.Spec)) error {
 	for {
 		records, err := s.asker.ask(ctx, s.fqdn)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // The question was cut short.
+			return nil
 		}
 		s.fail(err)
 		if err == nil {

@@ -107,7 +107,7 @@ func exchange(ctx context.Context, network, server string, question []byte, id u
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close() //nolint:errcheck // What matters was read.
+	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if network == "tcp" {
 		return exchangeTCP(conn, question)
@@ -190,7 +190,7 @@ func systemServers(path string) (servers []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find name servers: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
+	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if words := strings.Fields(lines.Text()); len(words) > 1 && words[0] == "nameserver" {
 			servers = append(servers, net.JoinHostPort(words[1], "53"))

@@ -93,21 +93,22 @@ func FuzzParseEntries(f *testing.F) {
 		if err != nil {
 			return
 		}
-		lines, seen, drains := "# workers\n", map[string]bool{}, false
+		list, seen, drains := []string{"# workers"}, map[string]bool{}, false
 		for _, s := range specs {
 			normal, err := s.Normal()
 			require.NoError(t, err)
 			require.Equal(t, normal, s)
 			require.False(t, seen[s.URL])
 			seen[s.URL], drains = true, drains || s.Drain
-			lines += s.URL + " " + s.Role.String()
+			line := s.URL + " " + s.Role.String()
 			if b := s.Bootstrap; b.Host != "" {
-				lines += " " + b.Addr()
+				line += " " + b.Addr()
 			} else if b.Port != 0 {
-				lines += fmt.Sprint(" ", b.Port)
+				line += fmt.Sprint(" ", b.Port)
 			}
-			lines += "\n"
+			list = append(list, line)
 		}
+		lines := strings.Join(list, "\n")
 		if drains || strings.ContainsAny(strings.Join(urlsOf(specs), ""), "# \t\r\n\v\f\u0085\u00a0") { // lines have no word for these
 			return
 		}

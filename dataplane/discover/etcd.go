@@ -105,7 +105,7 @@ func (e *etcd) Run(ctx context.Context, set func([]worker.Spec)) error {
 	if err != nil {
 		return fmt.Errorf("cannot use etcd: %w", err)
 	}
-	defer client.Close() //nolint:errcheck // Nothing was written.
+	defer client.Close()
 	keys := etcdKeys{}
 	var wait patience
 	for {
@@ -114,7 +114,7 @@ func (e *etcd) Run(ctx context.Context, set func([]worker.Spec)) error {
 			set(keys.specs())
 		})
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // It was cut short.
+			return nil
 		}
 		e.fail(err)
 		if !wait.wait(ctx.Done()) {

@@ -81,7 +81,7 @@ func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
 			set(specs)
 		})
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // It was cut short.
+			return nil
 		}
 		if err != nil {
 			k.fail(err)

@@ -152,7 +152,7 @@ func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close() //nolint:errcheck // Its words are all that matters.
+		defer resp.Body.Close()
 		var st apiStatus
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 		_ = json.Unmarshal(body, &st)
@@ -202,7 +202,7 @@ func (c *kubeClient) watch(ctx context.Context, path, selector, version string, 
 	if err != nil {
 		return "", err
 	}
-	defer body.Close() //nolint:errcheck // It was read to its end, or is of no use.
+	defer body.Close()
 	for events := json.NewDecoder(body); ; {
 		var e watchEvent
 		if err := events.Decode(&e); errors.Is(err, io.EOF) {

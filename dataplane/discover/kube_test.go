@@ -200,8 +200,6 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func pointer[T any](v T) *T { return &v }
-
 // slice makes an EndpointSlice of a service whose port http is 30000; endpoints are addresses with "-" (not ready) or "x"
 // (terminating) before them.
 func slice(name string, labels map[string]string, endpoints ...string) *kubeSlice {
@@ -209,17 +207,18 @@ func slice(name string, labels map[string]string, endpoints ...string) *kubeSlic
 		Kind: "EndpointSlice", APIVersion: "discovery.k8s.io/v1", AddressType: "IPv4",
 		Metadata: kubeMeta{Name: name, Namespace: "inference", Labels: labels},
 		Ports: []kubePort{
-			{Protocol: "TCP", Name: pointer("metrics"), Port: pointer[int32](9000)}, {Protocol: "TCP", Name: pointer("http"), Port: pointer[int32](30000)},
-			{Protocol: "TCP", Name: pointer("bootstrap"), Port: pointer[int32](8998)},
+			{Protocol: "TCP", Name: new("metrics"), Port: new(int32(9000))},
+			{Protocol: "TCP", Name: new("http"), Port: new(int32(30000))},
+			{Protocol: "TCP", Name: new("bootstrap"), Port: new(int32(8998))},
 		},
 	}
 	for _, e := range endpoints {
-		end := kubeEndpoint{Conditions: kubeConditions{Ready: pointer(true)}}
+		end := kubeEndpoint{Conditions: kubeConditions{Ready: new(true)}}
 		switch e[0] {
 		case '-':
-			end.Conditions.Ready, e = pointer(false), e[1:]
+			end.Conditions.Ready, e = new(false), e[1:]
 		case 'x':
-			end.Conditions = kubeConditions{Ready: pointer(false), Serving: pointer(true), Terminating: pointer(true)}
+			end.Conditions = kubeConditions{Ready: new(false), Serving: new(true), Terminating: new(true)}
 			e = e[1:]
 		case '?':
 			end.Conditions, e = kubeConditions{}, e[1:]
@@ -309,7 +308,7 @@ func TestKubernetesOutage(t *testing.T) {
 func TestKubernetesPorts(t *testing.T) {
 	api := newAPIServer(t)
 	secure := slice("a", nil, "fd00::1")
-	secure.Ports = []kubePort{{Protocol: "TCP", Name: pointer("api"), Port: pointer[int32](443), AppProtocol: pointer("HTTPS")}}
+	secure.Ports = []kubePort{{Protocol: "TCP", Name: new("api"), Port: new(int32(443)), AppProtocol: new("HTTPS")}}
 	api.put(secure)
 	api.put(slice("b", nil, "10.0.0.1"))
 	api.put(slice("empty", nil))

@@ -41,7 +41,7 @@ func (d *told) logged() string {
 	return d.log.String()
 }
 
-func (d *told) last() (specs []worker.Spec, any bool) {
+func (d *told) last() (specs []worker.Spec, told bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.sets) == 0 {
@@ -93,9 +93,9 @@ func (d *told) tells(t *testing.T, urls ...string) []worker.Spec {
 	t.Helper()
 	var got []worker.Spec
 	await(t, "the set "+strings.Join(urls, " "), func() bool {
-		specs, any := d.last()
+		specs, told := d.last()
 		got = specs
-		return any && slices.Equal(urlsOf(specs), urls)
+		return told && slices.Equal(urlsOf(specs), urls)
 	})
 	return got
 }

@@ -29,7 +29,7 @@ func WatchFile(ctx context.Context, path string, changed func(data []byte, err e
 	if err != nil {
 		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
-	defer w.Close() //nolint:errcheck // Nothing was written.
+	defer w.Close()
 	look := looker{path: path, changed: changed}
 	_ = w.Add(filepath.Dir(path)) // else it is looked at anyway
 	look.now()
@@ -44,7 +44,7 @@ func WatchFile(ctx context.Context, path string, changed func(data []byte, err e
 			return nil
 		case <-w.Events:
 			quiet.Reset(settle)
-		case <-w.Errors: // events were lost
+		case <-w.Errors: //nolint:errcheck // Events were lost, whatever the reason.
 			quiet.Reset(settle)
 		case <-quiet.C:
 			look.now()
@@ -89,7 +89,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err

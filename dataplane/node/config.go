@@ -76,7 +76,7 @@ var anyPort = Ports{{1024, 65535}}
 // ParsePorts reads "30000-30007,8000".
 func ParsePorts(text string) (Ports, error) {
 	var all Ports
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
 		if !isRange {
 			last = first

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -125,9 +126,7 @@ func (j *judge) count(gpu string, xids []nvml.XID) map[int]int {
 		}
 		if !fresh {
 			by := make(map[int]int, len(c.by)+1)
-			for code, count := range c.by {
-				by[code] = count
-			}
+			maps.Copy(by, c.by)
 			c.by, fresh = by, true
 		}
 		c.by[x.Code]++

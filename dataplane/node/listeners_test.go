@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -62,9 +63,11 @@ func FuzzReadListeners(f *testing.F) {
 			return
 		}
 		again := heading
+		var againSb65 strings.Builder
 		for _, l := range got {
-			again += line(l.addr, "0A", l.inode)
+			againSb65.WriteString(line(l.addr, "0A", l.inode))
 		}
+		again += againSb65.String()
 		second, err := readListeners(nil, strings.NewReader(again))
 		require.NoError(t, err)
 		require.True(t, slices.Equal(got, second), "%v, then %v", got, second)
@@ -97,7 +100,7 @@ func fakeProc(t *testing.T, all map[int]map[string]string) processes {
 	t.Helper()
 	root := t.TempDir()
 	for pid, files := range all {
-		folder := filepath.Join(root, fmt.Sprint(pid))
+		folder := filepath.Join(root, strconv.Itoa(pid))
 		require.NoError(t, os.Mkdir(folder, 0o755))
 		for name, text := range files {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -56,20 +57,20 @@ func (s series) facts(r *Report, g *GPUReport, labels []string) {
 	if r.Driver.Events {
 		s.send(xidErrors.name, xidErrors.help, xidErrors.kind, xidErrors.of(g).Value, gpuLabels, labels...)
 	}
-	optional := func(name, help string, kind prometheus.ValueType, v nvml.Opt[float64]) {
+	optional := func(name, help string, v nvml.Opt[float64]) {
 		if v.OK {
-			s.send(name, help, kind, v.Value, gpuLabels, labels...)
+			s.send(name, help, counter, v.Value, gpuLabels, labels...)
 		}
 	}
 	links := g.Facts.Links
-	optional("warmpath_node_gpu_pcie_sent_bytes_total", "Bytes that the GPU sent over PCIe since the driver was loaded.", counter, value(g.Facts.PCIe.Sent, 1))
-	optional("warmpath_node_gpu_pcie_received_bytes_total", "Bytes that the GPU received over PCIe since the driver was loaded.", counter,
+	optional("warmpath_node_gpu_pcie_sent_bytes_total", "Bytes that the GPU sent over PCIe since the driver was loaded.", value(g.Facts.PCIe.Sent, 1))
+	optional("warmpath_node_gpu_pcie_received_bytes_total", "Bytes that the GPU received over PCIe since the driver was loaded.",
 		value(g.Facts.PCIe.Received, 1))
-	optional("warmpath_node_gpu_nvlink_sent_bytes_total", "Data bytes that the GPU sent over NVLink since the driver was loaded.", counter,
+	optional("warmpath_node_gpu_nvlink_sent_bytes_total", "Data bytes that the GPU sent over NVLink since the driver was loaded.",
 		sumLinks(links, func(l *nvml.Link) nvml.Opt[uint64] { return l.Sent }))
-	optional("warmpath_node_gpu_nvlink_received_bytes_total", "Data bytes that the GPU received over NVLink since the driver was loaded.", counter,
+	optional("warmpath_node_gpu_nvlink_received_bytes_total", "Data bytes that the GPU received over NVLink since the driver was loaded.",
 		sumLinks(links, func(l *nvml.Link) nvml.Opt[uint64] { return l.Received }))
-	optional("warmpath_node_gpu_nvlink_crc_errors_total", "CRC errors of the GPU's NVLinks.", counter,
+	optional("warmpath_node_gpu_nvlink_crc_errors_total", "CRC errors of the GPU's NVLinks.",
 		sumLinks(links, func(l *nvml.Link) nvml.Opt[uint64] { return l.CRC }))
 	up := 0
 	for i := range links {
@@ -85,8 +86,8 @@ func (s series) facts(r *Report, g *GPUReport, labels []string) {
 
 // gpu is the judgement.
 func (s series) gpu(g *GPUReport, labels []string) {
-	with := func(label string) []string { return append(gpuLabels[:len(gpuLabels):len(gpuLabels)], label) }
-	add := func(v string) []string { return append(labels[:len(labels):len(labels)], v) }
+	with := func(label string) []string { return append(slices.Clip(gpuLabels), label) }
+	add := func(v string) []string { return append(slices.Clip(labels), v) }
 	for state := health.Healthy; state <= health.Dead; state++ {
 		s.send("warmpath_node_gpu_state", "1 for the state that the GPU is in.", gauge, truth(g.Health.State == state), with("state"), add(state.String())...)
 	}

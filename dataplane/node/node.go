@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +71,7 @@ func controlURL(addr net.Addr, advertise string) string {
 	if at.IP.IsUnspecified() {
 		host = advertise
 	}
-	return "http://" + net.JoinHostPort(host, fmt.Sprint(at.Port))
+	return "http://" + net.JoinHostPort(host, strconv.Itoa(at.Port))
 }
 
 // Addr returns where the node's HTTP API listens.

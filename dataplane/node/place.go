@@ -167,7 +167,7 @@ func (p *placer) guess(pid int, info *worker.Info, gpus []nvml.GPU) place {
 // (CUDA C++ Programming Guide, "CUDA Environment Variables").
 func visible(uuids []string, list string) []string {
 	var seen []string
-	for _, name := range strings.Split(list, ",") {
+	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		at := slices.IndexFunc(uuids, func(uuid string) bool { return strings.HasPrefix(name, "GPU-") && strings.HasPrefix(uuid, name) })
 		if i, err := strconv.Atoi(name); err == nil {

@@ -82,7 +82,7 @@ func (p processes) environment(pid int) (map[string]string, bool) {
 		return nil, false
 	}
 	all := map[string]string{}
-	for _, entry := range bytes.Split(data, []byte{0}) {
+	for entry := range bytes.SplitSeq(data, []byte{0}) {
 		if name, value, ok := strings.Cut(string(entry), "="); ok {
 			all[name] = value
 		}

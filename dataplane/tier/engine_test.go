@@ -172,7 +172,7 @@ func dialTier(t *testing.T, tier *Tier, name string) *engine {
 
 // greet says hello and returns the answer with its descriptors.
 func (e *engine) greet(m hello, files ...*os.File) (body []byte, fds []int, err error) {
-	raw := m.append(nil)
+	raw := m.encode()
 	frame := append(header{length: uint32(len(raw)), op: opHello}.append(nil), raw...)
 	var rights []byte
 	if len(files) > 0 {
@@ -255,14 +255,14 @@ func (e *engine) must(op, flags uint8, body []byte) []byte {
 func (e *engine) exists(hashes []Hash, wait time.Duration) int {
 	e.t.Helper()
 	r := request{hashes: hashes, wait: uint32(wait.Milliseconds())}
-	return int(binary.LittleEndian.Uint32(e.must(opExists, 0, r.append(nil, opExists))))
+	return int(binary.LittleEndian.Uint32(e.must(opExists, 0, r.encode(opExists))))
 }
 
 // get reads pages, and leaves them pinned; nil stands for one that is not there.
 func (e *engine) get(hashes []Hash, wait time.Duration) [][]byte {
 	e.t.Helper()
 	r := request{hashes: hashes, lease: 30_000, wait: uint32(wait.Milliseconds())}
-	offsets, err := parseOffsets(e.must(opGet, 0, r.append(nil, opGet)), len(hashes))
+	offsets, err := parseOffsets(e.must(opGet, 0, r.encode(opGet)), len(hashes))
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func (e *engine) set(hashes []Hash, tokens []uint64, parent *Hash, commit bool) 
 	if parent != nil {
 		flags, r.hasParent, r.parent = flagParent, true, *parent
 	}
-	results := e.must(opSet, flags, r.append(nil, opSet))[4:]
+	results := e.must(opSet, flags, r.encode(opSet))[4:]
 	if commit {
 		if err := e.tell(opCommit, 0, sequence(e.seq)); err != nil {
 			e.t.Fatal(err)

@@ -3,6 +3,7 @@ package tier
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Hash names a page's tokens and all before them: SGLang's SHA256(previous digest || tokens as little-endian u32).
@@ -151,8 +152,8 @@ func (x *index) useChain(last int32, hashes []Hash, ns uint32) {
 		return
 	}
 	x.clock++
-	for i := len(hashes) - 1; i >= 0; i-- {
-		x.use(x.find(key{ns, hashes[i]}))
+	for _, hash := range slices.Backward(hashes) {
+		x.use(x.find(key{ns, hash}))
 	}
 	x.useAncestors(x.find(key{ns, hashes[0]}))
 }
@@ -217,8 +218,8 @@ func (x *index) publish(ns uint32, hashes []Hash, es []int32, parent *Hash) {
 		parent = &hashes[i]
 	}
 	first := none
-	for i := len(es) - 1; i >= 0; i-- { // the last first, as in useChain
-		if e := es[i]; e != none {
+	for i, e := range slices.Backward(es) { // the last first, as in useChain
+		if e != none {
 			x.entries[e].used = x.clock
 			x.push(e, x.entries[e].queue)
 			first = e

@@ -193,7 +193,7 @@ func (p *peer) has(ctx context.Context, r *pageRequest) int {
 	if p.ask == nil {
 		return 0
 	}
-	body, _, err := p.ask.call(ctx, opHas, r.append(nil))
+	body, _, err := p.ask.call(ctx, opHas, r.encode())
 	n := 0
 	if err == nil {
 		n, err = parseCount(body, len(r.hashes))

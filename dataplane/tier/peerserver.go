@@ -155,7 +155,7 @@ func (n *peerSession) answer(h header) error {
 		if len(n.body) != 4 || binary.LittleEndian.Uint32(n.body) != wireVersion {
 			return fmt.Errorf("%w: a peer of another version", ErrWire)
 		}
-		return n.send(h, t.welcome().append(nil))
+		return n.send(h, t.welcome().encode())
 	case opUnpin:
 		if len(n.body) != 8 {
 			return fmt.Errorf("%w: unpin of %d bytes", ErrWire, len(n.body))

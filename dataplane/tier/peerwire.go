@@ -35,7 +35,7 @@ type pageRequest struct {
 	hashes []Hash
 }
 
-func (r *pageRequest) append(dst []byte) []byte {
+func (r *pageRequest) encode() (dst []byte) {
 	dst = binary.LittleEndian.AppendUint32(dst, r.lease)
 	dst = binary.LittleEndian.AppendUint32(dst, r.bytes)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(r.name)))
@@ -122,7 +122,7 @@ type peerWelcome struct {
 	metadata []byte // empty where there is no NIXL
 }
 
-func (w peerWelcome) append(dst []byte) []byte {
+func (w peerWelcome) encode() (dst []byte) {
 	dst = binary.LittleEndian.AppendUint32(dst, wireVersion)
 	dst = binary.LittleEndian.AppendUint64(dst, w.instance)
 	dst = binary.LittleEndian.AppendUint64(dst, w.place)

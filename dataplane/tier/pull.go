@@ -205,7 +205,7 @@ func (p *peer) read(ctx context.Context, q *pull, room *pendingSet) (got int, bu
 	}
 	name, bytes := t.spaceOf(q.ns)
 	r := pageRequest{lease: uint32(pullLease.Milliseconds()), bytes: uint32(bytes), name: name, hashes: q.hashes}
-	body, seq, err := p.pullLink.call(ctx, opPin, r.append(nil))
+	body, seq, err := p.pullLink.call(ctx, opPin, r.encode())
 	if err != nil {
 		return 0, nil, err
 	}
@@ -245,7 +245,7 @@ func (p *peer) fetch(ctx context.Context, q *pull, room *pendingSet) (got int, e
 	for at := 0; at < len(q.hashes); at += step {
 		some := q.hashes[at:min(at+step, len(q.hashes))]
 		r := pageRequest{bytes: uint32(bytes), name: name, hashes: some}
-		body, _, err := p.pullLink.call(ctx, opFetch, r.append(nil))
+		body, _, err := p.pullLink.call(ctx, opFetch, r.encode())
 		if err != nil {
 			return 0, err
 		}

@@ -53,7 +53,7 @@ func (f *form) gather(dst []byte, token uint64) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			if _, ok := fault.(interface{ Addr() uintptr }); !ok {
-				panic(fault) // not the memory's fault
+				panic(fault) //nolint:forbidigo // Somebody else's, and not the memory's fault.
 			}
 			err = fmt.Errorf("%w: gone while it was read: %v", ErrRegion, fault)
 		}

@@ -118,12 +118,12 @@ func TestBadClients(t *testing.T) {
 		want string
 	}{
 		{"unknown op", 99, nil, "unknown op"},
-		{"second hello", opHello, hello{version: wireVersion, pageTokens: 1, name: "m"}.append(nil), "second hello"},
-		{"exists cut off", opExists, r.append(nil, opExists)[:50], "bad message"},
+		{"second hello", opHello, hello{version: wireVersion, pageTokens: 1, name: "m"}.encode(), "second hello"},
+		{"exists cut off", opExists, r.encode(opExists)[:50], "bad message"},
 		{"exists with a number that is too large", opExists, []byte{0, 0, 0, 0, 255, 255, 255, 255}, "bad message"},
 		{"get of nothing", opGet, nil, "bad message"},
-		{"token outside of the pool", opSet, far.append(nil, opSet), "lies outside"},
-		{"token that overflows", opSet, over.append(nil, opSet), "lies outside"},
+		{"token outside of the pool", opSet, far.encode(opSet), "lies outside"},
+		{"token that overflows", opSet, over.encode(opSet), "lies outside"},
 		{"commit of nothing", opCommit, sequence(77), "not the last set"},
 		{"release cut off", opRelease, []byte{1}, "bad message"},
 	}
@@ -191,7 +191,7 @@ func TestMemoryThatGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := request{hashes: chain(1, 1), tokens: []uint64{0}}
-	if _, err := bad.ask(opSet, 0, r.append(nil, opSet)); err == nil || !strings.Contains(err.Error(), "gone while it was read") {
+	if _, err := bad.ask(opSet, 0, r.encode(opSet)); err == nil || !strings.Contains(err.Error(), "gone while it was read") {
 		t.Errorf("storing from memory that was cut off: %v", err)
 	}
 	if n := good.check(2, good.store(2, 8), 0); n != 8 {

@@ -62,7 +62,7 @@ func (t *Tier) warmFrom(ctx context.Context, p *peer, ns uint32) error {
 	}
 	defer l.close()
 	r := pageRequest{lease: uint32(min(room, maxHottest)), bytes: uint32(bytes), name: name}
-	body, _, err := l.call(asking, opHottest, r.append(nil))
+	body, _, err := l.call(asking, opHottest, r.encode())
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func parseHello(b []byte) (m hello, err error) {
 	return m, nil
 }
 
-func (m hello) append(dst []byte) []byte {
+func (m hello) encode() (dst []byte) {
 	dst = binary.LittleEndian.AppendUint32(dst, m.version)
 	dst = binary.LittleEndian.AppendUint32(dst, m.pageTokens)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(m.pieces)))
@@ -212,7 +212,7 @@ func (r *request) parse(op, flags uint8, b []byte) error {
 }
 
 // append writes what parse reads.
-func (r *request) append(dst []byte, op uint8) []byte {
+func (r *request) encode(op uint8) (dst []byte) {
 	switch op {
 	case opExists:
 		dst = binary.LittleEndian.AppendUint32(dst, r.wait)

@@ -15,7 +15,7 @@ func FuzzRequest(f *testing.F) {
 		{hashes: chain(1, 2), tokens: []uint64{1, 2}, hasParent: true, parent: parent},
 	} {
 		for op := uint8(opExists); op <= opSet; op++ {
-			f.Add(op, uint8(flagParent), r.append(nil, op))
+			f.Add(op, uint8(flagParent), r.encode(op))
 		}
 	}
 	f.Fuzz(func(t *testing.T, op, flags uint8, body []byte) {
@@ -26,7 +26,7 @@ func FuzzRequest(f *testing.F) {
 		if err := r.parse(op, flags, body); err != nil {
 			return
 		}
-		if got := r.append(nil, op); !bytes.Equal(got, body) {
+		if got := r.encode(op); !bytes.Equal(got, body) {
 			t.Errorf("op %d, flags %d: %x reads as %+v, which is written %x", op, flags, body, r, got)
 		}
 		if op == opSet && len(r.tokens) != len(r.hashes) {
@@ -36,13 +36,13 @@ func FuzzRequest(f *testing.F) {
 }
 
 func FuzzHello(f *testing.F) {
-	f.Add(hello{version: wireVersion, pageTokens: 4, regions: 1, name: "m", pieces: layerFirst()}.append(nil))
+	f.Add(hello{version: wireVersion, pageTokens: 4, regions: 1, name: "m", pieces: layerFirst()}.encode())
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, err := parseHello(body)
 		if err != nil {
 			return
 		}
-		if got := m.append(nil); !bytes.Equal(got, body) {
+		if got := m.encode(); !bytes.Equal(got, body) {
 			t.Errorf("%x reads as %+v, which is written %x", body, m, got)
 		}
 		if m.pageBytes() <= 0 {
@@ -54,15 +54,15 @@ func FuzzHello(f *testing.F) {
 // FuzzPeerMessages does the same for what sidecars tell each other.
 func FuzzPeerMessages(f *testing.F) {
 	r := pageRequest{lease: 5, bytes: 1536, name: "m", hashes: chain(1, 3)}
-	f.Add(r.append(nil))
-	f.Add(peerWelcome{1, 2, true, 3, []byte("metadata")}.append(nil))
+	f.Add(r.encode())
+	f.Add(peerWelcome{1, 2, true, 3, []byte("metadata")}.encode())
 	f.Add(appendHottest(nil, []followed{{Hash{}, Hash{1}}, {Hash{1}, Hash{2}}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if r, err := parsePageRequest(body); err == nil && !bytes.Equal(r.append(nil), body) {
-			t.Errorf("%x reads as %+v, which is written %x", body, r, r.append(nil))
+		if r, err := parsePageRequest(body); err == nil && !bytes.Equal(r.encode(), body) {
+			t.Errorf("%x reads as %+v, which is written %x", body, r, r.encode())
 		}
-		if w, err := parsePeerWelcome(body); err == nil && !bytes.Equal(w.append(nil), body) {
-			t.Errorf("%x reads as %+v, which is written %x", body, w, w.append(nil))
+		if w, err := parsePeerWelcome(body); err == nil && !bytes.Equal(w.encode(), body) {
+			t.Errorf("%x reads as %+v, which is written %x", body, w, w.encode())
 		}
 		if pages, err := parseHottest(body); err == nil && !bytes.Equal(appendHottest(nil, pages), body) {
 			t.Errorf("%x reads as %v", body, pages)

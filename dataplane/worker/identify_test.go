@@ -43,13 +43,13 @@ func TestIdentify(t *testing.T) {
 		{"impossible", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"model_path":"m","tp_size":1,"dp_size":99999}`)
 		}, false, true, 1},
-		{"a key is wanted", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, false, true, 1},
+		{"a key is wanted", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, false, true, 1},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, false, true, 1},
 		{"a router", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Warmpath-Worker", "http://gpu1:30000")
 			_, _ = w.Write(recorded)
 		}, false, true, 1},
-		{"it starts", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, false, false, 1},
+		{"it starts", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, false, false, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -122,8 +122,10 @@ func (s *Server) Lose() {
 	}
 }
 
-// Stop and Continue are SIGSTOP and SIGCONT.
-func (s *Server) Stop()     { s.signal(syscall.SIGSTOP) }
+// Stop is SIGSTOP.
+func (s *Server) Stop() { s.signal(syscall.SIGSTOP) }
+
+// Continue is SIGCONT.
 func (s *Server) Continue() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {
