@@ -51,7 +51,7 @@ type Config struct {
 	FirstByteTimeout time.Duration // default 30 min
 	StallTimeout     time.Duration // default 10 min
 	DrainTimeout     time.Duration // default 30 s
-	HugePages        bool          // ask the kernel for huge pages for all of the process's heap; see radix/hugepage
+	HugePages        bool          // ask the kernel for huge pages for a large heap; see radix/hugepage
 
 	TLS       secure.ServerFiles // of both listeners; no Cert: plain HTTP. The operator's asks for no certificate where it is apart
 	WorkerTLS secure.ClientFiles // of workers with https URLs
@@ -65,6 +65,7 @@ type Config struct {
 	Cluster  *cluster.Cluster
 	Joined   any    // what Cluster was opened with, as far as a reload must see that it is another one
 	Replicas string // of the routers in Cluster: ReplicasAuto (default) or ReplicasOff
+	Hints    string // to the sidecars in Cluster: HintsAuto (default) or HintsOff
 
 	// Node is the sidecar in this process, whose workers and their health count as a source; nil: none. Who has it runs it.
 	Node *node.Node
@@ -82,6 +83,7 @@ func (c *Config) setDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
 	c.Policy = cmp.Or(c.Policy, "kv")
 	c.Replicas = cmp.Or(c.Replicas, ReplicasAuto)
+	c.Hints = cmp.Or(c.Hints, HintsAuto)
 	c.Version = cmp.Or(c.Version, "dev")
 	c.IndexMaxBytes = cmp.Or(c.IndexMaxBytes, defaultIndexBytes())
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, time.Minute)
@@ -94,9 +96,12 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// check refuses an operator API without a key on an address that is not
-// loopback: it adds and removes workers.
+// check refuses settings that no other check looks at, and an operator API
+// without a key on an address that is not loopback: it adds and removes workers.
 func (c *Config) check() error {
+	if err := checkHints(c); err != nil {
+		return err
+	}
 	addr, flag := c.OperatorListen, "--operator-listen"
 	if addr == "" {
 		addr, flag = c.Listen, "--listen"
@@ -111,12 +116,5 @@ func (c *Config) check() error {
 // loopback reports whether only this machine can reach addr.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return err == nil && secure.Loopback(host)
 }

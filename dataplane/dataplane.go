@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/replica"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/server"
+	"github.com/warmpath/warmpath/dataplane/shelf"
 	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix"
@@ -41,6 +42,8 @@ type Dataplane struct {
 	pages     *hugepage.Keeper // nil: the heap is left alone
 	accessLog *accesslog.Log   // nil: none is kept
 	replicas  *replica.Group   // nil: this router chooses by itself, always
+	shelves   *shelf.Index     // nil: what KV tiers hold is not known
+	hints     *hinter          // nil: no node is told what to pull
 	snapshots *snapshots
 	listeners []net.Listener
 }
@@ -66,10 +69,9 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, err
 	}
 	tuneRuntime()
-	pages := reserveHugePages(cfg) // before there is an index, so that it comes to lie there
 	saved := &snapshots{maxBytes: cfg.IndexMaxBytes, file: cfg.Snapshot, every: cfg.SnapshotInterval, log: cfg.Log}
 	restored := saved.load()
-	d := &Dataplane{cfg: cfg, pages: pages, snapshots: saved, index: saved.index, transport: proxy.NewTransport(proxy.Config{})}
+	d := &Dataplane{cfg: cfg, pages: hugePages(cfg), snapshots: saved, index: saved.index, transport: proxy.NewTransport(proxy.Config{})}
 	if d.watcher, err = proxy.NewWatcher(); err != nil {
 		return nil, err
 	}
@@ -94,7 +96,6 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, err
 	}
 	router := d.newRouter(pick, believed)
-	d.places = newPlaces(d.registry, router)
 	parts := server.Parts{
 		Registry: d.registry, Ingest: d.intake, Index: d.index, Router: router,
 		Transport: d.transport, Watcher: d.watcher, Tokenizer: source, Sessions: sessions, Models: d.models,
@@ -109,6 +110,9 @@ func New(cfg Config) (*Dataplane, error) {
 
 // newServer completes parts by what is optional and makes the server of them.
 func (d *Dataplane) newServer(parts server.Parts, encrypted listenerTLS) (err error) {
+	if d.cfg.Cluster != nil {
+		parts.Cluster = d.cfg.Cluster
+	}
 	if d.cfg.LintSample > 0 {
 		d.lint = lint.NewSampler(d.cfg.LintSample)
 		parts.Lint = d.lint
@@ -117,6 +121,12 @@ func (d *Dataplane) newServer(parts server.Parts, encrypted listenerTLS) (err er
 		return err
 	}
 	parts.AccessLog = d.accessLog
+	if d.shelves != nil {
+		parts.Metrics = append(parts.Metrics, d.shelves.Collector())
+	}
+	if d.hints != nil {
+		parts.Metrics = append(parts.Metrics, hintCollector{d.hints})
+	}
 	if d.pages != nil {
 		parts.HugeBytes = d.pages.HugeBytes
 	}
@@ -199,14 +209,19 @@ func (d *Dataplane) Run(ctx context.Context) error {
 	if d.pages != nil {
 		g.Go(func() error { return d.pages.Run(workers, hugepage.DefaultInterval) })
 	}
+	g.Go(func() error { return new(quiet).run(workers, quietFor) })
 	if d.cfg.Node != nil {
 		g.Go(func() error { return d.followNode(workers) })
 	}
 	if d.replicas != nil {
 		g.Go(func() error { return d.replicas.Run(workers) })
 	}
+	if d.hints != nil {
+		g.Go(func() error { d.hints.run(workers); return nil })
+	}
 	if d.cfg.Cluster != nil {
 		g.Go(func() error { return d.places.follow(workers, d.cfg.Cluster) })
+		g.Go(func() error { return d.shelves.Run(workers) })
 	}
 	d.announce()
 	d.keeper.start(workers)

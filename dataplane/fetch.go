@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/proxy"
@@ -17,51 +17,83 @@ import (
 type fetcher struct {
 	transport *proxy.Transport
 	registry  *worker.Registry
+	idle      sync.Pool // *question
 }
 
-var _ tokens.Fetcher = fetcher{}
+var _ tokens.Fetcher = (*fetcher)(nil)
+
+// question is memory for one of them, and its timer: with contexts a question
+// made 19 pieces of garbage, and took 1.3 µs longer.
+type question struct {
+	canceler proxy.Canceler
+	timer    *time.Timer // cancels; stopped while the question is idle
+	request  proxy.Request
+	path     []byte
+}
 
 // maxTokens bounds the answer to a /v1/tokenize: 4 million ids.
 const maxTokens = 32 << 20
 
-var jsonType = []proxy.Field{{Key: "Content-Type", Value: []byte("application/json")}}
+var (
+	post     = []byte("POST")
+	jsonType = []proxy.Field{{Key: "Content-Type", Value: []byte("application/json")}}
+)
 
 // Fetch implements tokens.Fetcher; target is a worker's URL.
-func (f fetcher) Fetch(ctx context.Context, target, path string, body, into []byte) (int, []byte, error) {
+func (f *fetcher) Fetch(ctx context.Context, deadline time.Time, target, path string, body [][]byte, room func(n int) []byte) (int, []byte, error) {
 	w, err := f.registry.Get(target)
 	if err != nil {
 		return 0, nil, err
 	}
-	var c proxy.Canceler
-	defer context.AfterFunc(ctx, c.Cancel)()
-	timeout := time.Minute
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = time.Until(deadline)
+	timeout := time.Until(deadline)
+	q := f.begin(timeout)
+	detach := func() bool { return true }
+	if ctx.Done() != nil {
+		detach = context.AfterFunc(ctx, q.canceler.Cancel)
 	}
-	resp, err := f.transport.Do(&c, &proxy.Request{
-		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS}, Method: []byte("POST"), Path: []byte(path),
-		Extra: jsonType, Body: [][]byte{body}, HeaderTimeout: timeout, ReadTimeout: timeout,
-	})
+	// One that is being canceled right now may be so later, too.
+	defer func() {
+		if stopped := q.timer.Stop(); detach() && stopped {
+			q.request = proxy.Request{}
+			f.idle.Put(q)
+		}
+	}()
+	q.path = append(q.path[:0], path...)
+	q.request = proxy.Request{
+		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS}, Method: post, Path: q.path,
+		Extra: jsonType, Body: body, HeaderTimeout: timeout, ReadTimeout: timeout,
+	}
+	resp, err := f.transport.Do(&q.canceler, &q.request)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer func() { _ = resp.Close() }()
-	answer, err := readAnswer(resp, into)
+	answer, err := readAnswer(resp, room)
 	if err != nil {
 		return 0, nil, fmt.Errorf("cannot read answer of %s%s: %w", target, path, err)
 	}
 	return resp.Status, answer, nil
 }
 
-// readAnswer appends a body of at most maxTokens to into.
-func readAnswer(resp *proxy.Response, into []byte) ([]byte, error) {
+// begin returns a question that is canceled after a time.
+func (f *fetcher) begin(timeout time.Duration) *question {
+	if q, ok := f.idle.Get().(*question); ok {
+		q.canceler.Reset()
+		q.timer.Reset(timeout)
+		return q
+	}
+	q := new(question)
+	q.timer = time.AfterFunc(timeout, q.canceler.Cancel)
+	return q
+}
+
+// readAnswer reads a body of at most maxTokens, into memory of room if its length is known.
+func readAnswer(resp *proxy.Response, room func(n int) []byte) ([]byte, error) {
 	n := resp.ContentLength()
 	if n < 0 || n > maxTokens {
-		answer, err := io.ReadAll(io.LimitReader(resp, maxTokens))
-		return append(into, answer...), err
+		return io.ReadAll(io.LimitReader(resp, maxTokens))
 	}
-	have := len(into)
-	into = slices.Grow(into, int(n))[:have+int(n)]
-	_, err := io.ReadFull(resp, into[have:])
-	return into, err
+	answer := room(int(n))[:n]
+	_, err := io.ReadFull(resp, answer)
+	return answer, err
 }

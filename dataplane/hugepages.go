@@ -7,22 +7,28 @@ import (
 	"github.com/warmpath/warmpath/radix/hugepage"
 )
 
-// reserveHugePages makes room in huge pages for the index and what else the router will hold. It returns nil where the operator does
-// not want that.
-func reserveHugePages(cfg Config) *hugepage.Keeper {
+// hugePages returns what will keep a large heap in huge pages; nil where the operator does not want that.
+func hugePages(cfg Config) *hugepage.Keeper {
 	if !cfg.HugePages {
 		return nil
 	}
-	reserved := hugepage.Reserve(hugepage.DefaultReserve)
-	cfg.Log.Info("huge pages for the heap", "kernel", hugepage.Setting(), "reserved_bytes", reserved)
+	cfg.Log.Info("huge pages for a large heap", "kernel", hugepage.Setting())
 	return &hugepage.Keeper{}
 }
 
-// startTakes is when all that a router does once has been done.
-const startTakes = 2 * time.Second
+// A router has done most of what it does once when it listens, and all of it startTakes later.
+const (
+	startBegan = 250 * time.Millisecond
+	startTakes = 2 * time.Second
+)
 
-// trimOnceStarted gives back what of the program only the start needed: most of it, see package resident. The function that it returns
-// calls that off.
-func trimOnceStarted() (stop func() bool) {
-	return time.AfterFunc(startTakes, func() { resident.Trim() }).Stop
+// trimOnceStarted gives back what of the program only the start needed: most of it, see package resident; soon, so that it does not add to
+// what the first requests need, and once more. The function that it returns calls that off.
+func trimOnceStarted() (stop func()) {
+	soon := time.AfterFunc(startBegan, func() { resident.Trim() })
+	later := time.AfterFunc(startTakes, func() { resident.Trim() })
+	return func() {
+		soon.Stop()
+		later.Stop()
+	}
 }

@@ -60,12 +60,13 @@ func TestHugePagesAreShown(t *testing.T) {
 		t.Skipf("transparent huge pages are %q here", setting)
 	}
 	d := newIdle(t, true)
-	ballast := make([]byte, 32<<20) // stands for an index
+	ballast := make([]byte, 96<<20) // stands for an index
 	for i := range ballast {
 		ballast[i] = 1
 	}
+	runtime.GC() // knows of it then
 	run(t, d)
-	assert.Eventually(t, func() bool { return d.Status().HugePageBytes >= 16<<20 }, 10*time.Second, 5*time.Millisecond,
+	assert.Eventually(t, func() bool { return d.Status().HugePageBytes >= 16<<20 }, time.Minute, 5*time.Millisecond,
 		"the router does not say how much of it is in huge pages")
 	assert.Contains(t, metrics(t, d), "warmpath_huge_page_bytes ")
 	runtime.KeepAlive(ballast)

@@ -33,7 +33,7 @@ func (o *offers) Down(*worker.Worker) {}
 
 // tokenizers returns what makes and remembers token ids.
 func (d *Dataplane) tokenizers(o *offers) (*tokens.Source, *session.Cache, error) {
-	source, err := tokens.New(tokens.Config{Fetch: fetcher{d.transport, d.registry}, Index: d.index, BlockSize: d.blockSize})
+	source, err := tokens.New(tokens.Config{Fetch: &fetcher{transport: d.transport, registry: d.registry}, Index: d.index, BlockSize: d.blockSize})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 type places struct {
 	registry *worker.Registry
 	router   *route.Router
+	told     func(map[string]uint32) // of the numbers of nodes; nil: nobody else needs them
 
 	mu     sync.Mutex
 	number map[string]uint32 // by node; guarded by mu
@@ -30,6 +32,13 @@ func newPlaces(registry *worker.Registry, router *route.Router) *places {
 
 // take takes over a view.
 func (p *places) take(v *cluster.View) {
+	numbers := p.takeOver(v)
+	if p.told != nil {
+		p.told(numbers) // not under the lock: who is told may take his time
+	}
+}
+
+func (p *places) takeOver(v *cluster.View) (numbers map[string]uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.renumberLocked(v.Nodes)
@@ -41,6 +50,7 @@ func (p *places) take(v *cluster.View) {
 	}
 	p.router.SetLinks(p.linksLocked(v.Nodes))
 	p.assignLocked()
+	return maps.Clone(p.number)
 }
 
 // assignLocked gives all workers their places.

@@ -43,14 +43,14 @@ func TestPlacesFollowAView(t *testing.T) {
 	p.take(&cluster.View{Nodes: []cluster.Node{
 		node("a", cluster.Link{To: "b", Read: 1e9, Write: 2e9}, cluster.Link{To: "c", Broken: "no route"}, cluster.Link{To: "gone", Write: 1}),
 		node("b", cluster.Link{To: "a", Read: 3e9}, cluster.Link{To: "c", Read: 4e9}),
-		node("c"),
+		node("c", cluster.Link{To: "b", Unknown: "no NIXL there"}, cluster.Link{To: "a", Unknown: "no NIXL there"}),
 	}})
 	l := router.Links()
 	assert.Equal(t, policy.Hop{Speed: 2e9}, l.Between(a, b), "what a writes counts, not what b reads")
 	assert.Equal(t, policy.Hop{Speed: 1e9}, l.Between(b, a), "b has not measured writing")
 	assert.Equal(t, policy.Hop{Broken: true}, l.Between(a, c))
 	assert.Equal(t, policy.Hop{Broken: true}, l.Between(c, a), "nobody else has a word on it")
-	assert.Equal(t, policy.Hop{Speed: 4e9}, l.Between(c, b))
+	assert.Equal(t, policy.Hop{Speed: 4e9}, l.Between(c, b), "what c could not measure is not broken")
 	assert.Equal(t, policy.Hop{}, l.Between(b, c))
 
 	// One node goes and another one comes: the others keep their numbers.

@@ -24,5 +24,6 @@ func (d *Dataplane) newRouter(p policy.Policy, believed *route.Approx) *route.Ro
 		router.Sessions = route.NewSessions()
 	}
 	d.replicas = d.newGroup(router)
+	d.share(router)
 	return router
 }

@@ -131,7 +131,7 @@ var fixed = map[string]string{
 	"ModelPaths": "model-path", "QueueMax": "queue-max", "QueueTimeout": "queue-timeout", "QueueFIFO": "queue-fifo",
 	"LintSample": "lint-sample", "MinUncached": "disagg-min-uncached", "HugePages": "huge-pages", "TLS": "tls-cert, tls-key or tls-client-ca",
 	"WorkerTLS": "worker-ca, worker-cert, worker-key or worker-tls-insecure", "Snapshot": "snapshot",
-	"SnapshotInterval": "snapshot-interval", "AccessLog": "access-log", "Replicas": "replicas", "Joined": "cluster",
+	"SnapshotInterval": "snapshot-interval", "AccessLog": "access-log", "Replicas": "replicas", "Hints": "kv-hints", "Joined": "cluster",
 }
 
 // ours are no settings.

@@ -13,3 +13,6 @@ func UnpackMetadata(data []byte) (name string, memories []RemoteMemory, blob []b
 	}
 	return m.name, m.memories, m.blob, nil
 }
+
+// SortByLocal is the sort of Coalesce.
+var SortByLocal = sortByLocal

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
 // transports are the ways of UCX between processes of one machine: by default CMA, where the asking process copies; and TCP, where both do.
@@ -35,7 +36,7 @@ type victim struct {
 
 func newVictim(t *testing.T, tls string) *victim {
 	t.Helper()
-	v := &victim{library: realLibrary(t), tls: tls}
+	v := &victim{library: nixltest.Library(t), tls: tls}
 	if tls != "" {
 		t.Setenv("UCX_TLS", tls)
 	}
@@ -235,7 +236,7 @@ func TestMemoryExhausted(t *testing.T) {
 
 // TestUnreadableHome: the library needs $HOME to be readable or absent, and does not say so. It looks once in a process.
 func TestUnreadableHome(t *testing.T) {
-	library := realLibrary(t)
+	library := nixltest.Library(t)
 	loop := filepath.Join(t.TempDir(), "loop")
 	if err := os.Symlink(loop, loop); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 )
 
 // patience bounds every wait for something that must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // pattern fills memory so that each 4 KiB page tells where it is and who wrote it.
 func pattern(page []byte, seed, index uint64) {

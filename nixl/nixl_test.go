@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/cgo/cgotest"
 	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
 func TestMain(m *testing.M) {
@@ -125,25 +126,8 @@ func TestOpenSearches(t *testing.T) {
 	}
 }
 
-// realLibrary is NIXL itself, where it is installed: in a Python environment, or among the engines of bench/engines.
-func realLibrary(t *testing.T) string {
-	t.Helper()
-	engines := os.Getenv("WARMPATH_ENGINES")
-	if home, err := os.UserHomeDir(); engines == "" && err == nil {
-		engines = filepath.Join(home, ".cache/warmpath-engines")
-	}
-	found, _ := filepath.Glob(filepath.Join(engines, "sglang/lib/python3*/site-packages/.nixl_cu*.mesonpy.libs/libnixl_capi.so"))
-	for _, path := range append(found, nixl.Find()...) {
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
-	}
-	t.Skip("NIXL is not on this machine: bench/engines/install.sh or `pip install --no-deps nixl-cu13==1.5.1` brings it")
-	return ""
-}
-
 func TestRealLibrary(t *testing.T) {
-	lib, err := nixl.Open(realLibrary(t))
+	lib, err := nixl.Open(nixltest.Library(t))
 	if err != nil {
 		t.Fatal(err)
 	}

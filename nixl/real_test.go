@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
 // realAgent is an agent of the real library, with size bytes of memory.
@@ -21,7 +22,7 @@ func realAgent(tb testing.TB, library string, size int) (*nixl.Agent, *nixl.Memo
 
 // TestTwoProcesses is the thinnest path with the real library: read, write and notify between two processes.
 func TestTwoProcesses(t *testing.T) {
-	library := realLibrary(t)
+	library := nixltest.Library(t)
 	const size = 4 << 20
 	p := startPeer(t, library, size, 7)
 	agent, memory := realAgent(t, library, size)

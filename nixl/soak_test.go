@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
 // soakEnv is how long TestSoak runs over each transport, as "10m"; without it, 10 s.
@@ -66,7 +67,7 @@ func TestSoak(t *testing.T) {
 
 func runSoak(t *testing.T, tls string) {
 	t.Helper()
-	library := realLibrary(t)
+	library := nixltest.Library(t)
 	length := 10 * time.Second
 	if text := os.Getenv(soakEnv); text != "" {
 		var err error

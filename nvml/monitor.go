@@ -163,8 +163,9 @@ func Read(ctx context.Context, cfg Config) (*Snapshot, error) {
 	s := m.Snapshot()
 	// The end of Run is awaited, so that the driver is free again when Read returns.
 	stop()
-	if err := <-ended; err != nil && s.State == StateStarting {
-		return nil, err
+	err := <-ended
+	if s.State == StateStarting {
+		return nil, cmp.Or(err, ctx.Err())
 	}
 	return s, ctx.Err()
 }

@@ -137,18 +137,24 @@ func TestChanges(t *testing.T) {
 func TestRates(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	first := anew(t, m)
-	update(t, func(s *nvmltest.State) {
-		s.GPUs[0].PCIeSent = 1 << 40
-		s.GPUs[0].Links[3].Received = 1 << 42
+	update(t, func(s *nvmltest.State) { s.GPUs[0].Links[3].Received = 1 << 42 })
+	// Only the one read after a change shows it, and that read's snapshot may be gone before we look.
+	s := await(t, m, "a rate", func(s *nvml.Snapshot) bool {
+		if s.GPUs[0].PCIe.SendRate.Or(0) > 0 {
+			return true
+		}
+		update(t, func(s *nvmltest.State) { s.GPUs[0].PCIeSent += 1 << 40 })
+		return false
 	})
-	s := await(t, m, "a rate", func(s *nvml.Snapshot) bool { return s.GPUs[0].PCIe.SendRate.Or(0) > 0 })
 	// The two reads are at most as far apart as the whole test took, so the rate is at least this.
 	least := float64(1<<40) / s.At.Sub(first.At.Add(-first.Took)).Seconds()
 	assert.GreaterOrEqual(t, s.GPUs[0].PCIe.SendRate.Value, least)
 	assert.Equal(t, nvml.Some(uint64(1<<42)), anew(t, m).GPUs[0].Links[3].Received)
 
-	update(t, func(s *nvmltest.State) { s.GPUs[0].PCIeSent = 7 })
-	await(t, m, "no rate of a counter that was reset", func(s *nvml.Snapshot) bool { return !s.GPUs[0].PCIe.SendRate.OK })
+	await(t, m, "no rate of a counter that was reset", func(s *nvml.Snapshot) bool {
+		update(t, func(s *nvmltest.State) { s.GPUs[0].PCIeSent-- })
+		return !s.GPUs[0].PCIe.SendRate.OK
+	})
 }
 
 // GPUs without byte counters have their turns to be sampled.

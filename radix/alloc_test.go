@@ -131,3 +131,50 @@ func heap() int {
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
 }
+
+// TestStoreAllocates: of a worker whose cache is full, a prompt that nobody else has takes two pieces of memory, a long one one more for each
+// page of its blocks, and one to be predicted. What tables take as they grow is rare.
+func TestStoreAllocates(t *testing.T) {
+	const room = 512
+	for _, tt := range []struct{ blocks, want int }{{4, 2}, {64, 2}, {90, 3}, {700, 4}} {
+		x := New(Config{Seed: 1})
+		w, d := x.AddWorker(), x.Domain(DomainKey{BlockSize: 16})
+		var held [room][]uint64
+		var foretold [room]Prediction
+		blocks := make([]Hash, tt.blocks)
+		next, turn := uint64(0), 0
+		store := func() {
+			names := held[turn%room]
+			if x.Remove(w, TierGPU, names) != 0 {
+				t.Fatalf("Remove does not know what was stored")
+			}
+			if names == nil {
+				names = make([]uint64, tt.blocks)
+				held[turn%room] = names
+			}
+			for i := range blocks {
+				next += spread
+				blocks[i], names[i] = Hash(next), next
+			}
+			mustStore(t, x, Store{Worker: w, Domain: d, Engine: names, Blocks: blocks})
+			turn++
+		}
+		predict := func() {
+			x.Predict(&foretold[turn%room], w, 0, blocks)
+			blocks[0] += spread
+			turn++
+		}
+		for range 4 * room { // tables have their sizes then
+			store()
+		}
+		if n := testing.AllocsPerRun(room, store); int(n) > tt.want {
+			t.Errorf("to store %d blocks takes %v allocations, want %d", tt.blocks, n, tt.want)
+		}
+		for range 4 * room {
+			predict()
+		}
+		if n := testing.AllocsPerRun(room, predict); int(n) > 1 {
+			t.Errorf("to predict %d blocks takes %v allocations, want 1", tt.blocks, n)
+		}
+	}
+}

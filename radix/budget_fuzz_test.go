@@ -196,7 +196,7 @@ func TestRandomBudgets(t *testing.T) {
 // but the index must be sound, and empty when all is taken.
 func TestBudgetTakesAliases(t *testing.T) {
 	aliases := 0
-	for seed := range uint64(150) {
+	for seed := range uint64(75) {
 		h := newHistory(t, randomBytes(seed, 1200))
 		s := squeezed{history: h}
 		for len(h.in) > 0 {

@@ -24,7 +24,7 @@ type bound struct {
 const (
 	chainLen  = 100
 	chainFork = 50
-	rounds    = 2000
+	rounds    = 1000
 )
 
 func (b *bound) allows(o Overlap) bool {
@@ -197,7 +197,7 @@ func checkAnswer(t *testing.T, cast []bound, got []Overlap) {
 // TestWritersAgreeWithNaive lets writers race on one small tree and compares with the oracle when all is quiet: each worker has
 // one writer, so its state does not depend on the others.
 func TestWritersAgreeWithNaive(t *testing.T) {
-	const writers, ops = 4, 3000
+	const writers, ops = 4, 2000
 	for seed := range uint64(3) {
 		h := newHistory(t, nil)
 		models := make([]*naive, writers)

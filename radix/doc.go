@@ -13,7 +13,7 @@
 //	tokens.go      a look-up that hashes only as far as it matches
 //	domain.go      model, block size, LoRA and salt that keep chains apart
 //	worker.go      who holds: ids, their reuse, dropping all that one holds
-//	places.go      engine hash to place for all workers
+//	places.go      engine hash to place for all workers; places_amd64.s claims a row of them, a cache line at a glance
 //	sweep.go       the claims that were given up, dropped from it
 //	names.go       the names that a run lists, and its claims to places
 //	engine.go      a worker's table: engine hash to place and copies per tier, where a bit in a hold does not tell it all
@@ -80,13 +80,14 @@
 // # Concurrency
 //
 // Every method may be called from any goroutine. Writers are striped three ways, none of which depends on a prompt's first block:
-// a mutex per worker (its engine table), a mutex per run, and a mutex per stripe of the child table. Names are claimed without one.
-// Lock order:
+// a mutex per worker (its engine table), a mutex per run, and a mutex per stripe of the child table. Names are claimed under
+// one for all, 64 at a time. Lock order:
 //
 //	Index.mu                        (alone)
 //	worker.mu > run.mu > stripe.mu  (never two of one kind)
 //	Prediction.mu > run.mu or foretold.mu > stripe.mu  (of the tree of predictions)
-//	            run.mu > places.sweeping > all places.gates in order, or places.mu
+//	            run.mu > places.sweeping > places.filling > all places.gates in order
+//	            run.mu > places.filling, places.mu or one of places.gates
 //	budget.mu > worker.mu           (so who stores reserves before it locks)
 //	worker.mu > domains.mu > run.mu (of a root)
 //

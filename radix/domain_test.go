@@ -14,7 +14,7 @@ func salt(i int) DomainKey {
 // TestDomainsComeAndGo has many more tenants than are kept: what stays does not grow with them, and a domain that was freed never means another
 // tenant.
 func TestDomainsComeAndGo(t *testing.T) {
-	const tenants = 100_000 // a million takes 2 s and shows the same
+	const tenants = 6 * maxIdleDomains // a million shows the same
 	x := New(Config{Seed: 1})
 	w := x.AddWorker()
 	first := x.Domain(salt(0))
@@ -26,7 +26,7 @@ func TestDomainsComeAndGo(t *testing.T) {
 			t.Fatalf("tenant %d: Remove = %d", i, n)
 		}
 		s := x.Stats()
-		if most = max(most, s.Domains); i == tenants/20 {
+		if most = max(most, s.Domains); i == 2*maxIdleDomains {
 			early = s.Bytes
 		}
 	}
@@ -107,7 +107,7 @@ func TestDomainOfManySlots(t *testing.T) {
 // TestDomainsUnderWriters has writers store for more tenants than are kept, beside look-ups: what a writer has stored must be found until it
 // removes it, whatever is freed meanwhile.
 func TestDomainsUnderWriters(t *testing.T) {
-	const writers, rounds = 4, 3000
+	const writers, rounds = 4, 2 * maxIdleDomains
 	x := New(Config{Seed: 1, Stripes: 2})
 	var wg sync.WaitGroup
 	for g := range writers {

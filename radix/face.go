@@ -8,7 +8,8 @@ import (
 )
 
 // face is what look-ups read of a run: one header of a cache line, and behind it in the same piece of memory the hashes of the run's
-// blocks. A look-up so meets two cache lines that depend on each other for each run: the slot of the child table, and the face.
+// blocks, and behind those the names of one that is not predicted. A look-up so meets two cache lines that depend on each other for each
+// run: the slot of the child table, and the face.
 //
 // All but n, wanted, leads, solo and kids never change. They are written under the run's lock, which also guards replacing the
 // face when the blocks outgrow it. Look-ups on the old one finish on it: its words are right until then and are never written again.
@@ -49,16 +50,22 @@ func (f *face) words() ([]atomic.Uint64, *leads) {
 	return f.solo[:], nil
 }
 
-// newFace returns a face for blocks, with room for size of them.
+// newFace returns a face for blocks of a run, with room for size of them and as many names.
 func newFace(r *run, blocks []Hash, size int) *face {
 	s := shapeOf(size)
 	f := (*face)(reflect.New(shapes[s]).UnsafePointer())
-	f.id, f.offset, f.run, f.size = r.id, r.offset, r, uint32(shapeSize(s))
-	if f.parent = uint64(r.domain); r.parent != nil {
-		f.parent = r.parent.id
+	parent := uint64(r.domain)
+	if r.parent != nil {
+		parent = r.parent.id
 	}
-	f.n.Store(uint32(copy(f.all(), blocks)))
+	f.begin(r, parent, blocks, s)
 	return f
+}
+
+// begin fills a face whose memory has a shape.
+func (f *face) begin(r *run, parent uint64, blocks []Hash, shape int) {
+	f.id, f.parent, f.offset, f.run, f.size = r.id, parent, r.offset, r, uint32(shapeSize(shape))
+	f.n.Store(uint32(copy(f.all(), blocks)))
 }
 
 // replaced returns a face of another size with the same blocks up to n. The run is locked.
@@ -73,15 +80,17 @@ func (f *face) replaced(n, size int) *face {
 
 // shapes are the types of faces by size: the collector must know that there are pointers in the header and none behind it. Eight to an
 // octave keep what lies idle below an eighth.
-var shapes = func() (types []reflect.Type) {
-	header, hash := reflect.TypeFor[face](), reflect.TypeFor[Hash]()
+var shapes = shapesOf(reflect.TypeFor[face](), func(n int) int { return 2*n + 1 })
+
+// shapesOf returns the types of a header and so many words behind it.
+func shapesOf(header reflect.Type, words func(blocks int) int) (types []reflect.Type) {
 	for s := 0; s == 0 || shapeSize(s-1) < maxRun; s++ {
 		types = append(types, reflect.StructOf([]reflect.StructField{
-			{Name: "Header", Type: header}, {Name: "Blocks", Type: reflect.ArrayOf(shapeSize(s), hash)},
+			{Name: "Header", Type: header}, {Name: "Words", Type: reflect.ArrayOf(words(shapeSize(s)), reflect.TypeFor[uint64]())},
 		}))
 	}
 	return types
-}()
+}
 
 // shapeSize returns the blocks of a shape: 1 to 8, then 9, 10 … 16, 18 … 32, 36 … and so on.
 func shapeSize(s int) int {

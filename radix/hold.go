@@ -33,6 +33,7 @@ type hold struct {
 	leadAny, leadGPU uint32          // blocks from the run's start without a hole
 	live             int32           // bits set, those of odd too
 	own              bool            // the run has it as its own: so onRun has it not
+	born             bool            // lies in the run's memory
 	has              [tiers][]uint64 // a bit per block that is held once by the name that has its place there, as far as needed
 	odd              *odd            // what is held in other ways; nil as good as always
 	ownHas           [1]uint64       // memory of the first of has
@@ -91,8 +92,8 @@ func setBit(words *[]uint64, i uint32) {
 
 // reach makes words long enough for index i.
 func reach(words *[]uint64, i int) {
-	for len(*words) <= i {
-		*words = append(*words, 0)
+	if n := i + 1 - len(*words); n > 0 {
+		*words = append(*words, make([]uint64, n)...)
 	}
 }
 

@@ -114,9 +114,10 @@ func (r *run) dropLocked(h *hold) {
 	if h.own {
 		r.own.Store(nil)
 	}
-	r.spare = append(r.spare, h.slot)
-	if live := len(r.holds) - len(r.spare); live*4 <= len(r.holds) {
+	if live := len(r.holds) - len(r.spare) - 1; live*4 <= len(r.holds) {
 		r.packLocked(live)
+	} else {
+		r.spare = append(r.spare, h.slot)
 	}
 }
 

@@ -1,6 +1,7 @@
 package radix
 
 import (
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -62,7 +63,7 @@ const (
 	answerRoom = 2
 
 	// shadeBytes are those of a predicted run without its blocks, with one worker.
-	shadeBytes = int64(unsafe.Sizeof(newborn{})+unsafe.Sizeof(face{})+2*unsafe.Sizeof(slot{})) + 8*answerRoom
+	shadeBytes = int64(unsafe.Sizeof(newborn{})+2*unsafe.Sizeof(slot{})) + 8*answerRoom
 )
 
 // shade is what is predicted of a run, guarded by its lock.
@@ -71,13 +72,17 @@ type shade struct {
 	seats   []ghost // by slot in leads; free where nothing ends
 }
 
-// newborn is a predicted run as it begins, in one piece of memory.
+// newborn is a predicted run as it begins, in one piece of memory with its blocks, which lie behind it.
 type newborn struct {
 	run   run
 	shade shade
 	seat  [1]ghost
 	end   [1]end
+	face  face
 }
+
+// newborns are its types by size.
+var newborns = shapesOf(reflect.TypeFor[newborn](), func(n int) int { return n })
 
 // ghost is what is predicted of one worker in a run.
 type ghost struct {
@@ -263,15 +268,15 @@ func costOf(n int) int64 { return shadeBytes + 8*int64(n) }
 
 // newShade returns a run whose blocks are predicted.
 func (p *Prediction) newShade(parent uint64, offset uint32, chain []Hash) *face {
-	n := &newborn{run: run{id: p.index.lastRun.Add(1), offset: offset, first: chain[0]}, shade: shade{passing: 1}}
-	r := &n.run
-	r.shade = &n.shade
-	n.shade.seats = n.seat[:]
+	s := shapeOf(min(len(chain)+answerRoom, maxRun))
+	n := (*newborn)(reflect.New(newborns[s]).UnsafePointer())
+	r, f := &n.run, &n.face
+	r.id, r.offset, r.first, r.shade = p.index.lastRun.Add(1), offset, chain[0], &n.shade
+	n.shade = shade{passing: 1, seats: n.seat[:]}
 	n.seat[0] = ghost{worker: p.worker, ends: n.end[:0]}
 	n.seat[0].add(uint32(len(chain)), p.sure)
-	f := newFace(r, chain, min(len(chain)+answerRoom, maxRun))
-	f.parent = parent
-	f.solo[0].Store(r.shade.seats[0].lead())
+	f.begin(r, parent, chain, s)
+	f.solo[0].Store(n.seat[0].lead())
 	r.face.Store(f)
 	return f
 }

@@ -37,36 +37,43 @@ type run struct {
 	shade   *shade      // of a run that is predicted, nil in others
 
 	ownHold [1]*hold // memory of holds: most have one, which so is in a line that is at hand
+	room    *hold    // memory for the first hold; nil once that is there. Guarded by mu
+}
+
+// held is a run as it begins, in one piece of memory with the hold of the worker that stored it.
+type held struct {
+	run  run
+	hold hold
 }
 
 // hashes returns the blocks published.
 func (r *run) hashes() []Hash { return r.face.Load().hashes() }
 
 func newRun(id uint64, d Domain, parent *run, offset uint32, blocks []Hash, names []uint64) *run {
-	r := &run{id: id, domain: d, parent: parent, offset: offset}
+	b := &held{run: run{id: id, domain: d, parent: parent, offset: offset}}
+	r := &b.run
 	if len(blocks) > 0 {
 		r.first = blocks[0]
 	}
-	f := newFace(r, blocks, len(blocks))
-	r.face.Store(f)
-	r.holds = r.ownHold[:0]
-	r.keepNames(names, int(f.size))
+	r.face.Store(newFace(r, blocks, len(blocks)))
+	r.keepNames(names, r.face.Load())
+	r.holds, r.room = r.ownHold[:0], &b.hold
 	return r
 }
 
-// listed returns the engine hash that each block was first stored by, and room for more. How many that is lies before them: a slice's
-// header would be a piece of memory of its own, and one more cache line between a name's slot and the name.
+// listed returns the engine hash that each block was first stored by, and room for more. They lie behind the face's hashes, and how many they
+// are before them: a slice's header would be a piece of memory of its own, and one more cache line between a name's slot and the name.
 func (r *run) listed() []uint64 {
 	size := r.names.Load()
 	return unsafe.Slice((*uint64)(unsafe.Add(unsafe.Pointer(size), unsafe.Sizeof(*size))), *size)
 }
 
-// keepNames copies the names to memory for size of them.
-func (r *run) keepNames(names []uint64, size int) {
-	own := make([]uint64, 1+size)
-	own[0] = uint64(size)
-	copy(own[1:], names)
-	r.names.Store(&own[0])
+// keepNames copies the names to the room behind the blocks of a face, which is to be the run's.
+func (r *run) keepNames(names []uint64, f *face) {
+	size := (*uint64)(unsafe.Add(unsafe.Pointer(f), unsafe.Sizeof(face{})+uintptr(f.size)*unsafe.Sizeof(Hash(0))))
+	*size = uint64(f.size)
+	copy(unsafe.Slice((*uint64)(unsafe.Add(unsafe.Pointer(size), unsafe.Sizeof(*size))), *size), names)
+	r.names.Store(size)
 }
 
 // extendLocked appends as many of rest as the run takes when offset is its end, and returns how many that was.
@@ -88,7 +95,7 @@ func (r *run) extendLocked(x *Index, offset int, rest []Hash, names []uint64) in
 		}
 		// An eighth more bounds both what lies idle and how often blocks that come one by one are copied.
 		g = f.replaced(have, min(size+size/8, maxRun))
-		r.keepNames(r.listed()[:have], int(g.size))
+		r.keepNames(r.listed()[:have], g)
 	}
 	// Readers never look at what is behind the blocks published.
 	copy(g.all()[have:], rest[:n])
@@ -147,7 +154,7 @@ func (r *run) trimLocked(x *Index, blocks []Hash) {
 	x.disclaimLocked(r, uint32(need))
 	f := r.face.Load()
 	g := f.replaced(need, need)
-	r.keepNames(r.listed()[:need], need)
+	r.keepNames(r.listed()[:need], g)
 	r.face.Store(g)
 	x.children.swap(f, g)
 	r.sealed = true

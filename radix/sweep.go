@@ -18,6 +18,7 @@ func (p *places) sweep(forced bool) bool {
 	p.mu.Unlock()
 	grown := true
 	for i := 0; i < placeStripes; i += sweepAtOnce {
+		p.filling.Lock()
 		for g := range p.gates {
 			p.gates[g].Lock()
 		}
@@ -27,6 +28,7 @@ func (p *places) sweep(forced bool) bool {
 		for g := range p.gates {
 			p.gates[g].Unlock()
 		}
+		p.filling.Unlock()
 	}
 	p.packing = nil // as large as one of hundreds of stripes, and rarely needed
 	p.mu.Lock()
@@ -69,7 +71,7 @@ func (p *places) packLocked(slots []uint64, begin int) (live int) {
 	live = kept + more
 	clear(slots)
 	lay(slots, p.packing[:live], begin)
-	p.used.Add(int64(live - used - usedMore))
+	p.used.Store(p.used.Load() + int64(live-used-usedMore))
 	return live
 }
 
@@ -126,15 +128,15 @@ func (p *places) repackLocked(slots []uint64) (live int) {
 			live++
 		}
 	}
-	p.used.Add(int64(live - len(old)))
+	p.used.Store(p.used.Load() + int64(live-len(old)))
 	return live
 }
 
 // moveLocked gives a stripe another size.
 func (p *places) moveLocked(s *placeStripe, size int) {
 	old := s.slots
-	s.slots = slices.Grow([]uint64(nil), size)
-	s.slots = s.slots[:min(cap(s.slots), tagMask+1)] // what the allocator gives anyway
+	s.slots = slices.Grow([]uint64(nil), size+bucket-1)
+	s.slots = s.slots[:min(cap(s.slots), tagMask+1)&^(bucket-1)] // what the allocator gives anyway
 	for _, v := range old {
 		if v != 0 {
 			settle(s.slots, v)

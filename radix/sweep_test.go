@@ -19,7 +19,7 @@ func TestPackAnyStripe(t *testing.T) {
 		for h := 1; h < handles; h++ {
 			runs[0].claimed[h].Store(rng.Uint32N(40))
 		}
-		slots := make([]uint64, 2+rng.IntN(200))
+		slots := make([]uint64, bucket*(1+rng.IntN(25)))
 		var want []uint64
 		filled := rng.IntN(len(slots))
 		for range filled {

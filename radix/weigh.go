@@ -29,7 +29,7 @@ const (
 )
 
 var (
-	runBytes    = classed(int64(unsafe.Sizeof(run{})))
+	runBytes    = classed(int64(unsafe.Sizeof(held{})))
 	holdBytes   = classed(int64(unsafe.Sizeof(hold{})))
 	oddBytes    = classed(int64(unsafe.Sizeof(odd{})))
 	workerBytes = classed(int64(unsafe.Sizeof(worker{}))) + 8
@@ -47,7 +47,7 @@ func mapBytes(keys int) int64 {
 // bytes returns what a run takes.
 func (r *run) bytes() int64 {
 	f := r.face.Load()
-	n := runBytes + classed(int64(unsafe.Sizeof(face{}))+8*int64(f.size)) + classed(8+8*int64(len(r.listed())))
+	n := runBytes + classed(int64(unsafe.Sizeof(face{}))+8+blockBytes*int64(f.size))
 	if cap(r.holds) > len(r.ownHold) {
 		n += classed(8 * int64(cap(r.holds)))
 	}
@@ -69,6 +69,9 @@ func (x *Index) weighLocked(r *run) {
 // bytes returns what a hold takes.
 func (h *hold) bytes() int64 {
 	n := holdBytes
+	if h.born {
+		n = 0
+	}
 	for t := range h.has {
 		if c := cap(h.has[t]); t != int(TierGPU) || c > len(h.ownHas) {
 			n += classed(8 * int64(c))

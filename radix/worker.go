@@ -158,8 +158,13 @@ func (o *worker) holdLocked(r *run) *hold {
 	if h := o.holdOn(r); h != nil {
 		return h
 	}
-	h := &hold{run: r, worker: o.id}
-	h.has[TierGPU] = h.ownHas[:0]
+	h := r.room
+	if r.room = nil; h == nil {
+		h = new(hold)
+	} else {
+		h.born = true
+	}
+	h.run, h.worker, h.has[TierGPU] = r, o.id, h.ownHas[:0]
 	if n := len(o.spare); n > 0 {
 		h.handle = o.spare[n-1]
 		o.spare = o.spare[:n-1]

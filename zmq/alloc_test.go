@@ -15,16 +15,21 @@ import (
 )
 
 func TestAllocDecoder(t *testing.T) {
-	var stream []byte
-	for i := range uint64(200) {
-		stream = append(stream, wire("kv-events", i, strings.Repeat("x", 1000))...)
-	}
-	turn := zmq.DecodeLoop(stream)
-	require.Zero(t, testing.AllocsPerRun(200, func() {
-		if n := turn(); n != 200 {
-			t.Errorf("%d messages", n)
+	for _, size := range []int{1000, 100 << 10, 1 << 20} { // the latter two outgrow a read
+		var stream []byte
+		for i := range uint64(200) {
+			if len(stream) < 4<<20 {
+				stream = append(stream, wire("kv-events", i, strings.Repeat("x", size))...)
+			}
 		}
-	}))
+		turn := zmq.DecodeLoop(stream)
+		all := turn()
+		require.Zero(t, testing.AllocsPerRun(50, func() {
+			if n := turn(); n != all || n == 0 {
+				t.Errorf("%d messages", n)
+			}
+		}), "messages of %d bytes", size)
+	}
 }
 
 // TestAllocMessage: from the socket to the callback, waiting in between.

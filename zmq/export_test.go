@@ -1,7 +1,9 @@
 package zmq
 
 import (
+	"context"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -62,11 +64,42 @@ func DecodeLoop(stream []byte) (turn func() (messages int)) {
 	}
 }
 
+// DecodeSizes feeds one decoder message after message, and returns how large the buffer was that each began with.
+func DecodeSizes(messages [][]byte) (sizes []int) {
+	var d decoder
+	for _, m := range messages {
+		sizes = append(sizes, len(d.room()))
+		for len(m) > 0 {
+			n := copy(d.room(), m)
+			d.w, m = d.w+n, m[n:]
+			for it, _ := d.next(); it != itemNone; it, _ = d.next() {
+				continue
+			}
+			d.release()
+		}
+	}
+	return sizes
+}
+
 // Handshake is subscribe.
 func Handshake(conn net.Conn, topic string) (minor byte, err error) {
 	var d decoder
 	defer d.free()
 	return subscribe(conn, &d, topic, time.Now())
+}
+
+// Look reads once what there is, and reports whether that was the end of the stream.
+func Look(conn syscall.Conn, onMessage func(Message)) (ended bool, err error) {
+	p := &peer{f: &follower{Subscription: Subscription{OnMessage: onMessage}, ctx: context.Background()}}
+	defer p.d.free()
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		err = raw.Read(func(fd uintptr) bool {
+			ended = p.tryRead(fd) && p.got == 0 && p.errno == 0
+			return true
+		})
+	}
+	return ended, err
 }
 
 // Beat returns a peer's heartbeat over conn.

@@ -170,7 +170,7 @@ func streams() [][]byte {
 
 func TestDecoder(t *testing.T) {
 	for _, stream := range streams() {
-		for seed := range uint64(8) {
+		for seed := range uint64(5) { // the first time whole
 			requireDecodes(t, []string{"", "t", "tea", answersTopic}[seed%4], stream, seed)
 		}
 	}
@@ -201,4 +201,11 @@ func TestDecoderHoldsWhatCame(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Zero(t, buffer, "nothing waits")
+}
+
+// TestDecoderBeginsLarge holds that what long messages need is there from the beginning for those that follow, and given up when short ones do.
+func TestDecoderBeginsLarge(t *testing.T) {
+	long, short := wire("kv", 1, strings.Repeat("x", 100<<10)), wire("kv", 2, "x")
+	sizes := zmq.DecodeSizes([][]byte{short, long, long, short, long, short, short, short})
+	require.Equal(t, []int{64 << 10, 64 << 10, 128 << 10, 128 << 10, 64 << 10, 128 << 10, 64 << 10, 64 << 10}, sizes)
 }

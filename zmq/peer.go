@@ -100,27 +100,27 @@ func (p *peer) read() error {
 	}
 }
 
-// tryRead reads what there is, and reports false where nothing is left: then Go's poller waits for more. Less than there was room for
-// was all of it, so that no other call has to say so: what comes since is an event for the poller, which it keeps while this runs. It
-// would not between two calls of RawConn.Read, so what was read is delivered in here.
+// tryRead reads what there is, and reports false where nothing is left: then Go's poller waits for more. A read that took less than it could is
+// followed by another one: the end of the stream may have come with those bytes, and the poller tells of both but once. What comes since is an
+// event for the poller, which it keeps while this runs. It would not between two calls of RawConn.Read, so what was read is delivered in here.
 func (p *peer) tryRead(fd uintptr) bool {
-	room := p.d.room()
-	p.got, p.errno = receive(fd, room)
-	for p.errno == syscall.EINTR {
+	for {
+		room := p.d.room()
 		p.got, p.errno = receive(fd, room)
-	}
-	switch {
-	case p.errno == syscall.EAGAIN:
-	case p.errno != 0, p.got == 0, p.got == len(room):
-		return true
-	default:
-		if p.fault = p.take(); p.fault != nil {
+		switch {
+		case p.errno == syscall.EINTR:
+		case p.errno == syscall.EAGAIN:
+			p.d.release()
+			p.idle, p.due = p.due, false
+			return p.idle
+		case p.errno != 0, p.got == 0, p.got == len(room):
 			return true
+		default:
+			if p.fault = p.take(); p.fault != nil {
+				return true
+			}
 		}
 	}
-	p.d.release()
-	p.idle, p.due = p.due, false
-	return p.idle
 }
 
 // take delivers what was read.

@@ -54,8 +54,7 @@ func TestLongSequence(t *testing.T) {
 	require.Empty(t, sub.disconnected)
 }
 
-// TestEachMessageByItself: whoever waits for a message's effect before the next is written waits for no other, however the bytes come:
-// a read that took less than it could is not followed by another, and the poller must tell of what comes meanwhile.
+// TestEachMessageByItself: whoever waits for a message's effect before the next is written waits for no other, however the bytes come.
 func TestEachMessageByItself(t *testing.T) {
 	const n = 5000
 	took := make(chan uint64)

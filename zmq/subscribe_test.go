@@ -68,7 +68,7 @@ func TestGapFaults(t *testing.T) {
 }
 
 func TestPublisherRestart(t *testing.T) {
-	p, stop := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, FirstSeq: 41})
+	p, stop := newPublisher(t, zmq.PublisherConfig{Endpoint: freePath(t), Bind: true, FirstSeq: 41})
 	messages, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint()})
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 	p.Publish([]byte("before"))
@@ -82,11 +82,9 @@ func TestPublisherRestart(t *testing.T) {
 }
 
 func TestSubscribeBeforeThePeerIsThere(t *testing.T) {
-	// A free port, by binding and leaving it.
-	gone, stop := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
-	stop()
-	messages, _ := listen(t, zmq.Subscription{Endpoint: gone.Endpoint()})
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: gone.Endpoint(), Bind: true})
+	endpoint := freePath(t)
+	messages, _ := listen(t, zmq.Subscription{Endpoint: endpoint})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint, Bind: true})
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 	p.Publish([]byte("x"))
 	requireMessage(t, next(t, messages), "", 0, "x")
@@ -94,10 +92,9 @@ func TestSubscribeBeforeThePeerIsThere(t *testing.T) {
 
 func TestConnectingPublisher(t *testing.T) {
 	// An engine whose endpoint names a host connects: the receiver must bind.
-	placeholder, stop := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
-	stop()
-	messages, _ := listen(t, zmq.Subscription{Endpoint: placeholder.Endpoint(), Bind: true})
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: placeholder.Endpoint()})
+	endpoint := freePath(t)
+	messages, _ := listen(t, zmq.Subscription{Endpoint: endpoint, Bind: true})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint})
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 	p.Publish([]byte("x"))
 	requireMessage(t, next(t, messages), "", 0, "x")

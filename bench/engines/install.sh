@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs a real, unedited SGLang 0.5.23 that runs on an x86-64 CPU, and a tiny random-weight model for it.
+# Installs a real, unedited SGLang 0.5.23 that runs on an x86-64 CPU, and two small random-weight models for it.
 #
 #   install.sh          into $WARMPATH_ENGINES (default ~/.cache/warmpath-engines): 7 GB, 3 to 10 minutes, once
 #
@@ -8,15 +8,30 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=${WARMPATH_ENGINES:-$HOME/.cache/warmpath-engines}
-[ -e "$root/ready" ] && exit 0
+[ -e "$root/ready" ] && [ -e "$root/dear" ] && exit 0
 
 mkdir -p "$root"/{debs,lib}
 # Two checkouts that test at once must not install into one folder at once: the second waits, then finds it ready.
 exec 9>"$root/lock"
 flock 9
-[ -e "$root/ready" ] && exit 0
 
 say() { echo "install.sh: $*" >&2; }
+# Each model appears whole or not at all, since engines may be running meanwhile.
+model() {
+  [ -e "$root/$1" ] && return
+  say "the model $1"
+  rm -rf "$root/$1.part"
+  SGLANG_USE_CPU_ENGINE=1 PYTHONDONTWRITEBYTECODE=1 "$root/sglang/bin/python" "$here/$2" "$root/$1.part"
+  mv "$root/$1.part" "$root/$1"
+}
+models() {
+  model tiny mkmodel.py
+  model dear mkdear.py
+}
+if [ -e "$root/ready" ]; then
+  models
+  exit 0
+fi
 began=$SECONDS
 say "installing SGLang 0.5.23 into $root (about 7 GB)"
 python3 -m venv "$root/sglang"
@@ -35,7 +50,6 @@ libraries() { (cd "$root/debs" && apt-get download -q libibverbs1 libnl-3-200 li
 # A fresh machine has no package lists yet.
 libraries || { say "updating the package lists"; apt-get -qq update || sudo -n apt-get -qq update; libraries; }
 for deb in "$root"/debs/*.deb; do dpkg -x "$deb" "$root/lib"; done
-say "the tiny model"
-SGLANG_USE_CPU_ENGINE=1 "$root/sglang/bin/python" "$here/mkmodel.py" "$root/tiny"
+models
 touch "$root/ready"
 say "done in $((SECONDS - began)) s"

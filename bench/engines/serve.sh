@@ -7,6 +7,7 @@
 #
 #   load socket   '--load-publish-endpoint=tcp://*:PORT'  (a host other than * is refused)
 #   two ranks     --dp-size 2                       (events and replay then use two ports each: PORT and PORT + 1)
+#   half each     BIND="0|1" serve.sh … --tp-size 2 (two processes that share the work of each token)
 #   host tier     --enable-hierarchical-cache --hicache-ratio 2 --hicache-write-policy write_through \
 #                 --hicache-io-backend direct --hicache-mem-layout layer_first
 #   KV tier       PYTHONPATH=../../integrations/sglang serve.sh … and the flags in integrations/sglang/README.md
@@ -30,6 +31,8 @@ fi
 
 # One OpenMP thread: more of them on one core wait for each other at every layer.
 export OMP_NUM_THREADS=1 SGLANG_USE_CPU_ENGINE=1 SGLANG_CPU_OMP_THREADS_BIND=${BIND:-0}
+# The CUDA wheel of torch brings NCCL, which a tensor-parallel engine would take to a GPU: where it cannot be loaded, gloo is used.
+export SGLANG_NCCL_SO_PATH=/none
 export PYTHONPATH=$here/shim${PYTHONPATH:+:$PYTHONPATH} HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
 kv_events="{\"publisher\":\"zmq\",\"topic\":\"kv-events\",\"bind\":true,\"endpoint\":\"tcp://127.0.0.1:$events\",\"replay_endpoint\":\"tcp://127.0.0.1:$replay\"}"

@@ -4,7 +4,6 @@ package engines_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,7 +18,9 @@ import (
 // sidecar is one `warmpath node` process with a KV tier. Two of them stand for two nodes.
 type sidecar struct {
 	name, binary, socket string
-	port, peerPort       int // of its HTTP API and of its tier
+	cluster, worker      string // URLs of the cluster's NATS and of the node's engine
+	ranks                int    // of that engine: each is a namespace of the tier
+	port, peerPort       int    // of its HTTP API and of its tier
 	other                *sidecar
 	proc                 *process
 	lives                int
@@ -39,9 +40,10 @@ func nodes(t *testing.T, dir, binary string) (a, b *sidecar) {
 func (s *sidecar) start(t *testing.T, k *keeper, dir string) {
 	t.Helper()
 	s.lives++
-	cmd := exec.Command(s.binary, "node", "--no-find", "--name", s.name, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port),
-		"--kv-tier", "64MiB", "--kv-tier-socket", s.socket, "--kv-tier-listen", fmt.Sprintf("127.0.0.1:%d", s.peerPort),
-		"--kv-tier-peer", fmt.Sprintf("127.0.0.1:%d", s.other.peerPort),
+	cmd := exec.Command(s.binary, "node", "--no-find", "--worker", s.worker, "--name", s.name, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port),
+		"--cluster", s.cluster, "--advertise", "127.0.0.1", "--link-bytes", "1MiB",
+		"--kv-tier", "256MiB", "--kv-tier-socket", s.socket, "--kv-tier-listen", fmt.Sprintf("127.0.0.1:%d", s.peerPort),
+		"--kv-tier-peer", fmt.Sprintf("127.0.0.1:%d", s.other.peerPort), // which the cluster would tell as well, a little later
 		"--kv-tier-ask", "10s", "--kv-tier-warm", "0") // the machine may be busy; and what is a hit shall be one of the request's
 	cmd.Env = append(os.Environ(), "NIXL_CAPI_LIB="+nixlLibrary(t))
 	s.proc = spawn(t, k, dir, fmt.Sprintf("sidecar-%s%d", s.name, s.lives), cmd)
@@ -60,9 +62,13 @@ func nixlLibrary(t *testing.T) string {
 // tierStats are the counts of GET /tier that the test looks at.
 type tierStats struct {
 	Pages, Clients, Peers, Stored, Read, Pulled int64
+	Namespaces                                  int
 	PulledBytes                                 int64   `json:"pulled_bytes"`
 	PullSeconds                                 float64 `json:"pull_seconds"`
 	NIXL                                        bool
+	Hints                                       struct {
+		Pulled int64 `json:"pulled_pages"` // that came because of a router's hint
+	}
 }
 
 // stats asks the sidecar; ok is false where it does not answer.
@@ -102,10 +108,36 @@ func (s *sidecar) wait(t *testing.T, what string, ok func(tierStats) bool) {
 	}
 }
 
-// hint tells the sidecar of a prompt that is on its way to its engine.
+// expected is what a sidecar says to a hint.
+type expected struct{ Namespaces, Pages, Ready int }
+
+// hint tells the sidecar of a prompt that is on its way to its engine. All its pages must be in a tier.
 func (s *sidecar) hint(t *testing.T, ids []int) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"model": "tiny", "input_ids": ids})
+	if told := s.expect(t, ids); told.Namespaces != s.ranks || told.Ready != told.Pages {
+		t.Errorf("the hint was answered %+v", told)
+	}
+}
+
+// waitStored waits until the sidecar has all whole pages of a prompt that its engine has computed, and no other engine.
+func (s *sidecar) waitStored(t *testing.T, ids []int) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		told := s.expect(t, ids)
+		if told.Pages == s.ranks*(len(ids)/pageSize) && told.Ready == told.Pages {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("sidecar %s: the prompt's pages are not stored after a minute: %+v", s.name, told)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func (s *sidecar) expect(t *testing.T, ids []int) (told expected) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"model": tierModel, "input_ids": ids})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,54 +147,8 @@ func (s *sidecar) hint(t *testing.T, ids []int) {
 	}
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(answer.Body)
-	var told struct{ Namespaces, Pages, Ready int }
-	if err := json.Unmarshal(text, &told); err != nil || told.Namespaces != 1 || told.Ready != told.Pages {
-		t.Errorf("the hint was answered %s", text)
+	if err := json.Unmarshal(text, &told); err != nil {
+		t.Fatalf("the hint was answered %s", text)
 	}
-}
-
-// cachedAnswer is what one /generate request said, with where its prompt's pages came from.
-type cachedAnswer struct {
-	ids                   []int
-	cached, host, storage int
-	took                  time.Duration // to the whole answer
-	err                   error
-}
-
-// ask sends a prompt and waits for the whole greedy answer of n tokens: with n = 1, the time to the first token.
-func (e *engine) ask(ctx context.Context, ids []int, n int) (a cachedAnswer) {
-	body, err := json.Marshal(map[string]any{
-		"input_ids": ids, "return_cached_tokens_details": true,
-		"sampling_params": map[string]any{"max_new_tokens": n, "temperature": 0, "ignore_eos": true},
-	})
-	if err != nil {
-		return cachedAnswer{err: err}
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+"/generate", bytes.NewReader(body))
-	if err != nil {
-		return cachedAnswer{err: err}
-	}
-	request.Header.Set("Content-Type", "application/json")
-	began := time.Now()
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return cachedAnswer{err: err}
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	a.took = time.Since(began)
-	var g struct {
-		OutputIDs []int `json:"output_ids"`
-		Meta      struct {
-			Cached  int                         `json:"cached_tokens"`
-			Details struct{ Host, Storage int } `json:"cached_tokens_details"`
-		} `json:"meta_info"`
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &g)
-	}
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d: %s", answer.StatusCode, text)
-	}
-	return cachedAnswer{g.OutputIDs, g.Meta.Cached, g.Meta.Details.Host, g.Meta.Details.Storage, a.took, err}
+	return told
 }

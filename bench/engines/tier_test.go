@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,41 +21,79 @@ import (
 )
 
 const (
-	tierPrompt = 1200                                   // tokens of a prompt
-	tierHit    = (tierPrompt - 1) / pageSize * pageSize // of them, what a full hit is
-	tierAnswer = 16                                     // tokens of an answer that is compared
+	tierModel  = "dear" // whose computation is dear beside its KV
+	tierPrompt = 1200   // tokens of a prompt
+	tierAnswer = 16     // tokens of an answer that is compared
+	tierTokens = 12288  // of an engine's cache
 )
 
-// tierProof is two engines, each with the sidecar of its own node.
+// tierHit is what a full hit is of so many tokens, and on how many pages.
+func tierHit(tokens int) (hit, pages int) {
+	pages = (tokens - 1) / pageSize
+	return pages * pageSize, pages
+}
+
+// tierProof is two engines, each with the sidecar of its own node, and the router that has the cluster inside.
 type tierProof struct {
 	keeper *keeper
 	dir    string
 	a, b   *engine
 	sa, sb *sidecar
+	router *router
 	notes  strings.Builder
+}
+
+// newTierProof starts both engines, each of so many tensor-parallel ranks, with all that there is around them.
+func newTierProof(t *testing.T, ranks int) *tierProof {
+	t.Helper()
+	installation(t)
+	p := &tierProof{keeper: newKeeper(), dir: t.TempDir(), a: &engine{index: 0}, b: &engine{index: 1}}
+	binary := buildWarmpath(t, p.dir)
+	p.sa, p.sb = nodes(t, p.dir, binary)
+	p.sa.ranks, p.sb.ranks = ranks, ranks
+	p.a.attach(t, p.sa)
+	p.b.attach(t, p.sb)
+	launch(t, p.keeper, p.dir, []*engine{p.a, p.b})
+	p.sa.worker, p.sb.worker = p.a.url, p.b.url
+	p.startRouter(t, binary)
+	p.sa.start(t, p.keeper, p.dir)
+	p.sb.start(t, p.keeper, p.dir)
+	waitAll(t, []*engine{p.a, p.b})
+	p.connected(t)
+	return p
 }
 
 // TestKVTier shows the KV tier with real engines: what one computed is a hit on the other, through two sidecars.
 func TestKVTier(t *testing.T) {
-	installation(t)
-	p := &tierProof{keeper: newKeeper(), dir: t.TempDir(), a: &engine{index: 0}, b: &engine{index: 1}}
-	p.sa, p.sb = nodes(t, p.dir, buildWarmpath(t, p.dir))
-	p.sa.start(t, p.keeper, p.dir)
-	p.sb.start(t, p.keeper, p.dir)
-	p.a.attach(t, p.sa)
-	p.b.attach(t, p.sb)
-	launch(t, p.keeper, p.dir, []*engine{p.a, p.b})
-	waitAll(t, []*engine{p.a, p.b})
-	p.connected(t)
-
+	p := newTierProof(t, 1)
 	t.Run("evicted and back", p.evictedAndBack)
-	t.Run("another node", p.anotherNode)
-	t.Run("hint", p.hint)
+	t.Run("first token", p.firstToken)
+	t.Run("routed", p.routed)
 	t.Run("sidecars stopped", p.stopped)
 	t.Run("sidecars killed", p.killed)
 
 	keep(t, "tier.txt", p.notes.String())
 	keep(t, "env-tier.txt", environment(t))
+}
+
+// TestKVTierRanks shows the same with engines of two tensor-parallel ranks, each of which has its own half of every page: a prompt is a hit
+// only where both have theirs.
+func TestKVTierRanks(t *testing.T) {
+	p := newTierProof(t, 2)
+	hit, pages := tierHit(tierPrompt)
+	const prompts = 3
+	for n := range uint64(prompts) {
+		ids := p.prompt(n, tierPrompt)
+		want := p.compute(t, ids, tierAnswer)
+		p.a.flush(t)
+		p.same(t, "two ranks: A again, after /flush_cache", p.a.ask(t.Context(), ids, tierAnswer), want, hit)
+		p.same(t, "two ranks: B, through both sidecars", p.b.ask(t.Context(), ids, tierAnswer), want, hit)
+	}
+	s := p.sb.must(t)
+	if s.Namespaces != 2 || s.Pulled != int64(2*prompts*pages) {
+		t.Errorf("%d pages of %d ranks were pulled, want %d of 2", s.Pulled, s.Namespaces, 2*prompts*pages)
+	}
+	keep(t, "tier-ranks.txt", p.notes.String())
 }
 
 // attach makes the engine use a sidecar's tier.
@@ -73,7 +113,12 @@ func (e *engine) attach(t *testing.T, s *sidecar) {
 		t.Fatal(err)
 	}
 	e.env = []string{"PYTHONPATH=" + integration}
+	if s.ranks > 1 {
+		e.env = append(e.env, fmt.Sprintf("BIND=0|%d", runtime.NumCPU()-1))
+	}
 	e.flags = []string{
+		"--model-path", filepath.Join(installation(t), tierModel), "--served-model-name", tierModel, "--dtype", "float32", "--tp-size", strconv.Itoa(s.ranks),
+		"--context-length", "4096", "--max-total-tokens", strconv.Itoa(tierTokens),
 		"--enable-hierarchical-cache", "--hicache-ratio", "2", "--hicache-write-policy", "write_through", "--hicache-io-backend", "direct",
 		"--hicache-mem-layout", "layer_first", "--hicache-storage-prefetch-policy", "wait_complete", "--hicache-storage-backend", "dynamic",
 		"--hicache-storage-backend-extra-config", string(extra),
@@ -84,14 +129,14 @@ func (e *engine) attach(t *testing.T, s *sidecar) {
 func (p *tierProof) connected(t *testing.T) {
 	t.Helper()
 	for _, s := range []*sidecar{p.sa, p.sb} {
-		s.wait(t, "the engine and the peer are there", func(s tierStats) bool { return s.Clients >= 3 && s.Peers == 1 })
+		s.wait(t, "the engine and the peer are there", func(tiers tierStats) bool { return tiers.Clients >= int64(3*s.ranks) && tiers.Peers == 1 })
 	}
 }
 
 // prompt makes one that no other number has.
-func (p *tierProof) prompt(number uint64) []int {
+func (p *tierProof) prompt(number uint64, tokens int) []int {
 	random := rand.New(rand.NewPCG(number, 11))
-	ids := make([]int, tierPrompt)
+	ids := make([]int, tokens)
 	for i := range ids {
 		ids[i] = 10 + random.IntN(900)
 	}
@@ -99,19 +144,24 @@ func (p *tierProof) prompt(number uint64) []int {
 }
 
 // compute sends a prompt to A and waits until its pages are in A's tier.
-func (p *tierProof) compute(t *testing.T, number uint64, n int) cachedAnswer {
+func (p *tierProof) compute(t *testing.T, ids []int, n int) cachedAnswer {
 	t.Helper()
-	before := p.sa.must(t).Stored
-	answer := p.a.ask(t.Context(), p.prompt(number), n)
+	answer := p.a.ask(t.Context(), ids, n)
 	if answer.err != nil || answer.cached != 0 {
 		t.Fatalf("a new prompt: %d cached tokens, %v", answer.cached, answer.err)
 	}
-	p.sa.wait(t, "the prompt's pages are stored", func(s tierStats) bool { return s.Stored >= before+tierPrompt/pageSize })
+	p.sa.waitStored(t, ids)
 	return answer
 }
 
-// same checks an answer against the one that was computed without any cache.
+// same checks an answer against the one that was computed without any cache. storage is how many tokens of the prompt come from the tier.
 func (p *tierProof) same(t *testing.T, what string, got, want cachedAnswer, storage int) {
+	t.Helper()
+	p.equal(t, what, got, want, storage)
+	fmt.Fprintf(&p.notes, "%-40s cached %4d, storage %4d, %6.0f ms; computed in %6.0f ms\n", what, got.cached, got.storage, ms(got.took), ms(want.took))
+}
+
+func (p *tierProof) equal(t *testing.T, what string, got, want cachedAnswer, storage int) {
 	t.Helper()
 	if got.err != nil || !slices.Equal(got.ids, want.ids) {
 		t.Errorf("%s: %v (%v), want %v", what, got.ids, got.err, want.ids)
@@ -119,75 +169,43 @@ func (p *tierProof) same(t *testing.T, what string, got, want cachedAnswer, stor
 	if got.storage != storage {
 		t.Errorf("%s: %d tokens from storage, want %d", what, got.storage, storage)
 	}
-	fmt.Fprintf(&p.notes, "%-40s cached %4d, storage %4d, %6.0f ms; computed in %6.0f ms\n", what, got.cached, got.storage, ms(got.took), ms(want.took))
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func (p *tierProof) evictedAndBack(t *testing.T) {
-	want := p.compute(t, 1, tierAnswer)
+	ids := p.prompt(1, tierPrompt)
+	hit, _ := tierHit(tierPrompt)
+	want := p.compute(t, ids, tierAnswer)
 	p.a.flush(t)
-	p.same(t, "A again, after /flush_cache", p.a.ask(t.Context(), p.prompt(1), tierAnswer), want, tierHit)
-}
-
-func (p *tierProof) anotherNode(t *testing.T) {
-	want := p.compute(t, 2, tierAnswer)
-	p.same(t, "B, through both sidecars", p.b.ask(t.Context(), p.prompt(2), tierAnswer), want, tierHit)
-	var cold, warm []time.Duration
-	for n := range uint64(8) {
-		cold = append(cold, p.compute(t, 100+n, 1).took)
-	}
-	for n := range uint64(8) {
-		got := p.b.ask(t.Context(), p.prompt(100+n), 1)
-		if got.err != nil || got.storage != tierHit {
-			t.Errorf("prompt %d: %d tokens from storage, want %d (%v)", 100+n, got.storage, tierHit, got.err)
-		}
-		warm = append(warm, got.took)
-	}
-	slices.Sort(cold)
-	slices.Sort(warm)
-	s := p.sb.must(t)
-	if s.Pulled < 9*tierHit/pageSize {
-		t.Errorf("%d pages were pulled, want %d and more", s.Pulled, 9*tierHit/pageSize)
-	}
-	fmt.Fprintf(&p.notes, "first token, %d prompts of %d tokens: computed %.0f ms (median; %.0f to %.0f), from the other node %.0f ms (%.0f to %.0f); "+
-		"pulled %d pages, %d bytes in %.3f s, NIXL: %t\n",
-		len(cold), tierPrompt, ms(cold[len(cold)/2]), ms(cold[0]), ms(cold[len(cold)-1]), ms(warm[len(warm)/2]), ms(warm[0]), ms(warm[len(warm)-1]),
-		s.Pulled, s.PulledBytes, s.PullSeconds, s.NIXL)
-}
-
-// hint: pages come before the request does, and the request then asks no peer.
-func (p *tierProof) hint(t *testing.T) {
-	want := p.compute(t, 3, tierAnswer)
-	before := p.sb.must(t).Pulled
-	p.sb.hint(t, p.prompt(3))
-	p.sb.wait(t, "the pages of the hint are here", func(s tierStats) bool { return s.Pulled >= before+tierHit/pageSize })
-	p.same(t, "B, after a hint", p.b.ask(t.Context(), p.prompt(3), tierAnswer), want, tierHit)
+	p.same(t, "A again, after /flush_cache", p.a.ask(t.Context(), ids, tierAnswer), want, hit)
 }
 
 // stopped: a sidecar that accepts and does not answer costs its deadline once, and pages.
 func (p *tierProof) stopped(t *testing.T) {
-	want := p.compute(t, 4, tierAnswer)
+	hit, _ := tierHit(tierPrompt)
+	want := p.compute(t, p.prompt(4, tierPrompt), tierAnswer)
 	p.sb.proc.signal(t, syscall.SIGSTOP)
-	p.same(t, "B, its sidecar stopped", p.b.ask(t.Context(), p.prompt(4), tierAnswer), want, 0)
+	p.same(t, "B, its sidecar stopped", p.b.ask(t.Context(), p.prompt(4, tierPrompt), tierAnswer), want, 0)
 	p.sb.proc.signal(t, syscall.SIGCONT)
 	p.connected(t)
-	want = p.compute(t, 5, tierAnswer)
+	want = p.compute(t, p.prompt(5, tierPrompt), tierAnswer)
 	p.sa.proc.signal(t, syscall.SIGSTOP)
-	p.same(t, "B, the other node's sidecar stopped", p.b.ask(t.Context(), p.prompt(5), tierAnswer), want, 0)
+	p.same(t, "B, the other node's sidecar stopped", p.b.ask(t.Context(), p.prompt(5, tierPrompt), tierAnswer), want, 0)
 	p.sa.proc.signal(t, syscall.SIGCONT)
 	p.connected(t)
 	p.b.flush(t)
-	want = p.compute(t, 6, tierAnswer)
-	p.same(t, "B, all go on", p.b.ask(t.Context(), p.prompt(6), tierAnswer), want, tierHit)
+	want = p.compute(t, p.prompt(6, tierPrompt), tierAnswer)
+	p.same(t, "B, all go on", p.b.ask(t.Context(), p.prompt(6, tierPrompt), tierAnswer), want, hit)
 }
 
 // killed: sidecars die in the middle of traffic. Every request is answered, and with the tokens of an engine alone.
 func (p *tierProof) killed(t *testing.T) {
-	const prompts = 10
+	const prompts = 6
+	hit, _ := tierHit(tierPrompt)
 	wants := make([]cachedAnswer, prompts)
 	for n := range wants {
-		wants[n] = p.compute(t, 200+uint64(n), tierAnswer)
+		wants[n] = p.compute(t, p.prompt(200+uint64(n), tierPrompt), tierAnswer)
 	}
 	for round, victim := range []*sidecar{p.sa, p.sb} {
 		p.a.flush(t)
@@ -200,7 +218,7 @@ func (p *tierProof) killed(t *testing.T) {
 				if n == 2 {
 					close(half)
 				}
-				got[n] = p.b.ask(context.Background(), p.prompt(200+uint64(n)), tierAnswer)
+				got[n] = p.b.ask(context.Background(), p.prompt(200+uint64(n), tierPrompt), tierAnswer)
 			}
 		})
 		<-half
@@ -219,8 +237,9 @@ func (p *tierProof) killed(t *testing.T) {
 		fmt.Fprintf(&p.notes, "sidecar %s killed in the middle: %d of %d answers right, %d with pages of the tier\n", victim.name, right, prompts, hits)
 		victim.start(t, p.keeper, p.dir)
 		p.connected(t)
-		want := p.compute(t, 300+uint64(round), tierAnswer)
-		p.same(t, "B, with a new sidecar "+victim.name, p.b.ask(t.Context(), p.prompt(300+uint64(round)), tierAnswer), want, tierHit)
+		ids := p.prompt(300+uint64(round), tierPrompt)
+		want := p.compute(t, ids, tierAnswer)
+		p.same(t, "B, with a new sidecar "+victim.name, p.b.ask(t.Context(), ids, tierAnswer), want, hit)
 	}
 }
 

@@ -132,12 +132,27 @@ func (p *proof) tokens(t *testing.T) {
 		r.proc.stop(5 * time.Second)
 	}
 	for how, outcomes := range answers {
-		for i, o := range outcomes {
-			if first := answers["--tokenize=workers"]; i < len(first) && o.text != first[i].text {
-				t.Errorf("%s: answer %d is %q, want that of the worker's own ids, %q", how, i, o.text, first[i].text)
+		p.sameTalks(t, how, outcomes, answers["--tokenize=workers"])
+	}
+}
+
+// sameTalks compares answers with those to the worker's own ids. Wrong ids change all conversations. One in which a single answer differs, and so
+// all that follows, is no proof of them: what is cached when decides in which batches an engine computes, and where two tokens are equally
+// likely that decides which one it takes (seen once in 1,000 answers).
+func (p *proof) sameTalks(t *testing.T, how string, outcomes, want []outcome) {
+	t.Helper()
+	differ := 0
+	for talk := range talks {
+		for i := talk * talkLong; i < min((talk+1)*talkLong, len(outcomes), len(want)); i++ {
+			if outcomes[i].text != want[i].text {
+				p.note(t, "%s: answer %d is %q, and %q to the worker's own ids", how, i, outcomes[i].text, want[i].text)
+				differ++
 				break
 			}
 		}
+	}
+	if differ > 1 {
+		t.Errorf("%s: %d of %d conversations differ from those with the worker's own ids", how, differ, talks)
 	}
 }
 

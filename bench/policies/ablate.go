@@ -4,8 +4,8 @@ import "github.com/warmpath/warmpath/dataplane/policy"
 
 // ablation is what a run's routers are denied.
 type ablation struct {
-	predictions, load, progress, rate, replica, foreign, health bool
-	terms                                                       policy.Terms
+	predictions, load, progress, rate, replica, foreign, health, tiers bool
+	terms                                                              policy.Terms
 }
 
 // Ablations lists what [Config].Ablate can take away: what a router knows, and the terms of the kv policy's cost.
@@ -18,6 +18,7 @@ func Ablations() []string {
 		"rate",        // workers' speeds are not learnt
 		"replica",     // replicas do not know that there are others
 		"health",      // nothing is told of GPUs
+		"tiers",       // nor of what nodes' KV tiers hold
 	}, policy.TermNames()...)
 }
 
@@ -38,6 +39,8 @@ func ablate(names []string) (a ablation) {
 			a.replica = true
 		case "health":
 			a.health = true
+		case "tiers":
+			a.tiers = true
 		default:
 			a.terms |= policy.TermNamed(name)
 		}

@@ -1,5 +1,7 @@
 package policies
 
+import "slices"
+
 // prefillBatch takes requests from the queue, in order, as long as they fit into the batch, the running set and the pool.
 func (w *worker) prefillBatch(b []piece) []piece {
 	budget := w.costs.chunk
@@ -7,14 +9,23 @@ func (w *worker) prefillBatch(b []piece) []piece {
 		w.chunked = nil
 		b = w.take(b, t, &budget)
 	}
-	for len(w.waiting) > 0 && w.chunked == nil && budget >= w.plan.page &&
-		len(w.running)+len(b) < w.costs.running && w.admit(w.waiting[0]) {
-		t := w.waiting[0]
-		w.waiting[0] = nil
-		w.waiting = w.waiting[1:]
+	for next := w.next(); next >= 0 && w.chunked == nil && budget >= w.plan.page &&
+		len(w.running)+len(b) < w.costs.running && w.admit(w.waiting[next]); next = w.next() {
+		t := w.waiting[next]
+		if next == 0 {
+			w.waiting[0] = nil
+			w.waiting = w.waiting[1:]
+		} else {
+			w.waiting = slices.Delete(w.waiting, next, next+1)
+		}
 		b = w.take(b, t, &budget)
 	}
 	return b
+}
+
+// next is the first of the waiting requests that waits for nothing else; -1 is none.
+func (w *worker) next() int {
+	return slices.IndexFunc(w.waiting, func(t *task) bool { return t.ready <= w.began })
 }
 
 // take adds as much of t's prompt to the batch as budget allows; the rest, cut at a page, is the next batch's.
@@ -49,6 +60,10 @@ func (w *worker) admit(t *task) bool {
 	if w.host != nil {
 		loaded = w.host.fetch(t.path, usable, held)
 	}
+	if w.depot != nil {
+		w.depot.settle(w.began)
+		loaded += w.depot.fetch(t.path, usable, held+loaded)
+	}
 	t.locks, t.inTree, t.owned = locks, held, need
 	t.cached, t.hosted = int(held)*w.plan.page, int(loaded)*w.plan.page
 	t.computed, t.load = t.cached+t.hosted, t.hosted
@@ -66,6 +81,9 @@ func (w *worker) store(t *task, pages int32) {
 	t.inTree = pages
 	if w.host != nil {
 		w.host.store(t.path, pages)
+	}
+	if w.depot != nil {
+		w.depot.store(t.path, pages)
 	}
 }
 

@@ -19,6 +19,12 @@ type Config struct {
 	CacheTokens int // KV pool of a worker; default 1,000,000
 	HostTokens  int // host tier of a worker; 0 is none
 
+	// TierTokens is the KV tier of each node, which its NodeWorkers workers share (default 1); 0 is none. LinkTokensPerSecond is how fast pages are
+	// pulled from one node's tier to another's; 0: they are not. See depot.go.
+	TierTokens          int
+	NodeWorkers         int
+	LinkTokensPerSecond float64
+
 	// Prefill of the workers, the first ones, only compute prompts and the others only decode; 0 is all do both.
 	Prefill int
 	// TransferTokensPerSecond is how fast pages go from the former to the latter; default 75,000, 320 KB a token over 200 Gbit/s.
@@ -89,6 +95,7 @@ func (c Config) withDefaults() Config {
 	or(&c.Rate, 1)
 	or(&c.TransferTokensPerSecond, 75_000)
 	or(&c.Routers, 1)
+	or(&c.NodeWorkers, 1)
 	or(&c.EventDelay, 5*time.Millisecond)
 	or(&c.Resync, time.Second)
 	or(&c.Poll, 100*time.Millisecond)
@@ -117,6 +124,10 @@ func (c *Config) check() error {
 	case c.PageSize < 1 || c.CacheTokens < 2*c.PageSize || c.CacheTokens > mostPool || c.HostTokens < 0 || c.HostTokens > mostPool:
 		return fmt.Errorf("cannot simulate a cache of %d tokens, %d in host memory, in pages of %d: %w",
 			c.CacheTokens, c.HostTokens, c.PageSize, ErrConfig)
+	case c.TierTokens < 0 || c.TierTokens > mostPool || (c.TierTokens > 0 && c.TierTokens < c.PageSize) || c.NodeWorkers < 1 || !(c.LinkTokensPerSecond >= 0) ||
+		c.LinkTokensPerSecond > 1e12:
+		return fmt.Errorf("cannot simulate tiers of %d tokens on nodes of %d workers with %v tokens/s between them: %w",
+			c.TierTokens, c.NodeWorkers, c.LinkTokensPerSecond, ErrConfig)
 	case c.Prefill < 0 || (c.Prefill > 0 && c.Prefill >= c.Workers) || !(c.TransferTokensPerSecond > 0):
 		return fmt.Errorf("cannot let %d of %d workers prefill for the others at %v tokens/s: %w",
 			c.Prefill, c.Workers, c.TransferTokensPerSecond, ErrConfig)

@@ -5,7 +5,8 @@
 //
 // Workers. Prefill rate, chunked prefill, continuous batching whose steps grow with batch and context, a KV pool with a
 // radix cache of pages, of which leaves that nobody uses are evicted least recently used first, running requests that pin
-// their pages, a queue where pool or batch is full, and, if asked for, host memory as a second tier. See [Service] for the
+// their pages, a queue where pool or batch is full, and, if asked for, host memory as a second tier and a KV tier of each node, from
+// which others pull (depot.go). See [Service] for the
 // costs. Not simulated: retraction (a request enters when its whole answer has room), speculative decoding, failures.
 //
 // Routers. Any number of replicas. Each knows its own dispatches at once, what events tell of the caches, late and perhaps

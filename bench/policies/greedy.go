@@ -13,15 +13,15 @@ func (s *run) greedy(t *task) int {
 		if !w.fits(t.job) || w.dead {
 			continue
 		}
-		uncached, copied := w.expect(t)
+		uncached, copied, ready := w.expect(t, s.notes.now)
 		miss := clock(uncached) * w.costs.prefillToken
-		begin := max(w.freeAt(s.notes.now), w.roomAt(s.notes.now, t, uncached))
+		begin := max(w.freeAt(s.notes.now), w.roomAt(s.notes.now, t, uncached), ready)
 		cost := begin - s.notes.now + w.time(w.queued()+uncached) + clock(copied)*w.costs.hostToken + miss
 		if cost < lowest {
 			best, lowest = i, cost
 		}
 	}
-	uncached, _ := s.workers[best].expect(t)
+	uncached, _, _ := s.workers[best].expect(t, s.notes.now)
 	t.uncached = uncached
 	return best
 }
@@ -85,8 +85,8 @@ func (w *worker) queued() (n int) {
 }
 
 // expect is what t will have to compute, given the cache and the prompts that are being computed, and what will be copied
-// from host memory.
-func (w *worker) expect(t *task) (uncached, copied int) {
+// from host memory, its own and the node's; ready is when that is there.
+func (w *worker) expect(t *task, now clock) (uncached, copied int, ready clock) {
 	usable := w.usable(t.job)
 	held := w.cache.match(t.path, usable)
 	for _, other := range w.waiting {
@@ -102,7 +102,17 @@ func (w *worker) expect(t *task) (uncached, copied int) {
 	if w.host != nil {
 		hosted = max(w.host.cache.match(t.path, usable)-held, 0)
 	}
-	return t.input - int(held+hosted)*w.plan.page, int(hosted) * w.plan.page
+	ready = now
+	if w.depot != nil {
+		have, soon, _, upto := w.depot.supply(w, t, now)
+		if upto > have {
+			soon = max(soon, w.depot.arrival(upto-have, now))
+		}
+		if upto > held+hosted {
+			hosted, ready = upto-held, soon
+		}
+	}
+	return t.input - int(held+hosted)*w.plan.page, int(hosted) * w.plan.page, ready
 }
 
 // shared is how many of t's first usable pages another prompt has too.

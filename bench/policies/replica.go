@@ -15,6 +15,8 @@ type replica struct {
 	spaces   candidates
 	gate     *gate // nil: requests wait at workers only
 	laps     []overlap
+	shelves  *view     // of nodes' tiers; nil: they are not known
+	shelved  []overlap // by node
 	turn     uint64
 	families family.Names
 	inbox    []note // of other replicas, by time of arrival
@@ -71,7 +73,8 @@ type load struct {
 	pending float64 // uncached tokens sent without a first token, the plain sum
 	flight  int64   // own requests that have not ended
 	begun   int64   // of flight, those with a first token
-	own     int64   // uncached prompt tokens of own requests in flight
+	own     int64   // uncached prompt tokens of own requests in flight, and those that came from KV tiers
+	coming  int64   // prompt tokens of own requests without a first token that come from KV tiers
 	heard   report
 	speed   policy.Speed
 	before  struct{ flight, begun, own int64 } // own share of heard
@@ -130,7 +133,7 @@ func (l *load) requests() int64 {
 
 func (l *load) decoding() int64 { return max(l.begun, l.heard.begun+l.begun-l.before.begun) }
 
-func (l *load) used() int64 { return max(l.heard.used+l.own-l.before.own, 0) }
+func (l *load) used() int64 { return max(l.heard.used+l.own-l.before.own, 0) + l.coming }
 
 // note counts a step of t's life.
 func (l *load) note(t *task, kind uint8, now clock) {
@@ -138,15 +141,18 @@ func (l *load) note(t *task, kind uint8, now clock) {
 	case noteSent:
 		l.flight++
 		l.own += int64(t.uncached)
+		l.coming += int64(t.fetched)
 		l.pending += float64(t.uncached)
 		l.backlog.Sent(now.seconds(), float64(t.uncached))
 	case noteBegun:
 		l.pending -= float64(t.uncached)
+		l.coming -= int64(t.fetched)
+		l.own += int64(t.fetched)
 		l.backlog.Begun(now.seconds(), float64(t.uncached))
 		l.begun++
 	case noteEnded:
 		l.flight--
 		l.begun--
-		l.own -= int64(t.uncached)
+		l.own -= int64(t.uncached + t.fetched)
 	}
 }

@@ -23,8 +23,9 @@ type Result struct {
 	HeldFor    time.Duration `json:"held_for,omitempty"` // in the mean
 
 	PromptTokens int64 `json:"prompt_tokens"`
-	HitTokens    int64 `json:"hit_tokens"`  // found in a cache, host memory included
-	HostTokens   int64 `json:"host_tokens"` // of them, copied from host memory
+	HitTokens    int64 `json:"hit_tokens"`              // found in a cache, host memory included
+	HostTokens   int64 `json:"host_tokens"`             // of them, copied from host memory, the worker's or the node's
+	PulledTokens int64 `json:"pulled_tokens,omitempty"` // that came from another node's tier
 	OutputTokens int64 `json:"output_tokens"`
 
 	Hits       float64 `json:"hits"`       // HitTokens / PromptTokens
@@ -105,6 +106,9 @@ func (s *run) result() *Result {
 	r.Hits = ratio(float64(r.HitTokens), float64(r.PromptTokens))
 	r.Throughput = ratio(float64(r.Requests), span.seconds())
 	r.Tokens = ratio(float64(r.PromptTokens+r.OutputTokens), span.seconds())
+	for _, d := range s.depots {
+		r.PulledTokens += d.pulled
+	}
 	r.addWorkers(s, span)
 	return r
 }

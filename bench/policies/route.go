@@ -17,24 +17,30 @@ func (s *run) route(r *replica, t *task) {
 
 // pickFor lets r choose t's worker by r.laps.
 func (s *run) pickFor(r *replica, t *task) {
+	stored := s.stored(r, t)
 	for i := range r.spaces {
 		r.spaces[i] = s.candidate(r, i)
+		if stored {
+			s.offer(r, i)
+		}
 	}
 	prefix := t.prefixes[0]
 	if r.pick.Needs().Has(policy.NeedsFamily) {
 		prefix = r.families.Name(len(r.spaces), func(n int) (uint64, bool) { return t.prefixes[n], n+1 < len(t.prefixes) })
 	}
 	some, open := r.alive(r.allowed())
-	choice := r.pick.Pick(policy.Request{
-		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Prefix: prefix,
-	}, some)
+	req := policy.Request{
+		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Prefix: prefix, Stored: stored,
+	}
+	choice := r.pick.Pick(req, some)
+	fetched := r.fetches(req, some, choice.Index)
 	if open != nil {
 		choice.Index = int(open[choice.Index])
 	}
 	r.turn++
 	t.worker = int32(choice.Index)
 	c := &r.spaces[choice.Index]
-	t.uncached = t.input - max(c.Cached, c.Predicted)
+	t.uncached, t.fetched = t.input-max(c.Cached+fetched, c.Predicted), fetched
 }
 
 // expectOf notes that t's worker will have its prompt.

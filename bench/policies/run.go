@@ -23,6 +23,7 @@ type run struct {
 	pick     policy.Policy // of the first replica; nil: greedy
 	workers  []*worker
 	replicas []*replica
+	depots   []*depot // by node; none without tiers
 	tasks    []task
 	ablated  ablation
 	refused  int
@@ -122,6 +123,7 @@ func (s *run) build() {
 		}
 		s.replicas = append(s.replicas, r)
 	}
+	s.buildDepots()
 }
 
 // event tells every replica what worker i holds of node n, on the GPU or in host memory, unless it is lost on the way.

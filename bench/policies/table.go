@@ -32,6 +32,12 @@ func (r *Report) Table(w io.Writer) error {
 			fmt.Fprintf(&b, "%s: %s requests waited at the router, %v in the mean.\n", x.Policy, trace.Grouped(x.Held), x.HeldFor.Round(time.Millisecond))
 		}
 	}
+	if r.Config.TierTokens > 0 {
+		for _, x := range r.Results {
+			fmt.Fprintf(&b, "%s: %.1f %% of prompt tokens came from host memory, %.1f %% over the network before.\n",
+				x.Policy, 100*ratio(float64(x.HostTokens), float64(x.PromptTokens)), 100*ratio(float64(x.PulledTokens), float64(x.PromptTokens)))
+		}
+	}
 	for _, line := range r.Warnings {
 		b.WriteString("Warning: " + line + ".\n")
 	}
@@ -51,6 +57,9 @@ func (c *Config) describe() string {
 	fmt.Fprintf(&b, "%d workers of %s cached tokens", c.Workers, trace.Grouped(c.CacheTokens))
 	if c.HostTokens > 0 {
 		fmt.Fprintf(&b, " and %s in host memory", trace.Grouped(c.HostTokens))
+	}
+	if c.TierTokens > 0 {
+		fmt.Fprintf(&b, ", nodes of %d with a KV tier of %s and %s tokens/s between them", c.NodeWorkers, trace.Grouped(c.TierTokens), trace.Grouped(int(c.LinkTokensPerSecond)))
 	}
 	fmt.Fprintf(&b, ", %s prefill tokens/s", trace.Grouped(int(c.Service.PrefillTokensPerSecond)))
 	if len(c.Speeds) > 1 || c.Speeds[0] != 1 {

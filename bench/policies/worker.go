@@ -9,7 +9,8 @@ type worker struct {
 	costs costs
 	pool  int32 // pages
 	cache *cache
-	host  *tier // nil: none
+	host  *tier  // nil: none
+	depot *depot // of its node; nil: none
 
 	waiting []*task
 	running []*task
@@ -56,10 +57,12 @@ type task struct {
 	arrived  clock     // at the router
 	sent     clock     // to the worker
 	uncached int       // what the router expected to be computed
+	fetched  int       // and to come from KV tiers
 	computed int       // prompt tokens that need no more work
 	cached   int       // of them, found on the GPU
 	hosted   int       // found in the host tier
 	load     int       // of hosted, tokens still to be copied
+	ready    clock     // when what it waits for has come to the node's tier
 	laps     []overlap // what who asks an arbiter knows of the caches
 	promised bool      // the arbiter has counted it
 	inTree   int32     // pages of the path in the cache
@@ -106,6 +109,9 @@ func (w *worker) free() int32 { return w.pool - w.cache.pages - w.taken }
 
 // submit queues t. A worker that decodes looks up at the end of the step under way.
 func (w *worker) submit(t *task, now clock) {
+	if t.ready = now; w.depot != nil {
+		t.ready = w.depot.order(w, t, now)
+	}
 	w.waiting = append(w.waiting, t)
 	switch {
 	case w.idle:
@@ -125,7 +131,7 @@ func (w *worker) advance(now clock, done func(t *task, now clock)) {
 	case len(w.batch) > 0:
 		w.prefilled(now, done)
 	}
-	w.began, w.steps, w.batch = now, 0, w.batch[:0]
+	w.began, w.steps, w.batch, w.idle = now, 0, w.batch[:0], false
 	if w.role == decodes {
 		w.join(now, done)
 	} else {
@@ -147,8 +153,21 @@ func (w *worker) advance(now clock, done func(t *task, now clock)) {
 	case len(w.running) > 0:
 		w.startDecode(now)
 	default:
-		w.idle, w.until = true, never
+		w.idle, w.until = true, w.nextReady(now)
 	}
+}
+
+// nextReady is when something comes that a request waits for.
+func (w *worker) nextReady(now clock) clock {
+	at := never
+	if w.depot != nil {
+		for _, t := range w.waiting {
+			if t.ready > now {
+				at = min(at, t.ready)
+			}
+		}
+	}
+	return at
 }
 
 // startDecode plans decode steps until the first request of the batch ends.
@@ -157,6 +176,9 @@ func (w *worker) startDecode(now clock) {
 	for _, t := range w.running {
 		w.steps = min(w.steps, t.output-t.made)
 		w.context += int64(t.input + t.made)
+	}
+	if at := w.nextReady(now); at < never {
+		w.steps = w.costs.stepsBy(len(w.running), w.context, at-now, w.steps)
 	}
 	w.until = now + w.costs.decode(len(w.running), w.context, w.steps)
 }

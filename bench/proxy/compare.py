@@ -46,11 +46,11 @@ SCENARIOS = {
     "ids-turns": (["--api", "ids", "--size", "16k", "--turns", "8"], 64, 200),
     "chat-stream": (["--api", "chat", "--size", "300", "--stream", "--tokens", "64"], None, 50),
     "ids-stream": (["--api", "ids", "--size", "300", "--stream", "--tokens", "64"], None, 50),
-    "chat-8m": (["--api", "chat", "--size", "8m", "--warm", "200ms"], 4, None),
-    "ids-8m": (["--api", "ids", "--size", "8m", "--warm", "200ms"], 4, None),
+    "chat-8m": (["--api", "chat", "--size", "8m", "--warm", "200ms"], 4, 4),
+    "ids-8m": (["--api", "ids", "--size", "8m", "--warm", "200ms"], 4, 4),
 }
 GAP = "2ms"  # between two events of a stream
-USUAL = ["chat-300", "ids-300", "chat-8k", "ids-8k", "chat-64k", "ids-64k", "chat-turns", "ids-turns", "chat-stream", "chat-8m"]
+USUAL = ["chat-300", "ids-300", "chat-8k", "ids-8k", "chat-64k", "ids-64k", "chat-turns", "ids-turns", "chat-stream", "ids-stream", "chat-8m", "ids-8m"]
 
 
 class Process:
@@ -216,6 +216,20 @@ def turn(path):
         yield
 
 
+OVERHEAD = 0.55  # seconds between two measurements: a process for the load, caches to be emptied
+
+
+def fit(args):
+    """Sets the time of a measurement so that all of them together take args.within minutes."""
+    modes = sum(bool(SCENARIOS[s][1]) + bool(SCENARIOS[s][2]) for s in args.scenario)
+    memory = 2 * 14 * (len(args.router) - 1) if args.memory else 0
+    each = (60 * args.within - 3 * len(args.router) - memory) / (modes * len(args.router) * args.rounds) - OVERHEAD
+    warm = min(0.3, each / 4)
+    if each - warm < 0.3:
+        sys.exit(f"compare.py: {each - warm:.2f} s for each measurement are too little: give more minutes, or fewer rounds, scenarios or routers")
+    args.warm, args.time = f"{warm * 1000:.0f}ms", f"{(each - warm) * 1000:.0f}ms"
+
+
 def autogroup(nice):
     with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as f:
         f.write(nice)
@@ -260,7 +274,7 @@ def memory(machine, args, keep):
     """Long prompts of which no two are alike, to a router that was just started."""
     for api in ("ids", "text"):
         for name in args.router:
-            if name == "direct" or name not in machine.routers:
+            if ROUTERS[name][0] is None or name not in machine.routers:
                 continue
             with turn(args.lock):
                 # New workers: a router that starts asks for the events that they keep for replay, 60 MB each after the router before.
@@ -297,6 +311,7 @@ def arguments():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--time", default="3s", help="of each measurement, after --warm")
     p.add_argument("--warm", default="500ms")
+    p.add_argument("--within", type=float, metavar="MINUTES", help="all of it takes about so long: sets --time and --warm")
     p.add_argument("--nice", type=int, default=-10, help="of all that is measured; below 0 it needs root")
     p.add_argument("--realtime", action="store_true",
                    help="open loops at real-time priority, so that other work on the machine counts less; needs root")
@@ -305,6 +320,8 @@ def arguments():
     args.ours = os.path.abspath(args.ours)
     args.base = args.base and os.path.abspath(args.base)
     args.router = args.router or COMMON + (["base", "base-approx"] if args.base else [])
+    if args.within:
+        fit(args)
     args.scratch = os.path.join(CACHE, "bench-proxy")
     os.makedirs(args.scratch, exist_ok=True)
     return args

@@ -41,8 +41,8 @@ type Crowd struct {
 	GapMillis float64      `json:"gap_ms"`        // asked for
 }
 
-// settleTime is how long memory and processor time of idle connections are watched.
-const settleTime = 3 * time.Second
+// settleTime is how long memory and processor time of idle connections are watched. A variable for tests only.
+var settleTime = 3 * time.Second
 
 // MeasureCrowd opens connections and streams and reports what they cost. Errors of streams and lost connections are [ErrFailed].
 func MeasureCrowd(ctx context.Context, cfg CrowdConfig) (*Crowd, error) {

@@ -8,7 +8,8 @@
 //	pin_linux.go     cores, and the limit of open files
 //	standard.go      direct and through the router, side by side
 //	crowd.go         many connections: idle ones and streams
-//	soak.go          hours at half of what it can do: what grows
+//	soak.go          long at half of what it can do, with rests
+//	growth.go        what grows from rest to rest
 //	memory.go        long prompts of which no two are alike
 //	peers.sh         installs other routers
 //	compare.py       all of them in one run

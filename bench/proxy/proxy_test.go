@@ -76,10 +76,14 @@ func TestThroughRouter(t *testing.T) {
 		workers, router := start(t, mock.Config{Events: events, Tokenize: events})
 		for _, a := range load.APIs() {
 			for _, stream := range []bool{false, true} {
-				m, err := proxy.Measure(t.Context(), load.Config{
+				cfg := load.Config{
 					Targets: []string{router.Addr()}, API: a, Size: 4000, Turns: 4, Conversations: 8, Tokens: 6, Stream: stream,
 					Connections: 4, Time: 150 * time.Millisecond, Timeout: patience, Seed: 1,
-				}, os.Getpid())
+				}
+				m, err := proxy.Measure(t.Context(), cfg, os.Getpid())
+				for ; err == nil && (m.Answered == 0 || m.CPU == 0) && cfg.Time < patience; cfg.Time *= 4 { // a machine that does much else
+					m, err = proxy.Measure(t.Context(), cfg, os.Getpid())
+				}
 				require.NoError(t, err)
 				require.NoError(t, m.Err(), "%s stream=%t events=%t", a, stream, events)
 				require.NotZero(t, m.Answered)
@@ -92,21 +96,26 @@ func TestThroughRouter(t *testing.T) {
 		require.True(t, ok)
 		require.Zero(t, s.Bad)
 		require.NotZero(t, s.Cached, "conversations come back to where they were")
-		if st := router.Status(); events {
-			require.NotZero(t, st.Index.Blocks, "events were applied")
+		if events {
+			require.Eventually(t, func() bool { return router.Status().Index.Blocks != 0 }, patience, time.Millisecond, "events were applied")
 		} else {
-			require.Zero(t, st.Index.Blocks)
+			require.Zero(t, router.Status().Index.Blocks)
 		}
 	}
 }
 
 func TestCrowd(t *testing.T) {
 	_, router := start(t, mock.Config{Gap: 2 * time.Millisecond})
+	proxy.Hurry(t)
 	var progress bytes.Buffer
-	c, err := proxy.MeasureCrowd(t.Context(), proxy.CrowdConfig{
+	cfg := proxy.CrowdConfig{
 		Target: router.Addr(), PID: os.Getpid(), API: load.Chat, Idle: 200, Streams: 20, Tokens: 10, Gap: 2 * time.Millisecond,
 		Time: 200 * time.Millisecond, Progress: &progress,
-	})
+	}
+	c, err := proxy.MeasureCrowd(t.Context(), cfg)
+	for ; err == nil && (c.Run.Answered == 0 || c.Run.Gap.N == 0) && cfg.Time < patience; cfg.Time *= 4 { // a machine that does much else
+		c, err = proxy.MeasureCrowd(t.Context(), cfg)
+	}
 	require.NoError(t, err)
 	require.Zero(t, c.Lost)
 	require.NotZero(t, c.Run.Answered)
@@ -137,11 +146,14 @@ func TestFailuresAreErrors(t *testing.T) {
 	cfg := load.Config{
 		Targets: []string{s.Listener.Addr().String()}, API: load.Chat, Size: 300, Tokens: 1, Connections: 1, Time: 50 * time.Millisecond, Timeout: patience,
 	}
-	_, err := proxy.Standard(t.Context(), proxy.StandardConfig{
-		Load: cfg, APIs: load.APIs()[:1], Rounds: 1, Router: cfg.Targets[0], Progress: io.Discard,
-	})
+	proxy.Hurry(t)
+	_, err := proxy.MeasureSoak(t.Context(), proxy.SoakConfig{Load: cfg, PID: os.Getpid(), Time: cfg.Time, Progress: io.Discard})
 	require.ErrorIs(t, err, proxy.ErrFailed)
-	_, err = proxy.MeasureSoak(t.Context(), proxy.SoakConfig{Load: cfg, PID: os.Getpid(), Time: 50 * time.Millisecond, Progress: io.Discard})
+	for err = nil; err == nil && cfg.Time < patience; cfg.Time *= 4 { // a machine that does much else may do nothing for so long
+		_, err = proxy.Standard(t.Context(), proxy.StandardConfig{
+			Load: cfg, APIs: load.APIs()[:1], Rounds: 1, Router: cfg.Targets[0], Progress: io.Discard,
+		})
+	}
 	require.ErrorIs(t, err, proxy.ErrFailed)
 	_, err = proxy.Measure(t.Context(), cfg, 1<<30)
 	require.Error(t, err, "no such process")
@@ -170,32 +182,47 @@ func TestUse(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestGrowth(t *testing.T) {
-	noise := rand.New(rand.NewPCG(1, 2))
-	tests := []struct {
-		name  string
-		at    func(i int) float64
-		grows bool
-	}{
-		{"steady", func(int) float64 { return 1000 }, false},
-		{"noise", func(int) float64 { return 1000 + 300*noise.Float64() }, false},
-		{"filling up before the half", func(i int) float64 { return min(float64(40*i), 1500) }, false},
-		{"one outlier at the end", func(i int) float64 { return 1000 + 9000*float64(i/99) }, false},
-		{"a leak", func(i int) float64 { return 1000 + 5*float64(i) }, true},
-		{"a leak in noise", func(i int) float64 { return 1000 + 20*float64(i) + 300*noise.Float64() }, true},
-		{"from nothing", func(i int) float64 { return 4 * float64(i) }, true},
+// TestMixedSoak: all kinds of requests are sent and answered, though clients leave and workers fail.
+func TestMixedSoak(t *testing.T) {
+	workers, router := start(t, mock.Config{Events: true, Tokenize: true})
+	proxy.Hurry(t)
+	s, err := proxy.MeasureSoak(t.Context(), proxy.SoakConfig{
+		Load: load.Config{Targets: []string{router.Addr()}, Timeout: patience, Seed: 1}, PID: os.Getpid(), Time: 2 * time.Second,
+		Workers: workers.Addrs(), Progress: io.Discard,
+	})
+	require.NotNil(t, s, "%v", err)
+	require.Len(t, s.Runs, 7)
+	answered := uint64(0)
+	for i, r := range s.Runs {
+		require.Positive(t, s.Capacity[i])
+		answered += r.OK
+		// On a slow machine a request can meet a fault, which are 300 ms apart here, at each of its attempts, or all workers seem to hang; then
+		// the router says so. What it could do before may be more than it can do now. No answer is cut or wrong.
+		for cause, n := range r.Errors {
+			require.Contains(t, []string{"status 502", "status 503", "status 504", "unanswered at the end"}, cause, "%s %d: %d times", r.API, r.Size, n)
+		}
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var all []proxy.Sample
-			for i := range 100 {
-				all = append(all, proxy.Sample{At: float64(i), Descriptors: int(tt.at(i))})
-			}
-			g := proxy.GrowthOf(all, 16)
-			require.Equal(t, tt.grows, g.Grows, "%+v", g)
-		})
+	require.NotZero(t, answered)
+	require.NotZero(t, s.Faults)
+	require.NotZero(t, s.Left.Sending+s.Left.Waiting+s.Left.Listening)
+	require.NotZero(t, s.Before.Goroutines)
+	require.Len(t, s.Rests, 5)
+	for i, r := range s.Rests {
+		require.NotZero(t, r.RSS)
+		require.NotZero(t, r.Bounded, "what the router says of its index and the rest")
+		require.True(t, i == 0 || r.Requests >= s.Rests[i-1].Requests)
 	}
-	require.False(t, proxy.GrowthOf(nil, 16).Grows)
+	require.Equal(t, s.Rests[4].Requests, total(s.Runs))
+	for _, want := range []string{"workers failed", "before:", "rest 5:", "verdict: "} {
+		require.Contains(t, s.String(), want)
+	}
+}
+
+func total(runs []*load.Result) (n uint64) {
+	for _, r := range runs {
+		n += r.Answered
+	}
+	return n
 }
 
 func TestSize(t *testing.T) {

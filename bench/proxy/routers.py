@@ -53,7 +53,8 @@ def nginx(port, workers, args):
     temps = "".join(f"  {k}_temp_path {args.scratch}/nginx-{k};\n" for k in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"])
     with open(config, "w") as f:
         f.write(
-            f"daemon off;\nworker_processes 1;\nerror_log {args.scratch}/nginx.err;\npid {args.scratch}/nginx.pid;\n"
+            # Else its worker is somebody who may not write long bodies to the folder.
+            ("user root;\n" if os.geteuid() == 0 else "") + f"daemon off;\nworker_processes 1;\nerror_log {args.scratch}/nginx.err;\npid {args.scratch}/nginx.pid;\n"
             f"events {{ worker_connections {2 * connections()}; }}\n"
             "http {\n  access_log off;\n  client_body_buffer_size 1m;\n  client_max_body_size 64m;\n"
             f"{temps}  keepalive_requests 1000000000;\n  keepalive_timeout 300s;\n  upstream u {{\n{servers}    keepalive 256;\n"
@@ -94,6 +95,7 @@ def ours(binary, *more):
 # Router: its command, and whether its workers publish events. warmpath without events routes by what it sent and what answers report.
 ROUTERS = {
     "direct": (None, False),
+    "direct-events": (None, True),
     "haproxy": (haproxy, False),
     "nginx": (nginx, False),
     "vllm-router": (rust("vllmr", ["vllm-router"], "warning"), False),

@@ -1,15 +1,11 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -20,27 +16,32 @@ import (
 // Sample is the router at one moment of a soak.
 type Sample struct {
 	At          float64 `json:"at_seconds"`
+	Requests    uint64  `json:"requests,omitempty"` // answered until then; of rests
 	RSS         int64   `json:"rss_bytes"`
 	Descriptors int     `json:"descriptors"`
 	Threads     int     `json:"threads"`
-	Goroutines  int     `json:"goroutines"` // 0 where the router does not say
+
+	// The rest is 0 where the router does not say.
+
+	Goroutines int   `json:"goroutines"`
+	Heap       int64 `json:"heap_bytes,omitempty"`    // in use; of rests in which the collector has run
+	Bounded    int64 `json:"bounded_bytes,omitempty"` // of that, what has a bound of its own: the index, the approximate tree, sessions
+
+	collections int // the collector's runs
 }
 
 // Soak is what a long run at half of what the router can do has shown.
 type Soak struct {
-	Capacity float64      `json:"capacity"` // requests a second, measured before
-	Run      *Measurement `json:"run"`
-	Samples  []Sample     `json:"samples"`
-	Growth   []Growth     `json:"growth"`
-	Verdict  string       `json:"verdict"` // steady, grows or errors
-}
-
-// Growth is how a quantity went over the last half of the time.
-type Growth struct {
-	What  string  `json:"what"`
-	From  float64 `json:"from"`  // the level at the half
-	Added float64 `json:"added"` // from there to the end, by the median of all slopes
-	Grows bool    `json:"grows"` // more than chance and the garbage collector explain
+	Capacity []float64      `json:"capacity"` // requests a second of each kind alone, measured before
+	Runs     []*load.Result `json:"runs"`     // of each kind
+	Left     load.Left      `json:"left"`     // clients that went
+	Faults   int            `json:"faults"`   // times that a worker failed for a while
+	CPU      float64        `json:"cpu"`      // cores that the router used while it worked
+	Before   Sample         `json:"before"`   // when it had just been started
+	Samples  []Sample       `json:"samples"`  // while it worked
+	Rests    []Sample       `json:"rests"`    // when all had been quiet for a while, after each round
+	Growth   []Growth       `json:"growth"`
+	Verdict  string         `json:"verdict"` // steady, grows or errors
 }
 
 // Verdicts of a soak.
@@ -52,142 +53,190 @@ const (
 
 // SoakConfig says how long what is sent.
 type SoakConfig struct {
-	Load     load.Config // its targets and requests; rate and time are set
-	PID      int
-	Time     time.Duration
+	Load load.Config // its targets and requests; rate and time are set
+	PID  int
+	Time time.Duration
+	// Workers are mock ones, host:port. With two or more of them requests of all kinds are sent at a time instead of Load's own kind, some
+	// clients leave, and one worker after the other fails.
+	Workers  []string
 	Progress io.Writer
 }
 
 const (
-	// capacityTime is how long the capacity is measured before.
-	capacityTime = 3 * time.Second
-	samples      = 120 // at most, and at most two a second
+	samples = 120 // at most, and at most two a second
+	// rounds is how many times it works and rests.
+	rounds = 5
 )
 
-// MeasureSoak measures the capacity, then sends half of it for so long. Growth and errors are [ErrFailed].
+// restTime is how long nothing is sent in a rest: fasthttp keeps goroutines for 10 s, and a router of ours gives memory back 10 to 20 s after a
+// burst, or 30 if the collector happens to run in between. A variable for tests only.
+var restTime = 35 * time.Second
+
+// MeasureSoak measures the capacity, then sends half of it for so long, in rounds with a rest behind each. Growth from rest to rest, which no
+// garbage, pool or open connection clouds, and errors are [ErrFailed].
 func MeasureSoak(ctx context.Context, cfg SoakConfig) (*Soak, error) {
-	c := cfg.Load
-	c.Rate, c.Warm, c.Time = 0, time.Second, capacityTime
-	m, err := Measure(ctx, c, cfg.PID)
-	if err != nil {
+	s := &Soak{}
+	var err error
+	if s.Before, err = sample(&cfg); err != nil {
 		return nil, err
 	}
-	if m.Answered == 0 {
-		return nil, fmt.Errorf("%w: nothing was answered: %v", ErrFailed, m.Errors)
+	parts := []part{{1, cfg.Load}}
+	if len(cfg.Workers) > 1 {
+		parts = mixed(cfg.Load)
 	}
-	s := &Soak{Capacity: m.Rate}
-	fmt.Fprintf(cfg.Progress, "capacity %.0f/s; %v at half of it\n", m.Rate, cfg.Time)
-	c.Rate, c.Time, c.Connections, c.Seed = m.Rate/2, cfg.Time, max(c.Connections, 512), c.Seed+1
-	watching, stop := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { s.watch(watching, &cfg) })
-	s.Run, err = Measure(ctx, c, cfg.PID)
-	stop()
-	wg.Wait()
-	if err != nil {
+	if err := s.capacities(ctx, &cfg, parts); err != nil {
 		return nil, err
 	}
+	fmt.Fprintf(cfg.Progress, "%v at half of it, in %d rounds with %v of rest behind each\n", cfg.Time, rounds, restTime)
+	began := time.Now()
+	for range rounds {
+		if err := s.round(ctx, &cfg, parts, began); err != nil {
+			return nil, err
+		}
+	}
+	s.CPU /= cfg.Time.Seconds()
 	return s, s.judge()
 }
 
+// round works for its part of the time, and rests.
+func (s *Soak) round(ctx context.Context, cfg *SoakConfig, parts []part, began time.Time) error {
+	begin, err := Use(cfg.PID)
+	if err != nil {
+		return err
+	}
+	if err := s.send(ctx, cfg, parts, began); err != nil {
+		return err
+	}
+	end, err := Use(cfg.PID)
+	if err != nil {
+		return err
+	}
+	s.CPU += end.CPU - begin.CPU
+	for i := range parts { // no prompt comes again
+		parts[i].load.Seed++
+	}
+	before, err := sample(cfg)
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, restTime); err != nil {
+		return err
+	}
+	rest, err := sample(cfg)
+	if err != nil {
+		return err
+	}
+	if rest.collections < before.collections+2 { // with the first one pools have not given up what they keep
+		rest.Heap = 0
+	}
+	rest.At = time.Since(began).Seconds()
+	for _, r := range s.Runs {
+		rest.Requests += r.Answered
+	}
+	s.Rests = append(s.Rests, rest)
+	fmt.Fprintf(cfg.Progress, "rest %d: %v\n", len(s.Rests), rest)
+	return nil
+}
+
+// sample looks at the router once.
+func sample(cfg *SoakConfig) (Sample, error) {
+	u, err := Use(cfg.PID)
+	if err != nil {
+		return Sample{}, err
+	}
+	one := Sample{RSS: u.RSS, Descriptors: u.Descriptors, Threads: u.Threads}
+	one.ask(cfg.Load.Targets[0])
+	return one, nil
+}
+
+// ask asks the router's metrics, if it has any.
+func (x *Sample) ask(target string) {
+	_, body, err := fasthttp.GetTimeout(nil, "http://"+target+"/metrics", 2*time.Second)
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(body)) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		v, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			continue
+		}
+		switch name {
+		case "go_goroutines":
+			x.Goroutines = int(v)
+		case "go_gc_duration_seconds_count":
+			x.collections = int(v)
+		case "go_gc_heap_live_bytes":
+			x.Heap = int64(v)
+		case "warmpath_index_bytes", "warmpath_approx_bytes", "warmpath_session_cache_bytes":
+			x.Bounded += int64(v)
+		}
+	}
+}
+
 // watch takes samples until ctx ends.
-func (s *Soak) watch(ctx context.Context, cfg *SoakConfig) {
-	every := max(cfg.Time/samples, 500*time.Millisecond)
-	tick := time.NewTicker(every)
+func (s *Soak) watch(ctx context.Context, cfg *SoakConfig, began time.Time) {
+	tick := time.NewTicker(max(cfg.Time/samples, 500*time.Millisecond))
 	defer tick.Stop()
-	for began := time.Now(); ; {
+	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		u, err := Use(cfg.PID)
+		one, err := sample(cfg)
 		if err != nil { // the run says it
 			continue
 		}
 		at := time.Since(began)
-		one := Sample{
-			At: at.Seconds(), RSS: u.RSS, Descriptors: u.Descriptors, Threads: u.Threads, Goroutines: goroutines(cfg.Load.Targets[0]),
-		}
+		one.At = at.Seconds()
+		one.Heap, one.Bounded = 0, 0 // of requests, too
 		s.Samples = append(s.Samples, one)
 		if len(s.Samples)%10 == 0 {
-			fmt.Fprintf(cfg.Progress, "%v of %v: %s, %d descriptors, %d goroutines\n",
-				at.Round(time.Second), cfg.Time, bytesText(one.RSS), one.Descriptors, one.Goroutines)
+			fmt.Fprintf(cfg.Progress, "after %v: %v\n", at.Round(time.Second), one)
 		}
 	}
-}
-
-// goroutines asks the router's metrics, if it has any.
-func goroutines(target string) int {
-	_, body, err := fasthttp.GetTimeout(nil, "http://"+target+"/metrics", 2*time.Second)
-	if err != nil {
-		return 0
-	}
-	for line := range bytes.Lines(body) {
-		if v, ok := bytes.CutPrefix(line, []byte("go_goroutines ")); ok {
-			n, _ := strconv.Atoi(string(bytes.TrimSpace(v)))
-			return n
-		}
-	}
-	return 0
-}
-
-// judge says what grows.
-func (s *Soak) judge() error {
-	const mib = 1 << 20
-	s.Growth = []Growth{
-		growth("memory", s.Samples, 16*mib, func(x Sample) float64 { return float64(x.RSS) }),
-		growth("descriptors", s.Samples, 16, func(x Sample) float64 { return float64(x.Descriptors) }),
-		growth("threads", s.Samples, 8, func(x Sample) float64 { return float64(x.Threads) }),
-		growth("goroutines", s.Samples, 32, func(x Sample) float64 { return float64(x.Goroutines) }),
-	}
-	s.Verdict = Steady
-	var err error
-	for _, g := range s.Growth {
-		if g.Grows {
-			s.Verdict = Grows
-			err = errors.Join(err, fmt.Errorf("%w: %s grew by %.0f from %.0f in the last half", ErrFailed, g.What, g.Added, g.From))
-		}
-	}
-	failed := s.Run.Err()
-	if failed != nil {
-		s.Verdict = Errors
-	}
-	return errors.Join(err, failed)
-}
-
-// growth looks at the last half of the samples: at its level, and at the median of the slopes between its first and its second half,
-// each sample paired with the one half of it later, which single outliers do not move. It grows if that adds more than a tenth, and
-// more than slack.
-func growth(what string, all []Sample, slack float64, of func(Sample) float64) Growth {
-	late := all[len(all)/2:]
-	n := len(late) / 2
-	if n == 0 {
-		return Growth{What: what}
-	}
-	var level, slopes []float64
-	for i := range n {
-		a, b := late[i], late[i+len(late)-n]
-		level = append(level, of(a))
-		slopes = append(slopes, (of(b)-of(a))/(b.At-a.At))
-	}
-	slices.Sort(level)
-	slices.Sort(slopes)
-	g := Growth{What: what, From: level[n/2], Added: slopes[n/2] * (late[len(late)-1].At - late[0].At)}
-	g.Grows = g.Added > slack && g.Added > g.From/10
-	return g
 }
 
 // String says it in lines.
 func (s *Soak) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "capacity %.0f/s; %v\n", s.Capacity, s.Run)
+	for i, r := range s.Runs {
+		fmt.Fprintf(&b, "capacity %.0f/s;%v\n", s.Capacity[i], &Measurement{Result: *r})
+	}
+	fmt.Fprintf(&b, "the router used %.2f cores; workers failed %d times; clients that left: %d sending, %d waiting, %d listening, %d refused\n",
+		s.CPU, s.Faults, s.Left.Sending, s.Left.Waiting, s.Left.Listening, s.Left.Refused)
+	if len(s.Samples) > 0 {
+		var work []float64
+		for _, x := range s.Samples {
+			work = append(work, float64(x.RSS))
+		}
+		middle := median(work) // sorts
+		fmt.Fprintf(&b, "at work: %s to %s, half of the time below %s\n",
+			bytesText(int64(work[0])), bytesText(int64(work[len(work)-1])), bytesText(int64(middle)))
+	}
+	fmt.Fprintf(&b, "before: %v\n", s.Before)
+	for i, x := range s.Rests {
+		fmt.Fprintf(&b, "rest %d: %v\n", i+1, x)
+	}
 	for _, g := range s.Growth {
 		from, added := fmt.Sprintf("%.0f", g.From), fmt.Sprintf("%+.0f", g.Added)
-		if g.What == "memory" {
-			from, added = bytesText(int64(g.From)), fmt.Sprintf("%+.1f MiB", g.Added/(1<<20))
+		if g.What == "memory" || g.What == "heap" {
+			from, added = bytesText(int64(g.From)), fmt.Sprintf("%+.2f MiB", g.Added/(1<<20))
 		}
-		fmt.Fprintf(&b, "%s: %s at half time, %s by the end\n", g.What, from, added)
+		fmt.Fprintf(&b, "%s: %s at the second rest, %s at the last, %+.3g each 1,000 requests\n", g.What, from, added, g.Each)
 	}
 	return b.String() + "verdict: " + s.Verdict + "\n"
+}
+
+// String says it in a line.
+func (x Sample) String() string {
+	text := fmt.Sprintf("%s, %d descriptors, %d threads, %d goroutines", bytesText(x.RSS), x.Descriptors, x.Threads, x.Goroutines)
+	if x.Heap > 0 {
+		text += fmt.Sprintf(", heap %s and %s with bounds", bytesText(x.Heap-x.Bounded), bytesText(x.Bounded))
+	}
+	if x.Requests > 0 {
+		text += fmt.Sprintf(", %d requests", x.Requests)
+	}
+	return text
 }

@@ -50,9 +50,9 @@ func dial(context.Context, string, string) (net.Conn, error) {
 	return here, nil
 }
 
-// newFleet waits until all workers have described themselves.
+// newFleet waits until all workers have described themselves. They are asked once, so nothing but ctx may end the question.
 func newFleet(ctx context.Context, workers int) (*fleet, error) {
-	f := &fleet{registry: worker.NewRegistry(worker.Config{Interval: time.Hour, LoadEvery: -1, Dial: dial, Log: slog.New(slog.DiscardHandler)}, nil)}
+	f := &fleet{registry: worker.NewRegistry(worker.Config{Interval: time.Hour, Timeout: time.Hour, LoadEvery: -1, Dial: dial, Log: slog.New(slog.DiscardHandler)}, nil)}
 	for i := range workers {
 		if _, err := f.registry.Add(fmt.Sprintf("http://w%04d:80", i)); err != nil {
 			return f, fmt.Errorf("cannot add worker %d: %w", i, err)

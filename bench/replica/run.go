@@ -169,8 +169,9 @@ func (m *measurement) play(ctx context.Context) (requests, cpu float64) {
 		flying.Go(func() {
 			tick := time.NewTicker(5 * time.Millisecond)
 			defer tick.Stop()
-			for n := 0.0; time.Since(start) < m.cfg.For && ctx.Err() == nil; <-tick.C {
-				for ; n < m.cfg.Rate*time.Since(start).Seconds(); n++ {
+			// What is due is sent, however late: a busy machine sends no less.
+			for n, all := 0.0, m.cfg.Rate*m.cfg.For.Seconds(); n < all && ctx.Err() == nil; <-tick.C {
+				for due := min(m.cfg.Rate*time.Since(start).Seconds(), all); n < due; n++ {
 					ids := f.prompts[int(n)%len(f.prompts)]
 					count.Add(1)
 					flying.Go(func() { f.request(ids) })

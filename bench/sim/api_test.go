@@ -222,7 +222,7 @@ func TestClientGone(t *testing.T) {
 	w := startWorker(t, cfg)
 	openStream(t, w).Body.Close()
 	gone := `sglang:num_aborted_requests_total{engine_type="unified",model_name="tiny",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 1`
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(string(get(t, w, "/metrics").body), gone); {
+	for deadline := time.Now().Add(patience); !strings.Contains(string(get(t, w, "/metrics").body), gone); {
 		if time.Now().After(deadline) {
 			t.Fatal("the request runs on")
 		}

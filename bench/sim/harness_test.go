@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 )
@@ -66,7 +65,7 @@ func send(t *testing.T, w *Worker, method, path, body string, header map[string]
 }
 
 func trySend(w *Worker, method, path, body string, header map[string]string) (reply, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, w.URL()+path, strings.NewReader(body))
 	if err != nil {

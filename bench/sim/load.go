@@ -58,6 +58,8 @@ type snapshot struct {
 	queued   int            // of SGLang's waiting queue alone
 	stalled  int            // by a fault
 	held     int            // pages locked or private, or promised
+	batches  uint64         // of events that were published
+	rests    bool           // it has nothing to do, and all that it has to tell was published
 }
 
 // rateMark is where the window of snapshot.rate began.
@@ -95,6 +97,7 @@ func (k *rank) observe(idle bool) {
 	s.mode, s.legs, s.stalled = k.cfg.disaggregation(), k.legStates(), len(k.stalled)
 	s.queued = len(k.waiting) + s.legs[legLanded]
 	s.held = k.cache.locked + k.private + k.owed
+	s.batches, s.rests = k.batches, idle
 	s.behind, s.clock = k.pace.lag, k.pace.now
 	s.hitRate = ratio(k.count.matchedLast, k.count.matchedLast+k.count.computedLast)
 	if d := now.Sub(s.rateMark.at); d >= loadEvery {
@@ -187,6 +190,21 @@ func (w *Worker) Work() (sum Work) {
 		sum.Pages += s.held
 	}
 	return sum
+}
+
+// Batches returns how many batches of events each rank has published, of which the last has that number less one, and whether
+// the ranks rest: they have nothing more to tell of what was answered before. A worker that is away does not rest.
+func (w *Worker) Batches() (published []uint64, rest bool) {
+	l := w.now.Load()
+	if l == nil {
+		return nil, false
+	}
+	rest = true
+	for _, k := range l.ranks {
+		s := k.snapshot()
+		published, rest = append(published, s.batches), rest && s.rests
+	}
+	return published, rest
 }
 
 // Rooms returns the bootstrap rooms that the worker's requests have named, in no order,

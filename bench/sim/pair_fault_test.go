@@ -50,7 +50,7 @@ func TestLegWithoutAPartner(t *testing.T) {
 	c := startCouple(t, short)
 	says(t, post(t, c.prefill, "/generate", c.with(legBody)), http.StatusInternalServerError, fmt.Sprintf(
 		`{"object":"error","message":"Prefill bootstrap failed for request rank=0 req.rid='leg-0001' req.bootstrap_room=%d `+
-			`with exception KVTransferError(bootstrap_room=%d): Request %d timed out after 2`, c.room, c.room, c.room))
+			`with exception KVTransferError(bootstrap_room=%d): Request %d timed out after `, c.room, c.room, c.room))
 	says(t, post(t, c.decode, "/generate", c.with(legBody)), http.StatusInternalServerError, fmt.Sprintf(
 		`{"object":"error","message":"Decode transfer failed for request rank=0 decode_req.req.rid='leg-0001' decode_req.req.bootstrap_room=%d `+
 			`with exception KVTransferError(bootstrap_room=%d): Request %d timed out after 20.0s in KVPoll.WaitingForInput","type":"500"`, c.room, c.room, c.room))
@@ -162,16 +162,36 @@ func TestPrefillDies(t *testing.T) {
 
 // TestDecodeDies kills the decode worker behind a prefill leg that sends to it.
 func TestDecodeDies(t *testing.T) {
-	c := startCouple(t, func(cfg *Config) { cfg.Service.TransferLatency = time.Minute })
-	p := c.begin("/generate", legBody)
-	c.sending(t)
-	fault(t, c.decode, Fault{Kind: "crash"})
-	p.wg.Wait()
-	if p.derr == nil {
-		t.Errorf("the killed worker answered %d %s", p.decode.status, p.decode.body)
+	for latency := 5 * time.Minute; ; latency *= 10 { // at this scale 300 ms, in which a slow machine may not come to kill it
+		if c, p, sent := killDecode(t, latency); !sent || latency > 10_000*time.Minute {
+			if p.derr == nil {
+				t.Errorf("the killed worker answered %d %s", p.decode.status, p.decode.body)
+			}
+			says(t, p.prefill, http.StatusInternalServerError, "Failed to send kv chunk")
+			c.idle(t)
+			return
+		}
 	}
-	says(t, p.prefill, http.StatusInternalServerError, "Failed to send kv chunk")
-	c.idle(t)
+}
+
+// killDecode kills the decode worker of a pair while keys and values are on their way, unless all was sent before.
+func killDecode(t *testing.T, latency time.Duration) (c *couple, p *pair, sent bool) {
+	t.Helper()
+	c = startCouple(t, func(cfg *Config) { cfg.Service.TransferLatency = latency })
+	p = c.begin("/generate", legBody)
+	answered := make(chan struct{})
+	go func() { defer close(answered); p.wg.Wait() }()
+	until(t, func() bool {
+		select {
+		case <-answered:
+			return true
+		default:
+			return c.prefill.now.Load().ranks[0].snapshot().legs[legSending] == 1
+		}
+	}, func() string { return fmt.Sprintf("%+v", c.prefill.Work()) })
+	fault(t, c.decode, Fault{Kind: "crash"})
+	<-answered
+	return c, p, p.perr == nil && p.prefill.status == http.StatusOK
 }
 
 // TestBootstrapServerIsAway lets decode legs ask in vain, and in time.

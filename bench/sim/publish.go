@@ -24,6 +24,7 @@ func (k *rank) publish() {
 	}
 	b := kvevent.Batch{Time: unixSeconds(time.Now()), Rank: k.id, HasRank: true, Events: events}
 	payload := kvevent.Append(nil, &b, k.cfg.Encoding)
+	k.batches++
 	switch k.faults.eventFate() {
 	case eventSent:
 		k.events.Publish(payload)

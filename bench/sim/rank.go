@@ -40,9 +40,10 @@ type rank struct {
 	side     side
 	linkFree time.Duration // simulated: when the link to the decode workers is idle
 
-	private int // pages held by requests outside the tree
-	owed    int // pages promised to admitted requests and not yet allotted
-	steps   int // decode steps
+	private int    // pages held by requests outside the tree
+	owed    int    // pages promised to admitted requests and not yet allotted
+	steps   int    // decode steps
+	batches uint64 // of events that were published
 	count   counters
 	sent    sentLoad
 }

@@ -38,7 +38,7 @@ func subscribe(t *testing.T, endpoint, topic string) <-chan zmq.Message {
 // all asks for every batch that was published so far.
 func all(t *testing.T, endpoint string) (batches []kvevent.Batch, first uint64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, err := zmq.Replay(ctx, endpoint, 0, func(m zmq.Message) error {
 		var b kvevent.Batch
@@ -75,7 +75,7 @@ func TestEventsInEveryEncoding(t *testing.T) {
 // settled waits until the replayed events tell of n blocks.
 func settled(t *testing.T, w *Worker, n int) []kvevent.Batch {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		batches, first := all(t, w.ReplayEndpoint())
 		blocks := replay(t, batches)
 		if len(blocks) == n && first == 0 {
@@ -114,7 +114,7 @@ func next(t *testing.T, from <-chan zmq.Message) zmq.Message {
 	select {
 	case m := <-from:
 		return m
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("no message came")
 		return zmq.Message{}
 	}
@@ -162,7 +162,7 @@ func openStream(t *testing.T, w *Worker) *http.Response {
 // untilReady returns when /ready answers.
 func untilReady(t *testing.T, w *Worker) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		if r, err := trySend(w, http.MethodGet, "/ready", "", nil); err == nil && r.status == http.StatusOK {
 			return
 		}
@@ -230,7 +230,7 @@ func TestLostEventsLeaveAGap(t *testing.T) {
 	post(t, w, "/generate", generateBody(sequence(0, 9), 1, ""))
 	post(t, w, "/generate", generateBody(sequence(50, 9), 1, ""))
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		var seqs []uint64
 		_, err := zmq.Replay(ctx, w.ReplayEndpoint(), 0, func(m zmq.Message) error { seqs = append(seqs, m.Seq); return nil })
 		cancel()

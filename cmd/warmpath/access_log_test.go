@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,16 +24,18 @@ func TestAccessLogIsATrace(t *testing.T) {
 	for _, policy := range []string{"kv", "round-robin"} {
 		t.Run(policy, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "access.jsonl")
-			cl, err := newCluster(clusterSize{workers: 2}, sim.Config{TimeScale: scale, Log: quietLogger()},
-				dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, AccessLog: file, Log: quietLogger()})
+			router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, AccessLog: file, Log: slog.New(slog.DiscardHandler)}
+			unhurried(&router)
+			cl, err := newCluster(clusterSize{workers: 2}, sim.Config{TimeScale: scale, Log: router.Log}, router)
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			done := make(chan error, 1)
 			go func() { done <- cl.run(ctx) }()
-			require.NoError(t, cl.waitReady(t.Context()))
+			awaitCluster(t, cl, 2)
 			prompt, hit := 0, 0
 			for _, r := range requests {
+				settle(t, cl)
 				one, err := replay.Run(t.Context(), "http://"+cl.router.Addr(), replay.NewRecorded([]trace.Request{r}), replay.Config{API: replay.APIGenerate})
 				require.NoError(t, err)
 				require.Zero(t, one.Errors, one.FirstError)

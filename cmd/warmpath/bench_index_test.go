@@ -96,10 +96,10 @@ func TestBenchIndexRefuses(t *testing.T) {
 		{"unknown family", []string{"--generate", "magic"}, "give conversation, shared, holes, sglang, churn or a file"},
 		{"empty trace", []string{"--generate", empty}, "it has no requests"},
 		{"no workers", []string{"--generate", "shared", "--workers", "0"}, "give 1 to 65535"},
-		{"small caches", []string{"--generate", "shared", "--blocks", "10"}, "give workers more blocks"},
+		{"small caches", []string{"--generate", "shared", "--requests", "9", "--blocks", "10"}, "give workers more blocks"},
 		{"churn to a file", []string{"--generate", "churn", "--write", "b"}, "write holes"},
 		{"odd ranks", []string{"--generate", "churn", "--requests", "9", "--workers", "3"}, "give an even one"},
-		{"no rounds", []string{"--generate", "shared", "--rounds", "0"}, "give at least one"},
+		{"no rounds", []string{"--generate", "shared", "--requests", "9", "--rounds", "0"}, "give at least one"},
 		{
 			"nowhere to write",
 			[]string{"--generate", "shared", "--requests", "9", "--write", filepath.Join(empty, "w")},

@@ -18,8 +18,9 @@ import (
 type nixlOptions struct {
 	library  string
 	backend  string
-	peer     bool // this process is the other end
-	huge     bool // 512 MiB too
+	peer     bool   // this process is the other end
+	largest  string // size of the largest transfer
+	bytes    int    // the same
 	batch    int
 	time     time.Duration
 	jsonFile string
@@ -32,17 +33,23 @@ func newBenchNIXLCommand() *cobra.Command {
 		Use:   "nixl",
 		Short: "Measure NIXL between two processes beside memcpy, process_vm_readv and TCP",
 		Long: `Nixl starts a second process and moves memory between the two, by NIXL and by the plain ways
-beside it in the same run. The columns are those of nixlbench; GB/s is of all transfers,
-best of the fastest one. Over CMA (two processes of one machine and user) one process copies,
-as process_vm_readv does; UCX_TLS=tcp in the environment shows what is left without it.
+beside it. The ways take turns, so that each meets the load that the others meet; the shares of
+process_vm_readv are medians over the rounds of what both took in the same one. GB/s is of all
+transfers, best of the fastest one; the other columns are those of nixlbench. Over CMA (two
+processes of one machine and user) one process copies, as process_vm_readv does; UCX_TLS=tcp in
+the environment shows what is left without it.
 
-Pages moves 64 MiB as 16,384 pages of 4 KiB: neighbours on both sides, given in any order
-(they are merged); then scattered on one side, and on both.`,
+Pages moves the largest size as pages of 4 KiB: neighbours on both sides, given in any order
+(they are merged); then scattered on one side, and on both. process_vm_readv moves the scattered
+ones too, 1,024 at a time, which is what the kernel takes.`,
 		Example: `  warmpath bench nixl
   UCX_TLS=tcp warmpath bench nixl --json out.json
   warmpath bench nixl --nixl-lib /opt/venv/lib/python3.11/site-packages/.nixl_cu12.mesonpy.libs/libnixl_capi.so`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			if o.peer {
 				return o.serve(cmd)
 			}
@@ -53,8 +60,8 @@ Pages moves 64 MiB as 16,384 pages of 4 KiB: neighbours on both sides, given in 
 	f.StringVar(&o.library, "nixl-lib", "", "libnixl_capi.so (default: "+nixl.EnvLibrary+", an installed wheel, the system's)")
 	f.StringVar(&o.backend, "backend", "UCX", "plugin of NIXL")
 	f.IntVar(&o.batch, "batch", 1, "transfers at a time")
-	f.DurationVar(&o.time, "time", 500*time.Millisecond, "for each size and direction")
-	f.BoolVar(&o.huge, "huge", false, "move 512 MiB too")
+	f.DurationVar(&o.time, "time", 500*time.Millisecond, "for each size and way")
+	f.StringVar(&o.largest, "largest", "64MiB", "size of the largest transfer")
 	f.BoolVar(&o.pages, "pages", true, "move pages of 4 KiB too")
 	f.StringVar(&o.jsonFile, "json", "", "also write the result to this file as JSON")
 	f.BoolVar(&o.peer, "peer", false, "be the second process")
@@ -62,10 +69,26 @@ Pages moves 64 MiB as 16,384 pages of 4 KiB: neighbours on both sides, given in 
 	return c
 }
 
+var errNIXLOptions = errors.New("bad settings of the measurement")
+
+func (o *nixlOptions) check() error {
+	bytes, err := parseBytes(o.largest)
+	if err != nil {
+		return fmt.Errorf("cannot use --largest: %w", err)
+	}
+	if o.batch < 1 || o.time <= 0 || bytes < pageSize || bytes > 16<<30 || bytes%pageSize != 0 {
+		return fmt.Errorf("%w: %d transfers of %s at a time for %v: give at least one, a size from 4KiB to 16GiB in whole pages of 4 KiB, and a time",
+			errNIXLOptions, o.batch, o.largest, o.time)
+	}
+	o.bytes = int(bytes)
+	return nil
+}
+
 // nixlRow is a line of the result.
 type nixlRow struct {
-	Way    string `json:"way"`
-	Pieces int    `json:"pieces,omitempty"` // that were given
+	Way    string  `json:"way"`
+	Pieces int     `json:"pieces,omitempty"` // that were given
+	Share  float64 `json:"share,omitempty"`  // median over the rounds: time of process_vm_readv / time of this way
 	link.Sample
 }
 
@@ -79,50 +102,46 @@ type nixlResult struct {
 	Load     string     `json:"load"` // of the machine, before
 }
 
-const (
-	largest  = 64 << 20
-	pageSize = 4096
-)
-
-func (o *nixlOptions) size() int {
-	if o.huge {
-		return 512 << 20
-	}
-	return largest
-}
+const pageSize = 4096
 
 // open makes an agent with memory, as both processes have one.
-func (o *nixlOptions) open(name string) (lib *nixl.Library, agent *nixl.Agent, memory *nixl.Memory, left bool, err error) {
-	if left, err = nixl.StayOnLoopback(); err != nil {
-		return nil, nil, nil, left, err
-	}
-	if lib, err = nixl.Open(o.library); err != nil {
-		return nil, nil, nil, left, err
-	}
-	if agent, err = nixl.NewAgent(lib, nixl.Config{Name: name, Backend: o.backend, MaxBytes: 1 << 30}); err != nil {
-		return nil, nil, nil, left, err
-	}
-	mapping, err := nixl.NewMapping(name, o.size()*max(o.batch, 1))
+func (o *nixlOptions) open(f nixl.Fabric, name string) (*nixl.Agent, *nixl.Memory, error) {
+	agent, err := nixl.NewAgent(f, nixl.Config{Name: name, Backend: o.backend, MaxBytes: 1 << 30})
 	if err != nil {
-		return nil, nil, nil, left, errors.Join(err, agent.Close())
+		return nil, nil, err
+	}
+	mapping, err := nixl.NewMapping(name, o.bytes*o.batch)
+	if err != nil {
+		return nil, nil, errors.Join(err, agent.Close())
 	}
 	for i := 0; i < len(mapping.Bytes()); i += pageSize {
 		mapping.Bytes()[i] = byte(i / pageSize) // touched, so that no page is made during a measurement
 	}
-	if memory, err = agent.Register(mapping); err != nil {
-		return nil, nil, nil, left, errors.Join(err, mapping.Close(), agent.Close())
+	memory, err := agent.Register(mapping)
+	if err != nil {
+		return nil, nil, errors.Join(err, mapping.Close(), agent.Close())
 	}
-	return lib, agent, memory, left, mapping.Close() // the registration keeps it
+	return agent, memory, mapping.Close() // the registration keeps it
+}
+
+// load finds the library; left says that UCX was left to choose its devices.
+func (o *nixlOptions) load() (lib *nixl.Library, left bool, err error) {
+	if left, err = nixl.StayOnLoopback(); err != nil {
+		return nil, left, err
+	}
+	lib, err = nixl.Open(o.library)
+	return lib, left, err
 }
 
 func (o *nixlOptions) run(cmd *cobra.Command) error {
 	cmd.SilenceUsage = true
-	if o.batch < 1 || o.time <= 0 {
-		return fmt.Errorf("cannot measure %d transfers at a time for %v: give at least one, and a time", o.batch, o.time)
-	}
 	progress := func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) }
 	progress("starting the second process")
-	lib, agent, memory, left, err := o.open("warmpath-bench")
+	lib, left, err := o.load()
+	if err != nil {
+		return err
+	}
+	agent, memory, err := o.open(lib, "warmpath-bench")
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/nixl"
 )
 
 // nixlPeer is the second process, as it tells of itself on its first line.
@@ -30,30 +32,42 @@ type nixlPeer struct {
 
 // serve is the second process. It ends with its standard input, so that it never stays behind.
 func (o *nixlOptions) serve(cmd *cobra.Command) error {
-	_, agent, memory, _, err := o.open("warmpath-bench-peer")
+	lib, _, err := o.load()
+	if err != nil {
+		return err
+	}
+	agent, memory, err := o.open(lib, "warmpath-bench-peer")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = agent.Close() }() // the process ends next
-	metadata, err := agent.Metadata()
+	me, err := offerMemory(agent, memory)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-	go sendMemory(listener, memory.Bytes())
-	me := nixlPeer{
-		Metadata: metadata, PID: os.Getpid(), TCP: listener.Addr().String(),
-		Addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(memory.Bytes())))),
-	}
+	defer me.in.Close()
 	if err := json.NewEncoder(cmd.OutOrStdout()).Encode(me); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, cmd.InOrStdin())
 	return err
+}
+
+// offerMemory makes a process's memory readable in all ways, until in is closed.
+func offerMemory(agent *nixl.Agent, memory *nixl.Memory) (*nixlPeer, error) {
+	metadata, err := agent.Metadata()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	go sendMemory(listener, memory.Bytes())
+	return &nixlPeer{
+		Metadata: metadata, PID: os.Getpid(), TCP: listener.Addr().String(),
+		Addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(memory.Bytes())))), in: listener,
+	}, nil
 }
 
 // sendMemory answers each connection with as much memory as it asks for, until the listener is closed.
@@ -86,7 +100,7 @@ func (o *nixlOptions) startPeer(ctx context.Context) (*nixlPeer, error) {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, "bench", "nixl", "--peer", "--nixl-lib", o.library, "--backend", o.backend,
-		"--batch", strconv.Itoa(o.batch), "--huge="+strconv.FormatBool(o.huge))
+		"--batch", strconv.Itoa(o.batch), "--largest", o.largest)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -27,43 +27,44 @@ type nixlBench struct {
 	progress func(string)
 }
 
-// all measures every way at every size; the ways of one size follow each other, so that they meet the same load.
+// nixlWay moves bytes in one way, once.
+type nixlWay struct {
+	name   string
+	op     nixl.Op
+	batch  int
+	pieces int // that are given, where there are several
+	once   func() (link.Took, error)
+}
+
+const plainWay = "process_vm_readv" // what the others are compared with
+
+// all measures every way at every size.
 func (b *nixlBench) all() error {
 	conn, err := net.Dial("tcp", b.far.TCP)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	target := make([]byte, b.o.size())
+	target := make([]byte, b.o.bytes)
 	var samples []link.Sample
-	sizes := []int{64, 64 << 10, 1 << 20, largest}
-	if b.o.huge {
-		sizes = append(sizes, 512<<20)
-	}
-	for _, size := range sizes {
-		b.progress("measuring " + bytesText(size))
-		ways := []struct {
-			name string
-			copy func() error
-		}{
-			{"memcpy", func() error { copy(target[:size], b.memory.Bytes()[:size]); return nil }},
-			{"process_vm_readv", func() error { return b.readv(target[:size]) }},
-			{"TCP", func() error { return receive(conn, target[:size]) }},
+	for _, size := range []int{64, 64 << 10, 1 << 20, 64 << 20, b.o.bytes} {
+		if size > b.o.bytes || size == b.o.bytes && len(samples) > 0 && samples[len(samples)-1].Size == size {
+			continue
 		}
-		for _, w := range ways {
-			s, err := b.plain(size, w.copy)
-			if err != nil {
-				return fmt.Errorf("%s of %d bytes: %w", w.name, size, err)
-			}
-			b.result.Rows = append(b.result.Rows, nixlRow{Way: w.name, Sample: s})
+		rows, err := b.turns(size, []nixlWay{
+			plainly("memcpy", func() error { copy(target[:size], b.memory.Bytes()); return nil }),
+			plainly(plainWay, func() error { return b.readv(b.memory.Bytes()[:size]) }),
+			plainly("TCP", func() error { return receive(conn, b.memory.Bytes()[:size]) }),
+			b.nixl("NIXL read", link.Job{Op: nixl.Read, Size: size, Batch: b.o.batch}),
+			b.nixl("NIXL write", link.Job{Op: nixl.Write, Size: size, Batch: b.o.batch}),
+		})
+		if err != nil {
+			return err
 		}
-		for _, op := range []nixl.Op{nixl.Read, nixl.Write} {
-			s, err := b.nixl(link.Job{Op: op, Size: size, Batch: b.o.batch})
-			if err != nil {
-				return err
+		for i := range rows {
+			if rows[i].Way == "NIXL read" || rows[i].Way == "NIXL write" {
+				samples = append(samples, rows[i].Sample)
 			}
-			samples = append(samples, s)
-			b.result.Rows = append(b.result.Rows, nixlRow{Way: "NIXL " + [...]string{"read", "write"}[op], Sample: s})
 		}
 	}
 	b.result.Path = link.Recognise(&b.result.Facts, &b.result.Facts, samples)
@@ -73,32 +74,67 @@ func (b *nixlBench) all() error {
 	return nil
 }
 
-// nixl measures one job.
-func (b *nixlBench) nixl(job link.Job) (link.Sample, error) {
-	job.Count, job.Time = 10_000, b.o.time
-	return link.Measure(b.ctx, b.remote, b.memory, b.remote.Memories()[0], job)
-}
+// leastRounds are measured however long they take; so many at most of small ones.
+const leastRounds, mostRounds = 3, 10_000
 
-// plain measures something that copies size bytes.
-func (b *nixlBench) plain(size int, do func() error) (link.Sample, error) {
-	s := link.Sample{Size: size, Batch: 1}
-	var times []time.Duration
-	for begin := time.Now(); s.Count < 10_000 && (s.Count < 2 || time.Since(begin) < b.o.time); s.Count++ {
-		start := time.Now()
-		if err := do(); err != nil {
-			return s, err
+// turns measures ways in turns, another one first in each round. The first round connects and touches memory, and does not count.
+func (b *nixlBench) turns(size int, ways []nixlWay) ([]nixlRow, error) {
+	b.progress(fmt.Sprintf("measuring %s: %s and %d more ways", bytesText(size), ways[0].name, len(ways)-1))
+	series := make([]link.Series, len(ways))
+	took := make([][]time.Duration, len(ways)) // by round
+	plain := slices.IndexFunc(ways, func(w nixlWay) bool { return w.name == plainWay })
+	for i := range ways {
+		series[i] = link.Series{Op: ways[i].op, Size: size, Batch: ways[i].batch}
+	}
+	begin, limit := time.Now(), b.o.time*time.Duration(len(ways))
+	for round := 0; round <= leastRounds || round <= mostRounds && time.Since(begin) < limit; round++ {
+		for turn := range ways {
+			i := (turn + round) % len(ways)
+			t, err := ways[i].once()
+			if err != nil {
+				return nil, fmt.Errorf("%s of %d bytes: %w", ways[i].name, size, err)
+			}
+			if round > 0 {
+				series[i].Add(t)
+				took[i] = append(took[i], t.Whole)
+			}
 		}
-		took := time.Since(start)
-		if s.Count > 0 {
-			times = append(times, took)
-			s.Took += took
+		if round == 0 {
+			begin = time.Now()
 		}
 	}
-	s.Count--
-	s.Latency = link.NewSpread(times)
-	s.Rate = float64(size) * float64(s.Count) / s.Took.Seconds()
-	s.Best = float64(size) / s.Latency.Min.Seconds()
-	return s, nil
+	var rows []nixlRow
+	for i := range ways {
+		rows = append(rows, nixlRow{Way: ways[i].name, Pieces: ways[i].pieces, Sample: series[i].Sample(), Share: float64(ways[i].batch) * share(took[plain], took[i])})
+	}
+	b.result.Rows = append(b.result.Rows, rows...)
+	return rows, nil
+}
+
+// share is the median over the rounds of plain's time / way's time.
+func share(plain, way []time.Duration) float64 {
+	var list []float64
+	for i := range way {
+		list = append(list, plain[i].Seconds()/max(way[i], 1).Seconds())
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// plainly times something that copies.
+func plainly(name string, do func() error) nixlWay {
+	return nixlWay{name: name, batch: 1, once: func() (link.Took, error) {
+		begin := time.Now()
+		err := do()
+		return link.Took{Whole: time.Since(begin)}, err
+	}}
+}
+
+// nixl is a job of NIXL.
+func (b *nixlBench) nixl(name string, job link.Job) nixlWay {
+	return nixlWay{name: name, op: job.Op, batch: max(job.Batch, 1), pieces: len(job.Pieces), once: func() (link.Took, error) {
+		return link.Round(b.ctx, b.remote, b.memory, b.remote.Memories()[0], job)
+	}}
 }
 
 // readv reads the peer's memory by system call.
@@ -115,6 +151,25 @@ func (b *nixlBench) readv(into []byte) error {
 	return nil
 }
 
+// readPieces reads pieces by system call, as many at a time as the kernel takes.
+func (b *nixlBench) readPieces(pieces []nixl.Piece) error {
+	const most = 1024 // IOV_MAX
+	local, remote := make([]unix.Iovec, 0, most), make([]unix.RemoteIovec, 0, most)
+	for some := range slices.Chunk(pieces, most) {
+		local, remote = local[:0], remote[:0]
+		bytes := 0
+		for _, p := range some {
+			local = append(local, unix.Iovec{Base: &b.memory.Bytes()[p.Local], Len: p.Len})
+			remote = append(remote, unix.RemoteIovec{Base: uintptr(b.far.Addr + p.Remote), Len: int(p.Len)})
+			bytes += int(p.Len)
+		}
+		if n, err := unix.ProcessVMReadv(b.far.PID, local, remote, 0); err != nil || n != bytes {
+			return fmt.Errorf("%s moved %d of %d bytes: %w", plainWay, n, bytes, err)
+		}
+	}
+	return nil
+}
+
 // receive asks for bytes by TCP and reads them.
 func receive(conn net.Conn, into []byte) error {
 	var size [8]byte
@@ -126,36 +181,40 @@ func receive(conn net.Conn, into []byte) error {
 	return err
 }
 
-// pages moves 64 MiB in pages of 4 KiB.
+// pages moves the largest size in pages of 4 KiB.
 func (b *nixlBench) pages() error {
-	const count = largest / pageSize
-	random := rand.New(rand.NewPCG(1, 1)) // the same pages in each run
-	for _, way := range []string{"neighbours", "scattered here", "scattered on both sides"} {
-		b.progress("measuring pages, " + way)
-		local, remote, order := ascending(count), ascending(count), random.Perm(count)
-		if way != "neighbours" {
-			local = random.Perm(count)
-		}
-		if way == "scattered on both sides" {
-			remote = random.Perm(count)
-		}
-		pieces := make([]nixl.Piece, count)
-		for at, i := range order {
-			pieces[at] = nixl.Piece{Local: uint64(local[i]) * pageSize, Remote: uint64(remote[i]) * pageSize, Len: pageSize}
-		}
-		s, err := b.nixl(link.Job{Op: nixl.Read, Size: largest, Pieces: pieces})
-		if err != nil {
-			return err
-		}
-		b.result.Rows = append(b.result.Rows, nixlRow{Way: "NIXL read, pages " + way, Pieces: count, Sample: s})
-	}
-	return nil
+	size := b.o.bytes
+	here, both := b.scatter(true, false), b.scatter(true, true)
+	job := func(pieces []nixl.Piece) link.Job { return link.Job{Op: nixl.Read, Size: size, Pieces: pieces} }
+	_, err := b.turns(size, []nixlWay{
+		plainly(plainWay, func() error { return b.readv(b.memory.Bytes()[:size]) }),
+		b.nixl("NIXL read, pages neighbours", job(b.scatter(false, false))),
+		plainly(plainWay+", pages scattered here", func() error { return b.readPieces(here) }),
+		b.nixl("NIXL read, pages scattered here", job(here)),
+		plainly(plainWay+", pages scattered on both sides", func() error { return b.readPieces(both) }),
+		b.nixl("NIXL read, pages scattered on both sides", job(both)),
+	})
+	return err
 }
 
-func ascending(n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
+// scatter is all pages, in any order; their places on one side or on both have nothing to do with each other, where that is asked for.
+func (b *nixlBench) scatter(here, there bool) []nixl.Piece {
+	random := rand.New(rand.NewPCG(1, 1)) // the same pages in each run
+	count := b.o.bytes / pageSize
+	place := func(mixed bool) []int {
+		if mixed {
+			return random.Perm(count)
+		}
+		list := make([]int, count)
+		for i := range list {
+			list[i] = i
+		}
+		return list
 	}
-	return slices.Clip(list)
+	local, remote := place(here), place(there)
+	pieces := make([]nixl.Piece, count)
+	for at, i := range random.Perm(count) {
+		pieces[at] = nixl.Piece{Local: uint64(local[i]) * pageSize, Remote: uint64(remote[i]) * pageSize, Len: pageSize}
+	}
+	return pieces
 }

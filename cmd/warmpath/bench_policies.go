@@ -79,6 +79,10 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.Float64SliceVar(&o.cfg.Speeds, "speeds", []float64{1}, "speed of each worker relative to the others; the last one goes on")
 	f.IntVar(&o.cfg.CacheTokens, "cache-tokens", 1_000_000, "KV pool of each worker, in tokens")
 	f.IntVar(&o.cfg.HostTokens, "host-tokens", 0, "host-memory tier of each worker, in tokens")
+	f.IntVar(&o.cfg.TierTokens, "tier-tokens", 0, "KV tier of each node, in tokens: what warmpath node --kv-tier keeps; --ablate tiers shows kv by a router that does not know of it")
+	f.IntVar(&o.cfg.NodeWorkers, "node-workers", 1, "workers that share a node and its KV tier")
+	f.Float64Var(&o.cfg.LinkTokensPerSecond, "link-speed", 75_000,
+		"with --tier-tokens: tokens that a node pulls a second from other nodes' tiers, 320 KB each over 200 Gbit/s; 0: it does not")
 	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens a cache page")
 	f.Float64Var(&o.cfg.Service.PrefillTokensPerSecond, "prefill-rate", 16_000, "prompt tokens that a worker computes a second")
 	f.IntVar(&o.cfg.Service.ChunkedPrefill, "chunked-prefill", 8192, "most new tokens of one prefill batch")

@@ -51,7 +51,10 @@ requests sent to the workers with the same ones sent through the router: as fast
 are answered, and at a fixed rate, where latency counts from when a request was due.
 
   --idle N, --streams N   many connections: memory for each, time between two events
-  --soak 10m              half of what it can do, for long: what grows
+  --soak 10m              half of what it can do, for long, in five rounds with a rest
+                          behind each: what grows from rest to rest. All kinds of
+                          requests at a time; some clients leave, and one worker after
+                          the other fails, of which no client may notice anything
   --memory                9 s of 64 KiB prompts of which no two are alike
 
 With --url it measures what runs already: one run, or one of the modes above. --pid is
@@ -93,13 +96,13 @@ func (o *proxyOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.jsonFile, "json", "", "write the result to this file as JSON; - is standard output, and no table")
 	f.IntVar(&o.idle, "idle", 0, "connections that are used once and left open")
 	f.IntVar(&o.streams, "streams", 0, "streams at a time")
-	f.DurationVar(&o.soak, "soak", 0, "send half of what the router can do for so long")
+	f.DurationVar(&o.soak, "soak", 0, "send half of what the router can do for so long, of all kinds of requests, and rest 35 s five times; with --url, of one kind")
 	f.BoolVar(&o.memory, "memory", false, "send long prompts of which no two are alike")
 	f.IntVar(&o.cluster.Workers, "workers", 4, "workers of one's own router")
 	f.BoolVar(&o.events, "events", true, "they publish KV events and tokenize")
 	f.IntVar(&o.page, "page-size", 16, "tokens a cache page")
 	f.DurationVar(&o.ttft, "ttft", 0, "time until an answer begins")
-	f.DurationVar(&o.gap, "gap", 0, "time between two events of a stream (default with --streams 100ms, else none)")
+	f.DurationVar(&o.gap, "gap", 0, "time between two events of a stream (default with --streams 100ms, with --soak 2ms, else none)")
 	f.BoolVar(&o.cluster.Pin, "pin", true, "give one's own router a core of its own")
 	f.StringVar(&o.routerFlags, "router-flags", "", "further flags for one's own warmpath serve")
 	c.MarkFlagsMutuallyExclusive("soak", "memory", "idle")
@@ -130,8 +133,12 @@ func (o *proxyOptions) run(cmd *cobra.Command) error {
 		}
 	}
 	o.load.Size, o.load.API = int(o.size), load.API(o.apis[0])
-	if o.streams > 0 && o.gap == 0 {
+	switch {
+	case o.gap > 0:
+	case o.streams > 0:
 		o.gap = 100 * time.Millisecond
+	case o.soak > 0:
+		o.gap = 2 * time.Millisecond
 	}
 	if o.url != "" {
 		o.load.Targets = strings.Split(o.url, ",")
@@ -181,7 +188,7 @@ func (o *proxyOptions) measure(ctx context.Context, workers []string) error {
 		})
 		return o.report(c, err)
 	case o.soak > 0:
-		s, err := proxy.MeasureSoak(ctx, proxy.SoakConfig{Load: o.load, PID: o.pid, Time: o.soak, Progress: o.progress})
+		s, err := proxy.MeasureSoak(ctx, proxy.SoakConfig{Load: o.load, PID: o.pid, Time: o.soak, Workers: workers, Progress: o.progress})
 		return o.report(s, err)
 	case o.memory:
 		m, err := proxy.MeasureMemory(ctx, o.load, o.pid, o.progress)

@@ -21,7 +21,9 @@ standard output says where they listen. What they say of their caches is true, i
 cached_tokens and, with --events, in KV events.
 
 While they run, GET /bench/stats on any of them tells what all have seen, and
-/bench/pace?ttft=5ms&gap=20ms sets the pace of their answers.`,
+/bench/pace?ttft=5ms&gap=20ms sets the pace of their answers. /bench/fault?kind=close
+has the worker that is asked end connections instead of answering, kind=busy answer
+503, until kind=none.`,
 		Example: `  warmpath bench proxy mock --listen 127.0.0.1:9001 --workers 4 --events`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

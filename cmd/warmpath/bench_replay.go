@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -182,7 +183,10 @@ func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cl
 		TimeScale: o.cfg.TimeScale, Log: quietLogger(),
 	}
 	worker.Service.PrefillTokensPerSecond = o.prefillRate
-	router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, Version: version, Log: quietLogger()}
+	router := dataplane.Config{
+		Listen: "127.0.0.1:0", Policy: policy, Version: version, Log: quietLogger(),
+		ProbeTimeout: time.Minute, HangAfter: time.Hour, // the workers are this process: that it waits says nothing of them
+	}
 	if o.routers > 1 {
 		router.Replicas = o.replicas
 		return o.severalRouters(ctx, worker, router)

@@ -28,7 +28,8 @@ func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	worker.Log, worker.TimeScale = log, 50
-	router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, Log: log, ProbeInterval: 20 * time.Millisecond}
+	router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, Log: log}
+	unhurried(&router)
 	cl, err := newCluster(clusterSize{workers: workers}, worker, router)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -39,14 +40,19 @@ func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (
 		require.NoError(t, <-done)
 		http.DefaultClient.CloseIdleConnections()
 	})
-	awaitCluster(t, cl, workers)
+	awaitCluster(t, cl, workers*max(worker.DPSize, 1))
 	return cl, "http://" + cl.router.Addr()
+}
+
+// unhurried has a router look at its workers often, and hold it against none that this machine, which may be busy, lets it wait for an answer.
+func unhurried(cfg *dataplane.Config) {
+	cfg.ProbeInterval, cfg.ProbeTimeout, cfg.HangAfter = 20*time.Millisecond, patience, patience
 }
 
 // awaitCluster waits until n ranks are ready and their events are followed.
 func awaitCluster(t *testing.T, cl *simulation, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	awaitThat(t, func() bool {
 		live := 0
 		for _, w := range cl.router.Status().Workers {
 			if w.State == "ready" && (w.Events.State == "live" || w.Events.State == "none") {
@@ -54,7 +60,39 @@ func awaitCluster(t *testing.T, cl *simulation, n int) {
 			}
 		}
 		return live >= n
-	}, 20*time.Second, 5*time.Millisecond, "the cluster is not ready")
+	}, func() string { return fmt.Sprintf("the cluster is not ready: %+v", cl.router.Status().Workers) })
+}
+
+// settle waits until all requests are over for the router, too, and it has heard all that the workers have to tell of them.
+func settle(t *testing.T, cl *simulation) {
+	t.Helper()
+	awaitThat(t, func() bool { return unheard(cl) == "" }, func() string { return unheard(cl) })
+}
+
+// unheard says what the router has not heard of its workers yet.
+func unheard(cl *simulation) string {
+	st := cl.router.Status()
+	if st.InFlight != 0 {
+		return fmt.Sprintf("%d requests are in flight", st.InFlight)
+	}
+	told := map[string][]uint64{}
+	for _, w := range cl.sims {
+		batches, rests := w.Batches()
+		if batches != nil && !rests {
+			return w.URL() + " works"
+		}
+		told[w.URL()] = batches
+	}
+	for i := range st.Workers {
+		w := &st.Workers[i]
+		if w.InFlight != 0 || w.PendingTokens != 0 {
+			return fmt.Sprintf("%s has %d in flight and %d tokens pending", w.ID, w.InFlight, w.PendingTokens)
+		}
+		if batches := told[w.URL]; batches != nil && w.Events.State != "none" && w.Events.Sequence+1 != batches[w.Rank] {
+			return fmt.Sprintf("%s has told %d batches, and %d is the last that was heard", w.ID, batches[w.Rank], w.Events.Sequence)
+		}
+	}
+	return ""
 }
 
 // reply is an answer of /generate with what the router said about it.
@@ -65,9 +103,15 @@ type reply struct {
 	prompt, cached int
 }
 
-// generate sends ids and checks that the router's expectation is what the
-// worker reports.
-func generate(t *testing.T, base string, ids []uint32, more string) reply {
+// generate sends ids when the router knows all that happened before.
+func generate(t *testing.T, cl *simulation, ids []uint32, more string) reply {
+	t.Helper()
+	settle(t, cl)
+	return send(t, "http://"+cl.router.Addr(), ids, more)
+}
+
+// send sends ids at once.
+func send(t *testing.T, base string, ids []uint32, more string) reply {
 	t.Helper()
 	body, err := json.Marshal(ids)
 	require.NoError(t, err)
@@ -108,11 +152,11 @@ func TestOverlapIsExactInEveryEncoding(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			encoding, err := kvevent.ParseEncoding(name)
 			require.NoError(t, err)
-			cl, base := startCluster(t, 3, sim.Config{Encoding: encoding, DPSize: 1}, "kv")
+			cl, _ := startCluster(t, 3, sim.Config{Encoding: encoding, DPSize: 1}, "kv")
 			for conversation := range 3 {
 				history, home := prompt(200, conversation), ""
 				for turn := range 3 {
-					r := generate(t, base, history, "")
+					r := generate(t, cl, history, "")
 					assert.Equal(t, r.cached, r.matched*page, "conversation %d turn %d", conversation, turn)
 					assert.Equal(t, len(history)/page, r.total)
 					if turn > 0 {
@@ -131,13 +175,13 @@ func TestOverlapIsExactInEveryEncoding(t *testing.T) {
 }
 
 func TestRanksAreWorkersOfTheirOwn(t *testing.T) {
-	cl, base := startCluster(t, 2, sim.Config{DPSize: 2}, "kv")
+	cl, _ := startCluster(t, 2, sim.Config{DPSize: 2}, "kv")
 	require.Len(t, cl.router.Status().Workers, 4)
 	homes := map[string]bool{}
 	for conversation := range 8 {
 		history := prompt(200, conversation)
-		first := generate(t, base, history, "")
-		second := generate(t, base, append(history, prompt(40, 99)...), "")
+		first := generate(t, cl, history, "")
+		second := generate(t, cl, append(history, prompt(40, 99)...), "")
 		assert.Equal(t, first.worker, second.worker)
 		assert.Equal(t, second.cached, second.matched*page)
 		assert.Positive(t, second.cached)
@@ -147,15 +191,15 @@ func TestRanksAreWorkersOfTheirOwn(t *testing.T) {
 }
 
 func TestSaltsAreApart(t *testing.T) {
-	_, base := startCluster(t, 1, sim.Config{}, "kv")
+	cl, _ := startCluster(t, 1, sim.Config{}, "kv")
 	ids := prompt(200, 1)
-	generate(t, base, ids, `,"cache_salt":"tenant-a"`)
+	generate(t, cl, ids, `,"cache_salt":"tenant-a"`)
 	for _, salt := range []string{`,"cache_salt":"tenant-b"`, ""} {
-		r := generate(t, base, ids, salt)
+		r := generate(t, cl, ids, salt)
 		assert.Zero(t, r.matched)
 		assert.Zero(t, r.cached)
 	}
-	r := generate(t, base, ids, `,"cache_salt":"tenant-a"`)
+	r := generate(t, cl, ids, `,"cache_salt":"tenant-a"`)
 	assert.Equal(t, r.cached, r.matched*page)
 	assert.Positive(t, r.cached)
 }
@@ -166,16 +210,17 @@ func TestDroppedEvents(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lost=%v", lost), func(t *testing.T) {
 			cl, base := startCluster(t, 1, sim.Config{}, "kv")
-			generate(t, base, prompt(200, 1), "")
+			generate(t, cl, prompt(200, 1), "")
+			settle(t, cl)
 			cl.sims[0].Faults().DropEvents(1, lost)
-			generate(t, base, prompt(200, 2), "") // its prompt's event is dropped
-			generate(t, base, prompt(200, 3), "") // shows the gap
-			require.Eventually(t, func() bool {
+			send(t, base, prompt(200, 2), "") // its prompt's event is dropped
+			send(t, base, prompt(200, 3), "") // shows the gap
+			awaitThat(t, func() bool {
 				e := cl.router.Status().Workers[0].Events
 				return e.Gaps > 0 && e.State == "live"
-			}, 20*time.Second, 5*time.Millisecond)
+			}, func() string { return fmt.Sprintf("%+v", cl.router.Status().Workers[0].Events) })
 			for seed := 1; seed <= 3; seed++ {
-				r := generate(t, base, prompt(200, seed), "")
+				r := generate(t, cl, prompt(200, seed), "")
 				if lost {
 					assert.LessOrEqual(t, r.matched*page, r.cached, "never over-credited")
 				} else {
@@ -187,46 +232,49 @@ func TestDroppedEvents(t *testing.T) {
 }
 
 func TestRestartedWorkerIsKnownToBeEmpty(t *testing.T) {
-	cl, base := startCluster(t, 2, sim.Config{}, "kv")
+	cl, _ := startCluster(t, 2, sim.Config{}, "kv")
 	ids := prompt(400, 1)
-	first := generate(t, base, ids, "")
+	first := generate(t, cl, ids, "")
+	settle(t, cl) // what comes late is not taken for the new process's
 	for i, w := range cl.sims {
 		if w.URL() == first.worker {
 			cl.sims[i].Faults().Restart(50 * time.Millisecond)
 		}
 	}
-	require.Eventually(t, func() bool {
+	awaitThat(t, func() bool {
 		for _, w := range cl.router.Status().Workers {
 			if w.ID == first.worker {
 				return w.State == "ready" && w.Events.State == "live" && w.Blocks == 0
 			}
 		}
 		return false
-	}, 20*time.Second, time.Millisecond)
-	r := generate(t, base, ids, "")
+	}, func() string { return fmt.Sprintf("%+v", cl.router.Status().Workers) })
+	r := generate(t, cl, ids, "")
 	assert.Zero(t, r.matched)
 	assert.Zero(t, r.cached)
 }
 
 func TestCrashedWorkerIsNotSeenByClients(t *testing.T) {
-	cl, base := startCluster(t, 3, sim.Config{}, "round-robin")
+	cl, _ := startCluster(t, 3, sim.Config{}, "round-robin")
 	cl.sims[1].Faults().Crash()
+	await(t, cl.sims[1].URL(), false)
 	for i := range 12 {
-		r := generate(t, base, prompt(100, i), "")
+		r := generate(t, cl, prompt(100, i), "")
 		assert.NotEqual(t, cl.sims[1].URL(), r.worker)
 	}
-	require.NoError(t, func() error { cl.sims[1].Faults().Restart(0); return nil }())
+	cl.sims[1].Faults().Restart(0)
 	awaitCluster(t, cl, 3)
 	homes := map[string]bool{}
 	for i := range 6 {
-		homes[generate(t, base, prompt(100, i), "").worker] = true
+		homes[generate(t, cl, prompt(100, i), "").worker] = true
 	}
 	assert.Len(t, homes, 3, "a worker that is back serves again")
 }
 
 func TestTextIsExactThroughTheWorkersTokenizer(t *testing.T) {
-	_, base := startCluster(t, 2, sim.Config{}, "kv")
+	cl, base := startCluster(t, 2, sim.Config{}, "kv")
 	ask := func() (matched, cached int) {
+		settle(t, cl)
 		body := `{"model":"simulated","max_tokens":20,"messages":[{"role":"system","content":"` +
 			strings.Repeat("be brief and kind ", 40) + `"},{"role":"user","content":"hello there"}]}`
 		resp, err := http.Post(base+"/v1/chat/completions", "application/json", strings.NewReader(body))

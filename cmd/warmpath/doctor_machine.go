@@ -31,7 +31,7 @@ func examineMachine(version, nixlLibrary string) []finding {
 func examineHugePages(setting string) finding {
 	switch setting {
 	case "always", "madvise":
-		return finding{"huge pages", stateOK, setting + ": the router's heap gets them", ""}
+		return finding{"huge pages", stateOK, setting + ": a large heap of the router gets them", ""}
 	case "":
 		return finding{"huge pages", stateMissing, "the kernel has none of 2 MiB", "routing works without; look-ups in a large index take longer"}
 	default:

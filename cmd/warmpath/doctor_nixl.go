@@ -42,8 +42,12 @@ func examineNIXLPath(library string) finding {
 	const name = "NIXL path"
 	ctx, stop := context.WithTimeout(context.Background(), nixlPatience)
 	defer stop()
-	o := &nixlOptions{backend: "UCX", batch: 1, library: library}
-	_, agent, memory, _, err := o.open("warmpath-doctor")
+	o := &nixlOptions{backend: "UCX", batch: 1, library: library, largest: "64MiB", bytes: 64 << 20}
+	lib, _, err := o.load()
+	if err != nil {
+		return finding{name, stateMissing, err.Error(), ""}
+	}
+	agent, memory, err := o.open(lib, "warmpath-doctor")
 	if err != nil {
 		return finding{name, stateMissing, err.Error(), "run warmpath bench nixl to see more"}
 	}

@@ -10,9 +10,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pebbe/zmq4"
 
+	"github.com/warmpath/warmpath/nixl/nixltest"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
@@ -58,12 +60,11 @@ func serveWorker(t *testing.T, ready int, events string) string {
 
 func runDoctor(t *testing.T, args ...string) ([]finding, error) {
 	t.Helper()
-	t.Setenv(asWarmpath, "1") // where NIXL is, doctor starts this program again
 	cmd := newDoctorCommand()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
-	cmd.SetArgs(append([]string{"--json", "--wait=2s"}, args...))
+	cmd.SetArgs(append([]string{"--json", "--wait", patience.String(), "--nixl-lib", "/nonexistent/libnixl_capi.so"}, args...)) // the last one counts
 	failed := cmd.ExecuteContext(t.Context())
 	var found []finding
 	// Cobra writes its own line for an error after the JSON, so only the first value is read.
@@ -101,6 +102,22 @@ func TestDoctorMachine(t *testing.T) {
 	}
 }
 
+// TestDoctorNIXL measures between two processes, with the real library.
+func TestDoctorNIXL(t *testing.T) {
+	library := nixltest.Library(t)
+	t.Setenv(asWarmpath, "1") // doctor starts this program again
+	found, err := runDoctor(t, "--nixl-lib", library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := find(t, found, "NIXL"); f.State != stateOK || !strings.Contains(f.Detail, library) {
+		t.Errorf("%+v, want %s at %s", f, stateOK, library)
+	}
+	if f := find(t, found, "NIXL path"); !strings.Contains(f.Detail, "within this machine") {
+		t.Errorf("%+v, want what was measured", f)
+	}
+}
+
 func TestDoctorWorker(t *testing.T) {
 	kv := func(events, replay string) string {
 		return `{"endpoint_host":"*","endpoint_port_base":` + events + `,"replay_endpoint_port_base":` + replay + `}`
@@ -116,12 +133,16 @@ func TestDoctorWorker(t *testing.T) {
 		{"no events", 200, `null`, stateOK, stateMissing, ""},
 		{"no replay", 200, kv(zmq, "0"), stateOK, stateOK, stateMissing},
 		{"events unreachable", 200, kv(dead, zmq), stateOK, stateUnfit, stateOK},
-		{"not ready", 503, `null`, stateUnfit, "", ""},
+		{"not ready", 503, `null`, stateUnfit, "", ""}, // nor is it soon
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			url := serveWorker(t, test.ready, test.events)
-			found, err := runDoctor(t, "--worker", url)
+			args := []string{"--worker", url}
+			if test.ready != http.StatusOK {
+				args = append(args, "--wait", "100ms")
+			}
+			found, err := runDoctor(t, args...)
 			unfit := false
 			for name, want := range map[string]string{url: test.self, url + " events": test.stream, url + " replay": test.another} {
 				if want == "" {
@@ -255,7 +276,15 @@ func TestDoctorPairs(t *testing.T) {
 		{"decode", "1", "", ""},
 	} {
 		url := serveWorker(t, 200, fmt.Sprintf(`null,"disaggregation_mode":%q,"disaggregation_bootstrap_port":%s`, test.role, test.port))
-		found, err := runDoctor(t, "--worker", url)
+		wait := patience
+		if test.bootstrap == stateUnfit {
+			wait = time.Second // all of it passes
+		}
+		found, err := runDoctor(t, "--worker", url, "--wait", wait.String())
+		for find(t, found, url).State != stateOK && wait < patience { // this machine may be slower than that
+			wait *= 4
+			found, err = runDoctor(t, "--worker", url, "--wait", wait.String())
+		}
 		if (err != nil) != (test.bootstrap == stateUnfit) {
 			t.Errorf("%+v: doctor = %v", test, err)
 		}

@@ -14,12 +14,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/zmq"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
 // eventsPatience bounds every wait for the network; a passing test comes nowhere near it.
-const eventsPatience = 20 * time.Second
+const eventsPatience = 2 * time.Minute
 
 // lineBuffer collects output and tells of each line as it comes.
 type lineBuffer struct {
@@ -130,7 +131,7 @@ func TestEventsReplayThenLive(t *testing.T) {
 }
 
 func TestEventsLiveOnly(t *testing.T) {
-	p, stopFirst := startPublisher(t, zmq.PublisherConfig{Endpoint: eventsAnyPort, FirstSeq: 5})
+	p, stopFirst := startPublisher(t, zmq.PublisherConfig{Endpoint: "tcp://" + natstest.Address(t), FirstSeq: 5})
 	endpoint := strings.TrimPrefix(p.Endpoint(), "tcp://")
 	out, warn, stop := startEvents(t, endpoint, "--count", "4")
 	waitSubscribed(t, p)
@@ -153,7 +154,7 @@ func TestEventsLiveOnly(t *testing.T) {
 }
 
 func TestEventsRestartBetweenReplayAndLive(t *testing.T) {
-	old, stopOld := startPublisher(t, zmq.PublisherConfig{Endpoint: eventsAnyPort, ReplayEndpoint: eventsAnyPort})
+	old, stopOld := startPublisher(t, zmq.PublisherConfig{Endpoint: "tcp://" + natstest.Address(t), ReplayEndpoint: "tcp://" + natstest.Address(t)})
 	for n := range uint64(3) {
 		old.Publish(removal(n))
 	}

@@ -52,7 +52,7 @@ Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` name
 		Example: `  warmpath node
   warmpath node --cluster nats://nats1:4222
   warmpath node --route --route-listen 127.0.0.1:8000
-  warmpath node --kv-tier 64GiB --kv-tier-listen 10.0.0.5:7420
+  warmpath node --kv-tier 64GiB --kv-tier-listen 10.0.0.5:7420 --kv-tier-key-file /etc/warmpath/kv-tier.key
   warmpath node --worker http://127.0.0.1:30000 --no-find
   curl -s 127.0.0.1:9400/status | jq .workers`,
 		Args: cobra.NoArgs,
@@ -91,10 +91,11 @@ func runNode(cmd *cobra.Command, cfg *node.Config, opt *nodeOptions, log *slog.L
 	if err != nil {
 		return err
 	}
-	pages, err := opt.tier.open(cfg, log)
+	pages, err := opt.tier.open(cfg, opt.cluster.cfg.Token, log)
 	if err != nil {
 		return err
 	}
+	tells := newAnnouncer(cfg, pages, shared, log)
 	n, err := node.New(*cfg)
 	if err != nil {
 		return err
@@ -120,8 +121,12 @@ func runNode(cmd *cobra.Command, cfg *node.Config, opt *nodeOptions, log *slog.L
 	if links != nil {
 		group.Go(func() error { return runLinks(ctx, links, log) })
 	}
+	defer hearHints(pages, shared, n.Report().Name, log)()
 	if pages != nil {
 		group.Go(func() error { return opt.tier.run(ctx, pages, shared, log) })
+	}
+	if tells != nil {
+		group.Go(func() error { tells.Run(ctx); return nil })
 	}
 	return group.Wait()
 }

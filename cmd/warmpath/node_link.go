@@ -71,6 +71,7 @@ func (o *linkOptions) open(cfg *node.Config, shared *cluster.Cluster, log *slog.
 		return nil, err
 	}
 	cfg.Extra.Links = p.Links
+	cfg.Extra.NIXL = append(cfg.Extra.NIXL, p.Agents)
 	return p, nil
 }
 

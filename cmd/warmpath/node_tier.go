@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/node"
+	"github.com/warmpath/warmpath/dataplane/secure"
 	kvtier "github.com/warmpath/warmpath/dataplane/tier"
 	"github.com/warmpath/warmpath/nixl"
 )
@@ -23,6 +25,8 @@ type tierOptions struct {
 	warm   string
 	peers  []string
 	noNIXL bool
+	key    string // file
+	server secure.ServerFiles
 	cfg    kvtier.Config
 }
 
@@ -30,7 +34,15 @@ func (o *tierOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.size, "kv-tier", "", "host memory for KV pages, as in 8GiB: engines with the package warmpath-sglang keep and find pages there (default none)")
 	f.StringVar(&o.cfg.Socket, "kv-tier-socket", "/run/warmpath/kv-tier.sock", "Unix socket of the KV tier, for this node's engines")
 	f.StringVar(&o.cfg.Listen, "kv-tier-listen", "127.0.0.1:0",
-		"where other nodes' tiers ask for pages, in the clear: give it an address of the network that KV transfers use; none is \"\"")
+		"where other nodes' tiers ask for pages: give it an address of the network that KV transfers use, and all nodes a key or certificates; none is \"\"")
+	f.StringVar(&o.key, "kv-tier-key-file", "", "file with a key that all nodes' tiers have, and know each other by; connections are encrypted with it. At least 32 characters, "+
+		"as \"openssl rand -hex 32\" prints them; of several lines the first is shown and all are taken. Read again when it changes "+
+		"(default: made of --cluster-token, where that is as long)")
+	f.StringVar(&o.server.Cert, "kv-tier-tls-cert", "", "instead of a key: certificate that this node's tier shows to others, both ways, PEM; "+
+		"good for the host of --kv-tier-listen")
+	f.StringVar(&o.server.Key, "kv-tier-tls-key", "", "key of --kv-tier-tls-cert, PEM")
+	f.StringVar(&o.server.ClientCA, "kv-tier-tls-ca", "", "authorities of the certificates of other nodes' tiers, PEM")
+	f.BoolVar(&o.cfg.Insecure, "kv-tier-insecure", false, "let --kv-tier-listen be an address that other machines reach, without a key or certificates")
 	f.StringArrayVar(&o.peers, "kv-tier-peer", nil, "host:port of another node's tier; may be repeated. A cluster's are found besides")
 	f.StringVar(&o.cfg.Policy, "kv-tier-eviction", "adaptive", "which pages go first: adaptive or lru")
 	f.DurationVar(&o.cfg.Ask, "kv-tier-ask", 100*time.Millisecond, "the longest that an engine's question waits for other nodes' tiers")
@@ -62,8 +74,52 @@ func parseBytes(text string) (int64, error) {
 	return int64(n * factor), nil
 }
 
-// open makes the tier and adds it to the node; nil where none is asked for. Its run must follow.
-func (o *tierOptions) open(cfg *node.Config, log *slog.Logger) (*kvtier.Tier, error) {
+var errTrust = errors.New("bad trust")
+
+// trust makes what other nodes' tiers are known by: certificates, a key, or the cluster's token.
+func (o *tierOptions) trust(token string, log *slog.Logger) error {
+	certified := o.server != (secure.ServerFiles{})
+	switch {
+	case certified && o.key != "":
+		return fmt.Errorf("%w: --kv-tier-key-file and --kv-tier-tls-cert: tiers know each other by one of them", errTrust)
+	case certified:
+		if o.server.Cert == "" || o.server.Key == "" || o.server.ClientCA == "" {
+			return fmt.Errorf("%w: --kv-tier-tls-cert, --kv-tier-tls-key and --kv-tier-tls-ca go together, since each tier proves itself to the other", errTrust)
+		}
+		server, err := secure.Server(o.server, log)
+		if err != nil {
+			return fmt.Errorf("cannot use --kv-tier-tls-cert: %w", err)
+		}
+		client, err := secure.NewClient(secure.ClientFiles{CA: o.server.ClientCA, Cert: o.server.Cert, Key: o.server.Key}, log)
+		if err != nil {
+			return fmt.Errorf("cannot use --kv-tier-tls-ca: %w", err)
+		}
+		o.cfg.Trust = kvtier.Trust{Server: server, Client: client.Config}
+		log.Info("other nodes' KV tiers are known by their certificates", "ca", o.server.ClientCA)
+		return nil
+	}
+	var shared *secure.SharedKey
+	var err error
+	switch {
+	case o.key != "":
+		if shared, err = secure.NewSharedKey(o.key, log); err != nil {
+			return fmt.Errorf("cannot use --kv-tier-key-file: %w", err)
+		}
+		log.Info("other nodes' KV tiers are known by a shared key", "file", o.key)
+	case len(token) >= secure.MinKey:
+		if shared, err = secure.SharedKeyOf(token); err != nil {
+			return fmt.Errorf("cannot use --cluster-token for the KV tier: %w", err)
+		}
+		log.Info("other nodes' KV tiers are known by the cluster's token")
+	default:
+		return nil
+	}
+	o.cfg.Trust = kvtier.Trust{Server: shared.Server(), Client: func(string) *tls.Config { return shared.Client() }}
+	return nil
+}
+
+// open makes the tier and adds it to the node; nil where none is asked for. Its run must follow. token is the cluster's, if it has one.
+func (o *tierOptions) open(cfg *node.Config, token string, log *slog.Logger) (*kvtier.Tier, error) {
 	if o.size == "" {
 		return nil, nil
 	}
@@ -75,6 +131,9 @@ func (o *tierOptions) open(cfg *node.Config, log *slog.Logger) (*kvtier.Tier, er
 		if o.cfg.Warm, err = parseBytes(o.warm); err != nil {
 			return nil, fmt.Errorf("cannot use --kv-tier-warm: %w", err)
 		}
+	}
+	if err = o.trust(token, log); err != nil {
+		return nil, err
 	}
 	o.cfg.Node, o.cfg.Advertise, o.cfg.Log = cfg.Name, cfg.Advertise, log
 	if !o.noNIXL {
@@ -90,6 +149,7 @@ func (o *tierOptions) open(cfg *node.Config, log *slog.Logger) (*kvtier.Tier, er
 	}
 	cfg.Extra.Tier, cfg.Extra.Handle = t.Record, t.Handle
 	cfg.Extra.Metrics = append(cfg.Extra.Metrics, t.Collector())
+	cfg.Extra.NIXL = append(cfg.Extra.NIXL, t.Agents)
 	return t, nil
 }
 

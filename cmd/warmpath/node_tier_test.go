@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"reflect"
 	"testing"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/node"
+	"github.com/warmpath/warmpath/dataplane/secure"
 	kvtier "github.com/warmpath/warmpath/dataplane/tier"
 )
 
@@ -40,13 +42,36 @@ func TestTierPeers(t *testing.T) {
 
 func TestTierOptionsRefuse(t *testing.T) {
 	for _, o := range []tierOptions{
-		{size: "much", warm: "0"}, {size: "1MiB", warm: "0"}, {size: "8MiB", warm: "fast"}, {size: "8MiB", warm: "0", cfg: kvtier.Config{Policy: "fifo"}},
+		{size: "much", warm: "0"},
+		{size: "1MiB", warm: "0"},
+		{size: "8MiB", warm: "fast"},
+		{size: "8MiB", warm: "0", cfg: kvtier.Config{Policy: "fifo"}},
+		{size: "8MiB", warm: "0", cfg: kvtier.Config{Listen: "0.0.0.0:0"}},
+		{size: "8MiB", warm: "0", key: "/no/such/file"},
+		{size: "8MiB", warm: "0", server: secure.ServerFiles{Cert: "c", Key: "k"}},
+		{size: "8MiB", warm: "0", server: secure.ServerFiles{Cert: "/no/c", Key: "/no/k", ClientCA: "/no/ca"}},
+		{size: "8MiB", warm: "0", key: "k", server: secure.ServerFiles{Cert: "c"}},
 	} {
 		o.noNIXL = true
 		var cfg node.Config
-		if tier, err := o.open(&cfg, nil); err == nil {
+		if tier, err := o.open(&cfg, "", slog.New(slog.DiscardHandler)); err == nil {
 			tier.Close()
 			t.Errorf("%+v is accepted", o)
+		}
+	}
+}
+
+// A cluster's token that is long enough is what its tiers know each other by, where the operator gave them nothing else.
+func TestTierTrustsItsCluster(t *testing.T) {
+	for token, want := range map[string]bool{"": false, "short": false, "a token of thirty-two characters": true} {
+		o := tierOptions{size: "8MiB", warm: "0", noNIXL: true, cfg: kvtier.Config{Listen: "0.0.0.0:0"}}
+		var cfg node.Config
+		tier, err := o.open(&cfg, token, slog.New(slog.DiscardHandler))
+		if (err == nil) != want {
+			t.Errorf("with the token %q a tier for other machines: %v, want it %v", token, err, want)
+		}
+		if err == nil {
+			tier.Close()
 		}
 	}
 }

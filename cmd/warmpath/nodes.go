@@ -90,6 +90,8 @@ func writeNodeNotes(out io.Writer, n *cluster.Node) {
 		switch {
 		case l.Broken != "":
 			fmt.Fprintf(out, "%s: link to %s is broken: %s\n", n.Name, l.To, l.Broken)
+		case l.At.IsZero():
+			fmt.Fprintf(out, "%s: link to %s is not measured: %s\n", n.Name, l.To, l.Unknown)
 		default:
 			fmt.Fprintf(out, "%s: link to %s: %s, reads %.3g GB/s, writes %.3g GB/s, %.3g µs%s\n",
 				n.Name, l.To, l.Path, l.Read/1e9, l.Write/1e9, l.Latency*1e6, prefixed("; slow: ", l.Slow))

@@ -2,14 +2,12 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -30,8 +28,29 @@ import (
 type process struct {
 	t    *testing.T
 	args []string
-	log  *bytes.Buffer // what it said last
+	log  *processLog // last
 	cmd  *exec.Cmd
+}
+
+// processLog is what a process says. It can be read meanwhile.
+type processLog struct {
+	mu   sync.Mutex
+	text []byte // guarded by mu
+}
+
+// Write implements io.Writer.
+func (s *processLog) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = append(s.text, p...)
+	return len(p), nil
+}
+
+// String returns all of it.
+func (s *processLog) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(s.text)
 }
 
 func newProcess(t *testing.T, args ...string) *process {
@@ -49,7 +68,7 @@ func newProcess(t *testing.T, args ...string) *process {
 
 func (p *process) start() {
 	p.t.Helper()
-	p.log = &bytes.Buffer{}
+	p.log = &processLog{}
 	p.cmd = exec.Command(os.Args[0], p.args...)
 	p.cmd.Env = append(os.Environ(), asWarmpath+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
@@ -66,15 +85,12 @@ func (p *process) kill() {
 	p.cmd = nil
 }
 
-// freePorts returns addresses on loopback that nobody has.
+// freePorts returns addresses on loopback that nobody else is given until the test ends.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
-	var list []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer l.Close()
-		list = append(list, l.Addr().String())
+	list := make([]string, n)
+	for i := range list {
+		list[i] = natstest.Address(t)
 	}
 	return list
 }
@@ -102,7 +118,7 @@ func startSite(t *testing.T) *site {
 			"--worker", "http://"+s.workers[2*i], "--worker", "http://"+s.workers[2*i+1]))
 	}
 	for _, addr := range s.fronts {
-		s.routers = append(s.routers, newProcess(t, "serve", "--cluster", s.nats.URL(), "--listen", addr))
+		s.routers = append(s.routers, newProcess(t, serveArgs("--cluster", s.nats.URL(), "--listen", addr)...))
 	}
 	var err error
 	s.seen, err = cluster.Open(t.Context(), cluster.Config{URLs: []string{s.nats.URL()}, Log: slog.New(slog.DiscardHandler)})
@@ -113,6 +129,11 @@ func startSite(t *testing.T) *site {
 		s.awaitReady(addr, 6)
 	}
 	return s
+}
+
+// serveArgs are those of a router that holds it against no worker that this machine, which may be busy, lets it wait for an answer.
+func serveArgs(args ...string) []string {
+	return append([]string{"serve", "--probe-timeout", patience.String(), "--hang-after", patience.String()}, args...)
 }
 
 func nodeName(i int) string { return "node-" + strconv.Itoa(i) }

@@ -26,7 +26,9 @@ func TestPairFaultsAreRetried(t *testing.T) {
 	for _, kind := range []string{"error-5xx", "reset", "stall", "error-event", "reset-late", "error-event-late", "stall-transfer"} {
 		t.Run(kind, func(t *testing.T) {
 			cfg := pairWorker()
-			cfg.BootstrapTimeout, cfg.WaitingTimeout = 100*time.Second, 100*time.Second // of which stalls wait for one, at a time scale of 100
+			if strings.HasPrefix(kind, "stall") { // which wait for one of the worker's time-outs, at a time scale of 100
+				cfg.BootstrapTimeout, cfg.WaitingTimeout = 200*time.Second, 200*time.Second
+			}
 			// A cluster for each: two faults in a row do not make the router avoid a worker.
 			c := startPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, dataplane.Config{})
 			for role, w := range map[string]*sim.Worker{"prefill": c.prefill[0], "decode": c.decode[0]} {
@@ -80,14 +82,18 @@ func TestPairsSurviveAKilledWorker(t *testing.T) {
 				victim = c.decode[1]
 			}
 			var wg sync.WaitGroup
+			var killed atomic.Bool
 			for i := range all {
 				wg.Go(func() {
-					_, err := c.send(t.Context(), &all[i], false)
-					assert.NoError(t, err)
+					for again := true; again; again = !killed.Load() {
+						_, err := c.send(t.Context(), &all[i], false)
+						assert.NoError(t, err)
+					}
 				})
 			}
 			awaitThat(t, func() bool { return victim.Work().Requests > 0 }, func() string { return "the victim gets nothing" })
 			victim.Faults().Crash()
+			killed.Store(true)
 			wg.Wait()
 			victim.Faults().Restart(0)
 			c.settled(t)
@@ -244,6 +250,7 @@ func (s *storm) one(t *testing.T, q *question, stream, leave bool, sum *tally) {
 // awaitInFlight returns when the router has something in hand, or ctx ends.
 func awaitInFlight(ctx context.Context, c *pairCluster) {
 	for ctx.Err() == nil && c.router.Status().InFlight == 0 {
+		time.Sleep(200 * time.Microsecond)
 	}
 }
 
@@ -256,7 +263,7 @@ func TestPairsInAStormOfFaults(t *testing.T) {
 		t.Run(fmt.Sprintf("%d+%d+%d", size.prefill, size.decode, size.workers), func(t *testing.T) {
 			cfg := pairWorker()
 			cfg.DPSize = 1 + size.prefill/4
-			c := startPairs(t, size, cfg, dataplane.Config{FirstByteTimeout: pairPatience / 8, StallTimeout: pairPatience / 8})
+			c := startPairs(t, size, cfg, dataplane.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
 			s := &storm{c: c, rng: rand.New(rand.NewPCG(uint64(size.prefill), 17)), every: 20, kills: max(100, n/10), applied: map[string]int{}}
 			sum := s.clients(t, all, n, 32)
 			t.Logf("%d answered, %d left, %d told of an error, %d broken off; faults %v; told %v", sum.fine.Load(), sum.left.Load(), sum.told.Load(), sum.broken.Load(),

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/resident"
 )
 
 func newServeCommand() *cobra.Command {
@@ -46,6 +47,7 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 
 // serve runs the router that the command line asks for.
 func serve(cmd *cobra.Command) error {
+	resident.Trim() // what of the program was needed to get here
 	path := cmd.Flags().Lookup(configFlag).Value.String()
 	if path == "" {
 		path = os.Getenv(envName(configFlag))
@@ -143,9 +145,10 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 		"NAME=DIR with the tokenizer.json and chat template of a served model, or DIR for all; may be repeated (default: where the workers have it)")
 	f.BoolVar(&cfg.ForwardIDs, "forward-input-ids", false,
 		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
-	f.BoolVar(&cfg.HugePages, "huge-pages", true, "ask the kernel for huge pages for the heap: look-ups in a large index are faster (Linux)")
+	f.BoolVar(&cfg.HugePages, "huge-pages", true, "ask the kernel for huge pages for a large heap: look-ups in a large index are faster (Linux 6.7)")
 	queueFlags(f, cfg)
 	pairFlags(f, cfg)
+	hintFlags(f, cfg)
 	f.IntVar(&cfg.Retries, "retries", 3, "further workers tried while no answer has begun")
 	f.DurationVar(&cfg.ProbeInterval, "probe-interval", 0, "time between two GET /ready of a worker (default 250ms)")
 	f.DurationVar(&cfg.ProbeTimeout, "probe-timeout", 0, "of one GET /ready; a worker that exceeds it is avoided (default 500ms)")

@@ -33,12 +33,12 @@ func metric(t *testing.T, base, name string) float64 {
 // TestLongConversationsAreRecalled has prompts that the session cache knows but for their last turn: they are routed as exactly as
 // the short ones that it never keeps, and the workers see every id.
 func TestLongConversationsAreRecalled(t *testing.T) {
-	_, base := startCluster(t, 3, sim.Config{}, "kv")
+	cl, base := startCluster(t, 3, sim.Config{}, "kv")
 	system := prompt(2500, 7)
 	for conversation := range 3 {
 		history, home := append(append([]uint32{}, system...), prompt(2500, 100+conversation)...), ""
 		for turn := range 4 {
-			r := generate(t, base, history, "")
+			r := generate(t, cl, history, "")
 			assert.Equal(t, r.cached, r.matched*page, "conversation %d turn %d", conversation, turn)
 			assert.Equal(t, []int{len(history), len(history) / page}, []int{r.prompt, r.total})
 			if turn > 0 {

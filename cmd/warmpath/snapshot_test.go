@@ -56,9 +56,9 @@ func startFleet(t *testing.T, n int) *fleet {
 func (f *fleet) route(n int, use func(cl *simulation, base string)) {
 	f.t.Helper()
 	cfg := dataplane.Config{
-		Listen: "127.0.0.1:0", Policy: "kv", Log: slog.New(slog.DiscardHandler), ProbeInterval: 20 * time.Millisecond,
-		Snapshot: f.file, SnapshotInterval: time.Hour,
+		Listen: "127.0.0.1:0", Policy: "kv", Log: slog.New(slog.DiscardHandler), Snapshot: f.file, SnapshotInterval: time.Hour,
 	}
+	unhurried(&cfg)
 	for _, w := range f.sims {
 		cfg.Workers = append(cfg.Workers, w.URL())
 	}
@@ -80,22 +80,20 @@ func (f *fleet) route(n int, use func(cl *simulation, base string)) {
 // warm has each of several prompts answered once, through a router, and returns who answered.
 func (f *fleet) warm(prompts int) (homes []string) {
 	f.t.Helper()
-	f.route(len(f.sims), func(_ *simulation, base string) {
+	f.route(len(f.sims), func(cl *simulation, _ string) {
 		for i := range prompts {
-			homes = append(homes, generate(f.t, base, prompt(300, i), "").worker)
+			homes = append(homes, generate(f.t, cl, prompt(300, i), "").worker)
 		}
-		// The last answer's pages are told of after it.
-		again := generate(f.t, base, prompt(300, prompts-1), "")
-		require.Equal(f.t, again.cached, again.matched*page)
+		settle(f.t, cl) // the last answer's pages are told of after it
 	})
 	return homes
 }
 
 // wantExact asks for the prompts again: each goes where it was answered, and what is expected there is what is there.
-func (f *fleet) wantExact(base string, homes []string) {
+func (f *fleet) wantExact(cl *simulation, homes []string) {
 	f.t.Helper()
 	for i, home := range homes {
-		r := generate(f.t, base, prompt(300, i), "")
+		r := generate(f.t, cl, prompt(300, i), "")
 		assert.Equal(f.t, home, r.worker, "prompt %d", i)
 		assert.Equal(f.t, r.cached, r.matched*page, "prompt %d", i)
 		assert.Equal(f.t, 288, r.cached, "prompt %d", i)
@@ -109,7 +107,7 @@ func TestRestartedRouterRoutesWellAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode(), "the file has the seed of the hashes")
 	f.route(3, func(cl *simulation, base string) {
-		f.wantExact(base, homes)
+		f.wantExact(cl, homes)
 		assert.Contains(t, metrics(t, base), "warmpath_snapshot_restored_blocks 2")
 		for _, w := range cl.router.Status().Workers {
 			assert.Zero(t, w.Events.Malformed+w.Events.UnknownParents+w.Events.UnknownRemovals+w.Events.Restarts+w.Events.Gaps, w.ID)
@@ -117,10 +115,10 @@ func TestRestartedRouterRoutesWellAtOnce(t *testing.T) {
 	})
 	// The engines' buffers alone know a few of the prompts at most.
 	require.NoError(t, os.Remove(f.file))
-	f.route(3, func(_ *simulation, base string) {
+	f.route(3, func(cl *simulation, _ string) {
 		known := 0
 		for i := range homes {
-			if r := generate(t, base, prompt(300, i), ""); r.matched > 0 && r.worker == homes[i] {
+			if r := generate(t, cl, prompt(300, i), ""); r.matched > 0 && r.worker == homes[i] {
 				known++
 			}
 		}
@@ -147,13 +145,13 @@ func TestRestartedRouterReconciles(t *testing.T) {
 	require.NoError(t, err)
 	post(t, f.sims[0].URL()+"/generate", fmt.Sprintf(`{"input_ids":%s,"sampling_params":{"max_new_tokens":8}}`, body))
 	post(t, f.sims[1].URL()+"/flush_cache", "") // it drops all
-	f.route(2, func(_ *simulation, base string) {
-		r := generate(t, base, fresh, "")
+	f.route(2, func(cl *simulation, _ string) {
+		r := generate(t, cl, fresh, "")
 		assert.Equal(t, f.sims[0].URL(), r.worker, "stored meanwhile")
 		assert.Equal(t, 288, r.cached)
 		assert.Equal(t, r.cached, r.matched*page)
 		for i, home := range homes {
-			r := generate(t, base, prompt(300, i), "")
+			r := generate(t, cl, prompt(300, i), "")
 			assert.Equal(t, r.cached, r.matched*page, "prompt %d", i)
 			if home == f.sims[0].URL() {
 				assert.Equal(t, home, r.worker)
@@ -173,7 +171,8 @@ func TestRestartedRouterNoticesRestartedWorker(t *testing.T) {
 	await(t, f.sims[1].URL(), false)
 	f.sims[1].Faults().Restart(0)
 	await(t, f.sims[1].URL(), true)
-	f.route(2, func(cl *simulation, base string) {
+	f.route(2, func(cl *simulation, _ string) {
+		settle(t, cl)
 		for _, w := range cl.router.Status().Workers {
 			if w.URL == f.sims[1].URL() {
 				assert.Zero(t, w.Blocks, "blocks of the process that ended")
@@ -181,7 +180,7 @@ func TestRestartedRouterNoticesRestartedWorker(t *testing.T) {
 			}
 		}
 		for i, home := range homes {
-			r := generate(t, base, prompt(300, i), "")
+			r := generate(t, cl, prompt(300, i), "")
 			assert.Equal(t, r.cached, r.matched*page, "prompt %d", i)
 			if home == f.sims[0].URL() {
 				assert.Equal(t, home, r.worker)
@@ -200,16 +199,16 @@ func TestRouterStartsWithoutABadSnapshot(t *testing.T) {
 		"foreign": []byte("workers:\n- http://127.0.0.1:30000\n"), "newer": append([]byte("WARMPIDX\x7f"), good[9:]...),
 	} {
 		require.NoError(t, os.WriteFile(f.file, bad, 0o600))
-		f.route(2, func(_ *simulation, base string) {
-			assert.Contains(t, metrics(t, base), "warmpath_snapshot_failures_total 1", name)
-			r := generate(t, base, prompt(300, 0), "")
+		f.route(2, func(cl *simulation, _ string) {
+			assert.Contains(t, metrics(t, "http://"+cl.router.Addr()), "warmpath_snapshot_failures_total 1", name)
+			r := generate(t, cl, prompt(300, 0), "")
 			assert.LessOrEqual(t, r.matched*page, r.cached, "%s: nothing is made up", name)
 		})
 	}
 	require.NoError(t, os.WriteFile(f.file, good, 0o600)) // two answers and more ago: some replays still reach it
-	f.route(2, func(_ *simulation, base string) {
+	f.route(2, func(cl *simulation, _ string) {
 		for i := range homes {
-			r := generate(t, base, prompt(300, i), "")
+			r := generate(t, cl, prompt(300, i), "")
 			assert.Equal(t, r.cached, r.matched*page, "prompt %d", i)
 		}
 	})
@@ -235,12 +234,12 @@ func post(t *testing.T, url, body string) {
 // await waits until a worker is ready, or is not.
 func await(t *testing.T, url string, ready bool) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	awaitThat(t, func() bool {
 		resp, err := http.Get(url + "/ready")
 		if err != nil {
 			return !ready
 		}
 		defer resp.Body.Close()
 		return ready == (resp.StatusCode == http.StatusOK)
-	}, 20*time.Second, 5*time.Millisecond)
+	}, func() string { return fmt.Sprintf("%s is not as wanted: ready %t", url, ready) })
 }

@@ -26,7 +26,9 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must come, however slow the machine.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
+
+var quiet = slog.New(slog.DiscardHandler)
 
 func eventually(t *testing.T, ok func() bool, what func() any) {
 	t.Helper()
@@ -41,7 +43,7 @@ func eventually(t *testing.T, ok func() bool, what func() any) {
 func open(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	t.Helper()
 	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
+		cfg.Log = quiet
 	}
 	c, err := cluster.Open(t.Context(), cfg)
 	require.NoError(t, err)
@@ -89,6 +91,12 @@ func sees(t *testing.T, c *cluster.Cluster, want ...string) {
 		func() any { return []any{names(c.View()), "want", want, c.Status()} })
 }
 
+// shows waits until the view is as wanted.
+func shows(t *testing.T, c *cluster.Cluster, ok func(v *cluster.View) bool) {
+	t.Helper()
+	eventually(t, func() bool { return ok(c.View()) }, func() any { return []any{c.View(), c.Status()} })
+}
+
 func TestNodesAndRoutersSeeEachOther(t *testing.T) {
 	a := open(t, cluster.Config{})
 	b := join(t, a.URL())
@@ -97,15 +105,15 @@ func TestNodesAndRoutersSeeEachOther(t *testing.T) {
 	require.NoError(t, b.AnnounceReplica(cluster.Replica{ID: "r1", Addr: "127.0.0.1:8000", Version: "test"}))
 	for _, c := range []*cluster.Cluster{a, b, join(t, a.URL())} {
 		sees(t, c, "a", "b.example")
-		eventually(t, func() bool { return len(c.View().Replicas) == 1 }, func() any { return c.View() })
 		want := node("a")
 		want.Instance = a.Instance()
-		assert.Equal(t, want, c.View().Nodes[0])
-		assert.Equal(t, "127.0.0.1:8000", c.View().Replicas[0].Addr)
+		shows(t, c, func(v *cluster.View) bool {
+			return len(v.Nodes) == 2 && len(v.Replicas) == 1 && assert.ObjectsAreEqual(want, v.Nodes[0]) && v.Replicas[0].Addr == "127.0.0.1:8000"
+		})
 	}
 	require.NoError(t, b.Close())
 	sees(t, a, "a")
-	assert.Empty(t, a.View().Replicas)
+	eventually(t, func() bool { return len(a.View().Replicas) == 0 }, func() any { return a.View() })
 }
 
 func TestNumbersTravelWithoutWrites(t *testing.T) {
@@ -115,18 +123,19 @@ func TestNumbersTravelWithoutWrites(t *testing.T) {
 	require.NoError(t, a.AnnounceNode(n))
 	sees(t, b, "a")
 	writes := a.Status().Writes
-	n.GPUs[0].Used, n.Workers[0].Health.Free, n.Workers[0].Health.Weight, n.Tier.Pages = 5<<30, 2<<30, 0.25, 99
-	require.NoError(t, a.AnnounceNode(n))
 	n.Instance = a.Instance()
-	eventually(t, func() bool { return b.View().Nodes[0].Tier.Pages == 99 }, func() any { return b.View() })
-	assert.Equal(t, n, b.View().Nodes[0])
-	late := join(t, a.URL())
-	eventually(t, func() bool { return late.View().Nodes[0].Tier.Pages == 99 }, func() any { return late.View() })
-	assert.Equal(t, writes, a.Status().Writes)
+	now := func(v *cluster.View) bool { return len(v.Nodes) == 1 && assert.ObjectsAreEqual(n, v.Nodes[0]) }
+	const changes = 4
+	for i := range changes {
+		n.GPUs[0].Used, n.Workers[0].Health.Free, n.Workers[0].Health.Weight, n.Tier.Pages = uint64(5+i)<<30, 2<<30, 0.25, int64(90+i)
+		require.NoError(t, a.AnnounceNode(n))
+		shows(t, b, now)
+	}
+	shows(t, join(t, a.URL()), now)
+	assert.Less(t, a.Status().Writes-writes, uint64(changes), "but for one that somebody asked for")
 	n.Workers[0].Health.State = "degraded"
 	require.NoError(t, a.AnnounceNode(n))
-	eventually(t, func() bool { return b.View().Nodes[0].Workers[0].Health.State == "degraded" }, func() any { return b.View() })
-	assert.Equal(t, n, b.View().Nodes[0])
+	shows(t, b, now)
 }
 
 func TestMarksHold(t *testing.T) {
@@ -140,7 +149,7 @@ func TestMarksHold(t *testing.T) {
 	drain, cordon := b.View().Marked("n", "http://n:30000")
 	assert.True(t, drain)
 	assert.False(t, cordon)
-	assert.Equal(t, []cluster.Mark{m}, join(t, a.URL()).View().Marks)
+	shows(t, join(t, a.URL()), func(v *cluster.View) bool { return assert.ObjectsAreEqual([]cluster.Mark{m}, v.Marks) })
 	require.NoError(t, b.Unmark(t.Context(), m.Target))
 	require.NoError(t, b.Unmark(t.Context(), "never marked"))
 	eventually(t, func() bool { return len(a.View().Marks) == 0 }, func() any { return a.View() })

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/secure"
 )
 
 // Config says where NATS is; zero fields take the defaults. Without URLs the server runs in this process.
@@ -95,7 +97,7 @@ func (c *Config) checkEmbedded() error {
 	case c.Replicas > 1:
 		return fmt.Errorf("%w: %d replicas need a NATS cluster: give its URLs", ErrConfig, c.Replicas)
 	}
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+	if secure.Loopback(host) {
 		return nil
 	}
 	if c.Token == "" && (c.TLS.Cert == "" || c.TLS.CA == "") {

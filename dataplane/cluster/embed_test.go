@@ -21,14 +21,14 @@ import (
 
 func TestEmbeddedKeepsMarks(t *testing.T) {
 	for name, dir := range map[string]string{"in a folder": t.TempDir(), "in memory": ""} {
-		a, err := cluster.Open(t.Context(), cluster.Config{StoreDir: dir, Name: "warmpath serve"}) // NATS's names have no blanks
+		a, err := cluster.Open(t.Context(), cluster.Config{StoreDir: dir, Name: "warmpath serve", Log: quiet}) // NATS's names have no blanks
 		require.NoError(t, err)
 		up(t, a)
 		assert.True(t, a.Status().Embedded)
 		require.NoError(t, a.Mark(t.Context(), cluster.Mark{Target: "a", Cordon: true}))
 		require.NoError(t, a.Close())
 		require.NoError(t, a.Close())
-		b, err := cluster.Open(t.Context(), cluster.Config{StoreDir: dir})
+		b, err := cluster.Open(t.Context(), cluster.Config{StoreDir: dir, Log: quiet})
 		require.NoError(t, err)
 		up(t, b)
 		assert.Equal(t, dir != "", len(b.View().Marks) == 1, name)
@@ -155,7 +155,7 @@ func TestAnnounceRefuses(t *testing.T) {
 }
 
 func TestClosedClusterAnswers(t *testing.T) {
-	c, err := cluster.Open(t.Context(), cluster.Config{})
+	c, err := cluster.Open(t.Context(), cluster.Config{Log: quiet})
 	require.NoError(t, err)
 	up(t, c)
 	require.NoError(t, c.AnnounceNode(node("a")))

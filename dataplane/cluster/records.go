@@ -70,7 +70,10 @@ type Link struct {
 	Latency float64   `json:"latency"`          // seconds of the smallest transfer
 	Slow    string    `json:"slow,omitempty"`   // in words, where it is slower than the hardware should be
 	Broken  string    `json:"broken,omitempty"` // in words, where nothing could be moved
-	At      time.Time `json:"at"`
+	At      time.Time `json:"at"`               // of the measurement; zero where there was none
+	// Unknown is why the last try measured nothing, in words: an end without NIXL, or one that did not answer. That says nothing about the
+	// link; the other fields are those of At.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // Replica is a router.

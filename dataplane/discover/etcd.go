@@ -10,11 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
-
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
@@ -23,8 +18,7 @@ import (
 type etcd struct {
 	*report
 	prefix string
-	cfg    clientv3.Config
-	files  tlsFiles
+	api    etcdAPI
 }
 
 var (
@@ -35,9 +29,6 @@ var (
 // tlsFiles are where certificates are, PEM.
 type tlsFiles struct{ ca, cert, key string }
 
-// etcdPatience bounds one request; a watch has no bound.
-const etcdPatience = 5 * time.Second
-
 // newEtcd reads "HOST:PORT[,HOST:PORT…]/PREFIX" with the options scheme (of the workers' addresses is in the values), tls, ca,
 // cert, key, user and password-file.
 func newEtcd(rest string, o *options, r *report) (Source, error) {
@@ -45,16 +36,13 @@ func newEtcd(rest string, o *options, r *report) (Source, error) {
 	if !found || hosts == "" || prefix == "" {
 		return nil, errors.New("want etcd:HOST:PORT[,HOST:PORT…]/PREFIX")
 	}
-	e := &etcd{report: r, prefix: "/" + prefix, cfg: clientv3.Config{
-		DialTimeout: etcdPatience, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
-		Logger: zap.NewNop(), // its trouble is told by report, once
-	}}
-	e.files = tlsFiles{o.take("ca", ""), o.take("cert", ""), o.take("key", "")}
+	e := &etcd{report: r, prefix: "/" + prefix, api: etcdAPI{patience: etcdPatience, check: etcdCheck}}
+	files := tlsFiles{o.take("ca", ""), o.take("cert", ""), o.take("key", "")}
 	scheme := "http"
-	if o.take("tls", "false") == "true" || e.files != (tlsFiles{}) {
+	if o.take("tls", "false") == "true" || files != (tlsFiles{}) {
 		scheme = "https"
 		var err error
-		if e.cfg.TLS, err = e.files.load(); err != nil {
+		if e.api.tls, err = files.load(); err != nil {
 			return nil, err
 		}
 	}
@@ -62,20 +50,20 @@ func newEtcd(rest string, o *options, r *report) (Source, error) {
 		if host == "" {
 			return nil, errors.New("want etcd:HOST:PORT[,HOST:PORT…]/PREFIX: an address is empty")
 		}
-		e.cfg.Endpoints = append(e.cfg.Endpoints, scheme+"://"+host)
+		e.api.bases = append(e.api.bases, scheme+"://"+host)
 	}
-	e.cfg.Username = o.take("user", "")
+	e.api.user = o.take("user", "")
 	if path := o.take("password-file", ""); path != "" {
 		password, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the password: %w", err)
 		}
-		e.cfg.Password = strings.TrimSpace(string(password))
+		e.api.password = strings.TrimSpace(string(password))
 	}
 	return e, nil
 }
 
-// load reads the files into settings for a client.
+// load reads the files into settings for a client. The client's certificate is read again for each connection, as it is renewed.
 func (f tlsFiles) load() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.ca != "" {
@@ -88,35 +76,45 @@ func (f tlsFiles) load() (*tls.Config, error) {
 		}
 	}
 	if f.cert != "" || f.key != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, fmt.Errorf("cannot load the client's certificate: %w", err)
+		own := func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+			if err != nil {
+				return nil, fmt.Errorf("cannot load the client's certificate: %w", err)
+			}
+			return &pair, nil
 		}
-		cfg.Certificates = []tls.Certificate{pair}
+		if _, err := own(); err != nil {
+			return nil, err
+		}
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() }
 	}
 	return cfg, nil
 }
 
 // Run implements Source. While etcd is away the last set stays; when it is back, all keys are read again.
 func (e *etcd) Run(ctx context.Context, set func([]worker.Spec)) error {
-	cfg := e.cfg
-	cfg.Context = ctx
-	client, err := clientv3.New(cfg)
-	if err != nil {
-		return fmt.Errorf("cannot use etcd: %w", err)
-	}
-	defer client.Close()
+	client := e.api.client()
+	defer client.CloseIdleConnections()
 	keys := etcdKeys{}
 	var wait patience
-	for {
-		err := e.follow(ctx, client, keys, func() {
+	for failed := 1; ; failed++ {
+		told := false
+		err := e.follow(ctx, client, &keys, func() {
+			told = true
 			wait.reset()
 			set(keys.specs())
 		})
 		if ctx.Err() != nil {
 			return nil
 		}
-		e.fail(err)
+		if err != nil { // else too much has changed since: all is read again
+			e.fail(err)
+			client.next()
+		}
+		if !told && failed < len(e.api.bases) {
+			continue // another member may answer at once
+		}
+		failed = 0
 		if !wait.wait(ctx.Done()) {
 			return nil
 		}
@@ -124,47 +122,62 @@ func (e *etcd) Run(ctx context.Context, set func([]worker.Spec)) error {
 }
 
 // follow reads all keys and then their changes, until that fails.
-func (e *etcd) follow(ctx context.Context, client *clientv3.Client, keys etcdKeys, changed func()) error {
-	limited, cancel := context.WithTimeout(ctx, etcdPatience)
-	got, err := client.Get(limited, e.prefix, clientv3.WithPrefix())
-	cancel()
+func (e *etcd) follow(ctx context.Context, client *etcdClient, keys *etcdKeys, changed func()) error {
+	all := etcdPrefix(e.prefix)
+	got, err := client.list(ctx, all)
 	if err != nil {
 		return fmt.Errorf("cannot read keys below %s: %w", e.prefix, err)
 	}
-	there := map[string]bool{}
-	var bad error
-	for _, kv := range got.Kvs {
-		there[string(kv.Key)] = true
-		bad = errors.Join(bad, keys.put(kv))
-	}
-	maps.DeleteFunc(keys, func(key string, _ worker.Spec) bool { return !there[key] })
-	e.fail(bad)
+	e.fail(keys.replace(got.KVs))
 	changed()
-	watching, stop := context.WithCancel(clientv3.WithRequireLeader(ctx)) // a member that is cut off from the others says so
-	defer stop()
-	for news := range client.Watch(watching, e.prefix, clientv3.WithPrefix(), clientv3.WithRev(got.Header.Revision+1)) {
-		if err := news.Err(); err != nil { // compacted, or the member has no leader
-			return fmt.Errorf("cannot watch keys below %s: %w", e.prefix, err)
-		}
-		var bad error
-		for _, event := range news.Events {
-			if event.Type == clientv3.EventTypeDelete {
-				delete(keys, string(event.Kv.Key))
-			} else {
-				bad = errors.Join(bad, keys.put(event.Kv))
-			}
-		}
-		e.fail(bad)
+	seen := &watched{}
+	seen.revision.Store(got.Header.Revision)
+	seen.keys.Store(int64(len(keys.there)))
+	err = client.watch(ctx, all, seen, func(events []etcdEvent) {
+		e.fail(keys.apply(events))
+		seen.keys.Store(int64(len(keys.there)))
 		changed()
+	})
+	if errors.Is(err, errGone) {
+		return nil
 	}
-	return fmt.Errorf("cannot watch keys below %s: the watch has ended", e.prefix)
+	return fmt.Errorf("cannot watch keys below %s: %w", e.prefix, err)
 }
 
-// etcdKeys are the workers by key.
-type etcdKeys map[string]worker.Spec
+// etcdKeys are the keys that there are, and the workers by key.
+type etcdKeys struct {
+	there   map[string]bool
+	workers map[string]worker.Spec
+}
 
-// put takes in a key's value. A bad one is an error, and keeps what was there.
-func (k etcdKeys) put(kv *mvccpb.KeyValue) error {
+// replace takes in all keys that there are. A bad value is an error, and keeps what was there.
+func (k *etcdKeys) replace(kvs []etcdKV) (bad error) {
+	k.there = map[string]bool{}
+	if k.workers == nil {
+		k.workers = map[string]worker.Spec{}
+	}
+	for _, kv := range kvs {
+		bad = errors.Join(bad, k.put(kv))
+	}
+	maps.DeleteFunc(k.workers, func(key string, _ worker.Spec) bool { return !k.there[key] })
+	return bad
+}
+
+// apply takes in changes, as replace does.
+func (k *etcdKeys) apply(events []etcdEvent) (bad error) {
+	for _, event := range events {
+		if event.Type == "DELETE" {
+			delete(k.there, string(event.KV.Key))
+			delete(k.workers, string(event.KV.Key))
+		} else {
+			bad = errors.Join(bad, k.put(event.KV))
+		}
+	}
+	return bad
+}
+
+func (k *etcdKeys) put(kv etcdKV) error {
+	k.there[string(kv.Key)] = true
 	specs, err := ParseEntries(kv.Value)
 	if err == nil && len(specs) != 1 {
 		err = fmt.Errorf("%w: it has %d workers: want one for each key", ErrEntry, len(specs))
@@ -172,14 +185,14 @@ func (k etcdKeys) put(kv *mvccpb.KeyValue) error {
 	if err != nil {
 		return fmt.Errorf("cannot use the value of %s: %w", kv.Key, err)
 	}
-	k[string(kv.Key)] = specs[0]
+	k.workers[string(kv.Key)] = specs[0]
 	return nil
 }
 
 // specs returns the workers in one order; of two keys for one worker the first counts.
-func (k etcdKeys) specs() (specs []worker.Spec) {
-	for _, key := range slices.Sorted(maps.Keys(k)) {
-		specs = append(specs, k[key])
+func (k *etcdKeys) specs() (specs []worker.Spec) {
+	for _, key := range slices.Sorted(maps.Keys(k.workers)) {
+		specs = append(specs, k.workers[key])
 	}
 	return sorted(specs)
 }

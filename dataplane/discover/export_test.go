@@ -1,9 +1,11 @@
 package discover
 
 import (
+	"context"
 	"net"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // SRVAnswer reads an answer as host:port.
@@ -13,4 +15,25 @@ func SRVAnswer(reply []byte, name string) (targets []string, truncated bool, err
 		targets = append(targets, net.JoinHostPort(strings.TrimSuffix(r.target, "."), strconv.Itoa(int(r.port))))
 	}
 	return targets, truncated, err
+}
+
+// CheckOften has an etcd source find dead watches sooner than etcdCheck.
+func CheckOften(s Source, check, patience time.Duration) {
+	e := s.(*etcd)
+	e.api.check, e.api.patience = check, patience
+}
+
+// ErrGone is what a watch ends with whose revision is forgotten.
+var ErrGone = errGone
+
+// WatchFromThePast watches keys below prefix from a revision on, for so long.
+func WatchFromThePast(base, prefix string, revision int64, limit time.Duration) error {
+	ctx, stop := context.WithTimeout(context.Background(), limit)
+	defer stop()
+	api := etcdAPI{bases: []string{base}, patience: etcdPatience, check: etcdCheck}
+	client := api.client()
+	defer client.CloseIdleConnections()
+	seen := &watched{}
+	seen.revision.Store(revision - 1)
+	return client.watch(ctx, etcdPrefix(prefix), seen, func([]etcdEvent) {})
 }

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come, however slow the machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // told collects what a source tells.
 type told struct {
@@ -59,10 +59,17 @@ func (d *told) count() int {
 // follow runs a source until the test ends.
 func follow(t *testing.T, text string) (*told, discover.Source) {
 	t.Helper()
+	return followTuned(t, text, func(discover.Source) {})
+}
+
+// followTuned is follow with a source that is changed before it runs.
+func followTuned(t *testing.T, text string, tune func(discover.Source)) (*told, discover.Source) {
+	t.Helper()
 	d := &told{}
 	s, err := discover.Parse(text, slog.New(slog.NewTextHandler(d, nil)))
 	require.NoError(t, err)
 	require.Equal(t, text, s.Name())
+	tune(s)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {

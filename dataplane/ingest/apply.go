@@ -35,6 +35,7 @@ func (s *Stream) apply(msg zmq.Message, live bool) {
 	if live { // a replayed batch is as old as it is
 		s.Stats.delayed(now, s.batch.Time)
 	}
+	s.batch.Trim()
 }
 
 func (s *Stream) event(ev *kvevent.Event) {

@@ -7,7 +7,9 @@
 // message that was applied last: a process that has another one there is not
 // the one that is known, whatever its numbers. Forgetting costs a
 // few cache hits; believing in blocks that are gone costs wrong decisions until
-// someone notices. So on doubt it forgets.
+// someone notices. So on doubt it forgets. A rank whose numbers mean nothing is
+// asked for 64 replays at once and for 4 a second, and followed without its
+// history meanwhile.
 //
 // What all ranks hold can be saved in a snapshot and restored by the next
 // process, each rank with the position in its stream that it belongs to. A

@@ -44,6 +44,7 @@ type Stream struct {
 	wait     time.Duration // between resyncs that nothing but orphans or silence asks for
 	checked  uint64        // Stats.Batches at the last check
 	mute     mute
+	asks     allowance // replays
 
 	// applying is held while the index takes in a message or forgets, so that
 	// who holds it finds content and position to be of one moment. Manager.mu and

@@ -43,7 +43,7 @@ func (s *Stream) resync(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err != nil:
-		s.log.Warn("cannot replay KV events; going on from now", "endpoint", s.replayAt, "replayed", n, "error", err)
+		s.log.Log(ctx, severity(err), "cannot replay KV events; going on from now", "endpoint", s.replayAt, "replayed", n, "error", err)
 		s.degrade()
 		s.resynced = time.Now()
 		s.backOff()
@@ -95,7 +95,7 @@ func (s *Stream) gap(ctx context.Context, came uint64) {
 	}
 	missing := came - min(s.next, came)
 	s.Stats.Lost.Add(missing)
-	s.log.Warn("cannot fill a gap in KV events", "missing", missing, "from", s.next, "error", err)
+	s.log.Log(ctx, severity(err), "cannot fill a gap in KV events", "missing", missing, "from", s.next, "error", err)
 	s.startOver(ctx, err)
 	s.reach(came)
 }
@@ -184,6 +184,9 @@ func (s *Stream) backOff() {
 
 // replay asks the rank for its messages from a sequence on.
 func (s *Stream) replay(ctx context.Context, from uint64, timeout time.Duration, fn func(zmq.Message) error) (int, error) {
+	if !s.asks.take(time.Now()) {
+		return 0, errOften
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return s.m.replay(ctx, s.replayAt, from, func(msg zmq.Message) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/nixl"
@@ -28,6 +29,8 @@ type Offer struct {
 // offer is the memory that others measure on.
 type offer struct {
 	cfg *Config
+
+	made atomic.Pointer[nixl.Agent] // agent, for who must not wait until it is made
 
 	mu     sync.Mutex // guards all below
 	agent  *nixl.Agent
@@ -66,6 +69,7 @@ func (o *offer) open() (metadata []byte, id uint32, err error) {
 		if o.agent, err = nixl.NewAgent(o.cfg.Fabric, o.cfg.agent("offer")); err != nil {
 			return nil, 0, err
 		}
+		o.made.Store(o.agent)
 	}
 	if o.memory == nil {
 		if o.memory, err = allocate(o.agent, "warmpath-link-offer"); err != nil {
@@ -77,6 +81,9 @@ func (o *offer) open() (metadata []byte, id uint32, err error) {
 	metadata, err = o.agent.Metadata()
 	return metadata, o.memory.ID(), err
 }
+
+// present is the agent that others measure on; nil while there is none.
+func (o *offer) present() *nixl.Agent { return o.made.Load() }
 
 // giveBack ends the offer; whoever still measures fails, and asks again.
 func (o *offer) giveBack() {
@@ -129,12 +136,10 @@ func allocate(a *nixl.Agent, name string) (*nixl.Memory, error) {
 func readOffer(data []byte) (*Offer, error) {
 	var o Offer
 	if err := json.Unmarshal(data, &o); err != nil {
-		return nil, fmt.Errorf("link: cannot read an offer: %w", err)
+		return nil, fmt.Errorf("%w: cannot read its offer: %w", errUnasked, err)
 	}
 	if o.Refused != "" {
-		return nil, fmt.Errorf("%w: %s", errRefused, o.Refused)
+		return nil, fmt.Errorf("%w: it offers no memory: %s", errUnasked, o.Refused)
 	}
 	return &o, nil
 }
-
-var errRefused = errors.New("link: it offers no memory")

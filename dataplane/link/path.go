@@ -25,7 +25,7 @@ const (
 	// inCall is the share of a transfer that the posting call took, above which the caller's own thread has copied. Over CMA and shared memory it
 	// is above 0.95, over TCP below 0.05.
 	inCall = 0.6
-	// sharedLatency parts shared memory (0.8 µs, measured) from CMA (one system call and its way, 23 µs) for 64 bytes, both with room for the owner's queue.
+	// sharedLatency parts shared memory (0.8 µs, measured) from CMA (one system call and its way, 1.5 to 23 µs) for 64 bytes, where the system call is not allowed.
 	sharedLatency = 3 * time.Microsecond
 	// rdmaRate is above what one TCP connection of UCX moves (2.8 GB/s on loopback), and below what an adapter of 100 Gb/s does (12 GB/s).
 	rdmaRate = 6e9
@@ -41,7 +41,7 @@ func Recognise(here, there *Facts, samples []Sample) Path {
 		switch {
 		case float64(large.Post.Mean) < inCall*float64(large.Transfer.Mean):
 			return TCP
-		case small.Size <= 4096 && small.Post.Min < sharedLatency:
+		case small.Size <= 4096 && small.Post.Min < here.sharedLimit():
 			return Shared
 		default:
 			return CMA
@@ -57,6 +57,14 @@ func Recognise(here, there *Facts, samples []Sample) Path {
 		return RDMA
 	}
 	return TCP
+}
+
+// sharedLimit is below what CMA takes for a few bytes, and above what shared memory does.
+func (f *Facts) sharedLimit() time.Duration {
+	if f.SystemRead > 0 {
+		return f.SystemRead
+	}
+	return sharedLatency
 }
 
 func smallest(samples []Sample) *Sample { return pick(samples, func(a, b int) bool { return a < b }) }

@@ -34,6 +34,14 @@ func node(name, boot string, edit ...func(*link.Facts)) *link.Facts {
 	return f
 }
 
+// A system call is five times faster on some machines than on others, and CMA with it.
+var (
+	overFastCMA = []link.Sample{sample(64, 7*time.Microsecond, 1500*time.Nanosecond), sample(64<<20, 10*time.Millisecond, 9*time.Millisecond)}
+	overFastShm = []link.Sample{sample(64, time.Microsecond, 200*time.Nanosecond), sample(64<<20, 10*time.Millisecond, 9*time.Millisecond)}
+)
+
+func fastCalls(f *link.Facts) { f.SystemRead = 400 * time.Nanosecond }
+
 func withDevice(f *link.Facts) {
 	f.Devices = []link.Device{{Name: "mlx5_0:1", Rate: 50e9, Kind: "InfiniBand"}}
 	f.NetDevices = "mlx5_0:1"
@@ -49,6 +57,8 @@ func TestPaths(t *testing.T) {
 	}{
 		{"one machine, CMA", node("a", "x"), node("b", "x"), overCMA, link.CMA, nil},
 		{"one machine, shared memory", node("a", "x"), node("b", "x"), overShm, link.Shared, nil},
+		{"a fast machine, CMA", node("a", "x", fastCalls), node("b", "x", fastCalls), overFastCMA, link.CMA, nil},
+		{"a fast machine, shared memory", node("a", "x", fastCalls), node("b", "x", fastCalls), overFastShm, link.Shared, nil},
 		{
 			"one machine, two users", node("a", "x"), node("b", "x", func(f *link.Facts) { f.UID = 1000 }),
 			overTCP, link.TCP,

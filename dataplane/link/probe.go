@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
@@ -14,14 +15,18 @@ var steps = []struct{ size, count int }{{64 << 10, 16}, {1 << 20, 8}, {offerByte
 // maxTCPRead is the largest read over TCP: see the package's comment.
 const maxTCPRead = 1 << 20
 
-// measure asks a node for memory and moves bytes to it and from it.
+// errUnasked is why nothing is known of a link: bytes were not even tried to be moved.
+var errUnasked = errors.New("link: not measured")
+
+// measure asks a node for memory and moves bytes to it and from it. Its error is errUnasked where it came to no transfer because an end has
+// no NIXL or gives no answer: the engines there may move bytes all the same.
 func (p *Prober) measure(ctx context.Context, node string) (cluster.Link, error) {
 	if p.cfg.Fabric == nil {
-		return cluster.Link{}, errNoFabric
+		return cluster.Link{}, fmt.Errorf("%w: %w", errUnasked, errNoFabric)
 	}
 	answer, err := p.cfg.Bus.Request(ctx, subject(node), nil)
 	if err != nil {
-		return cluster.Link{}, err
+		return cluster.Link{}, fmt.Errorf("%w: %w", errUnasked, err)
 	}
 	there, err := readOffer(answer)
 	if err != nil {
@@ -46,9 +51,13 @@ func (p *Prober) measure(ctx context.Context, node string) (cluster.Link, error)
 // open makes the agent and the memory that measurements use.
 func (p *Prober) open() (err error) {
 	if p.agent == nil {
-		if p.agent, err = nixl.NewAgent(p.cfg.Fabric, p.cfg.agent("probe")); err != nil {
+		agent, err := nixl.NewAgent(p.cfg.Fabric, p.cfg.agent("probe"))
+		if err != nil {
 			return err
 		}
+		p.mu.Lock()
+		p.agent = agent
+		p.mu.Unlock()
 	}
 	if p.memory == nil {
 		p.memory, err = allocate(p.agent, "warmpath-link-probe")

@@ -77,10 +77,9 @@ type Prober struct {
 
 	mu    sync.Mutex
 	links map[string]*state // by node; guarded by mu
+	agent *nixl.Agent       // set once, by Run; guarded by mu for others
 
-	// What follows belongs to Run.
-	agent  *nixl.Agent
-	memory *nixl.Memory
+	memory *nixl.Memory // belongs to Run
 }
 
 // state is a link and when it is due.
@@ -136,11 +135,26 @@ func (p *Prober) Links() []cluster.Link {
 	defer p.mu.Unlock()
 	var list []cluster.Link
 	for _, node := range slices.Sorted(maps.Keys(p.links)) {
-		if s := p.links[node]; !s.link.At.IsZero() {
+		if s := p.links[node]; !s.link.At.IsZero() || s.link.Unknown != "" {
 			list = append(list, s.link)
 		}
 	}
 	return list
+}
+
+// Agents are the numbers of the NIXL agents that measure and that are measured, once there are some.
+func (p *Prober) Agents() map[string]nixl.Stats {
+	all := map[string]nixl.Stats{}
+	p.mu.Lock()
+	measures := p.agent
+	p.mu.Unlock()
+	if measures != nil {
+		all["link-measures"] = measures.Stats()
+	}
+	if offers := p.offer.present(); offers != nil {
+		all["link-offers"] = offers.Stats()
+	}
+	return all
 }
 
 // next is the node whose link is due first, or "". Nodes that are gone are forgotten.
@@ -180,12 +194,18 @@ func (p *Prober) probe(ctx context.Context, node string) {
 	}
 	link.To, link.At = node, now
 	wait := p.cfg.Every
-	if err != nil {
+	switch {
+	case err == nil:
+		s.fails = 0
+	case errors.Is(err, errUnasked):
+		link = s.link
+		link.To, link.Unknown = node, err.Error()
+	default:
 		link.Path, link.Broken = string(Unknown), err.Error()
+	}
+	if err != nil {
 		wait = min(p.cfg.Retry<<min(s.fails, 16), p.cfg.Every)
 		s.fails++
-	} else {
-		s.fails = 0
 	}
 	p.tell(&s.link, &link)
 	s.link = link
@@ -195,6 +215,10 @@ func (p *Prober) probe(ctx context.Context, node string) {
 // tell logs what has changed.
 func (p *Prober) tell(was, is *cluster.Link) {
 	switch {
+	case is.Unknown != "":
+		if was.Unknown == "" {
+			p.cfg.Log.Info("a link is not measured", "to", is.To, "reason", is.Unknown)
+		}
 	case is.Broken != "" && was.Broken == "":
 		p.cfg.Log.Warn("a link is broken", "to", is.To, "reason", is.Broken)
 	case is.Broken == "" && (is.Slow != was.Slow || is.Path != was.Path) && is.Slow != "":

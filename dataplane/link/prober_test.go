@@ -78,7 +78,7 @@ func run(t *testing.T, cfg link.Config) *link.Prober {
 // wait waits until the link to a node is as wanted.
 func wait(t *testing.T, p *link.Prober, node string, ok func(cluster.Link) bool) cluster.Link {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, l := range p.Links() {
 			if l.To == node && ok(l) {
 				return l
@@ -101,14 +101,23 @@ func TestTwoNodesMeasureEachOther(t *testing.T) {
 		if l.Path != string(link.CMA) && l.Path != string(link.Shared) || l.Read <= 0 || l.Write <= 0 || l.Latency <= 0 || l.Slow != "" {
 			t.Errorf("the link to %s = %+v", to, l)
 		}
+		agents := p.Agents()
+		if a := agents["link-measures"]; a.Completed == 0 || a.BytesRead == 0 || a.BytesWritten == 0 {
+			t.Errorf("the agent that has measured says %+v", a)
+		}
+		other := map[*link.Prober]*link.Prober{first: second, second: first}[p] // which it has measured
+		if a, ok := other.Agents()["link-offers"]; !ok || a.Posted != 0 {
+			t.Errorf("the agent that is measured says %+v, %v", a, ok)
+		}
 		if len(p.Links()) != 1 {
 			t.Errorf("Links = %+v, want one", p.Links())
 		}
 	}
 }
 
-// TestBrokenLinks: a node that does not answer, one without NIXL, one that talks nonsense, and a transfer that fails; then all is well.
-func TestBrokenLinks(t *testing.T) {
+// TestUnknownLinks: of a node that does not answer, one without NIXL, one that talks nonsense, and from one without NIXL, nothing is known; of
+// one whose NIXL cannot be met it is known that it cannot.
+func TestUnknownLinks(t *testing.T) {
 	net, messages := nixl.NewLoopback(), &bus{}
 	lied, _ := json.Marshal(link.Offer{Metadata: []byte("garbage")})
 	for node, answer := range map[string]string{"6e6f6e73656e7365": "{", "6c696172": string(lied)} { // nonsense, liar
@@ -120,11 +129,16 @@ func TestBrokenLinks(t *testing.T) {
 	bare, good := quick, quick
 	bare.Node, bare.Peers = "bare", func() []string { return []string{"good"} }
 	good.Node, good.Peers, good.Fabric = "good", func() []string { return []string{"silent", "bare", "nonsense", "liar"} }, net
-	run(t, bare)
+	from := run(t, bare)
 	p := run(t, good)
-	for node, words := range map[string]string{"silent": errNobody.Error(), "bare": "no NIXL", "nonsense": "offer", "liar": "metadata"} {
-		wait(t, p, node, func(l cluster.Link) bool { return contains(l.Broken, words) && l.Path == string(link.Unknown) })
+	unknown := func(words string) func(cluster.Link) bool {
+		return func(l cluster.Link) bool { return contains(l.Unknown, words) && l.Broken == "" && l.At.IsZero() }
 	}
+	for node, words := range map[string]string{"silent": errNobody.Error(), "bare": "no NIXL", "nonsense": "offer"} {
+		wait(t, p, node, unknown(words))
+	}
+	wait(t, from, "good", unknown("no NIXL"))
+	wait(t, p, "liar", func(l cluster.Link) bool { return contains(l.Broken, "metadata") && l.Path == string(link.Unknown) })
 }
 
 // TestLinkHeals lets the transfers of a link fail for a while.
@@ -155,7 +169,7 @@ func TestNodesThatLeave(t *testing.T) {
 	mu.Lock()
 	nodes = nil
 	mu.Unlock()
-	for end := time.Now().Add(30 * time.Second); len(p.Links()) > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); len(p.Links()) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("Links = %+v, want none", p.Links())
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/health"
+	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/nvml"
 )
 
@@ -31,11 +32,15 @@ type Cluster interface {
 	View() *cluster.View
 }
 
+// AgentsFunc returns what NIXL agents have done, by what they are for.
+type AgentsFunc func() map[string]nixl.Stats
+
 // Extra is what other parts of the sidecar add to its record, report and metrics. Each function is called about once a second.
 type Extra struct {
 	Tier    func() *cluster.Tier   // nil: the node keeps no KV tier
 	Links   func() []cluster.Link  // nil: none are measured
 	Metrics []prometheus.Collector // served beside the node's own
+	NIXL    []AgentsFunc           // what NIXL agents have done, by what they are for; two agents never have one name
 	// Handle answers requests to paths that the node does not have, of any method, and says whether it did; nil: there are none.
 	Handle func(ctx *fasthttp.RequestCtx) bool
 }

@@ -72,7 +72,8 @@ type finder struct {
 	procs    processes
 	registry registry
 	log      *slog.Logger
-	self     int // this process, which is no worker
+	self     int           // this process, which is no worker
+	wait     time.Duration // for an answer of somebody who may be a worker
 	sockets  map[listener]*candidate
 	workers  map[string]*entry // by URL
 	ownersAt time.Time
@@ -89,7 +90,7 @@ type finder struct {
 func newFinder(cfg *Config, registry registry) (*finder, error) {
 	f := &finder{
 		cfg: cfg, procs: processes{cfg.Proc}, registry: registry, log: cfg.Log, self: os.Getpid(), sockets: map[listener]*candidate{},
-		workers: map[string]*entry{}, changed: make(chan struct{}, 1), warned: map[string]bool{},
+		workers: map[string]*entry{}, changed: make(chan struct{}, 1), warned: map[string]bool{}, wait: worker.IdentifyTimeout,
 	}
 	for _, url := range cfg.Workers {
 		spec, err := worker.Spec{URL: url}.Normal()
@@ -269,7 +270,7 @@ func (f *finder) askOne(ctx context.Context, c *candidate, now time.Time) *worke
 	if strings.Contains(c.command, "--ssl-certfile") {
 		scheme = "https://"
 	}
-	settings := worker.Config{Timeout: worker.IdentifyTimeout, TLS: f.cfg.TLS, Dial: f.cfg.Dial}
+	settings := worker.Config{Timeout: f.wait, TLS: f.cfg.TLS, Dial: f.cfg.Dial}
 	var failed error
 	for _, addr := range c.reach() {
 		info, err := worker.Identify(ctx, scheme+addr, settings)

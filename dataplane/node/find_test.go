@@ -60,6 +60,7 @@ func newTestFinder(t *testing.T, cfg Config, ports ...string) (*finder, ledger) 
 	require.NoError(t, err)
 	f.start()
 	f.self = 0 // the servers of these tests are in this process
+	f.wait = time.Minute
 	return f, registry
 }
 

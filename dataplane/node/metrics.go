@@ -44,6 +44,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	s.workers(r)
 	s.node(r)
+	s.links(r)
+	for _, agents := range c.n.cfg.Extra.NIXL {
+		s.nixl(agents())
+	}
 }
 
 // facts are DCGM's metrics and the rest of what the driver tells.
@@ -144,12 +148,5 @@ func (s series) node(r *Report) {
 		s.send("warmpath_node_tier_bytes", "Bound of the KV tier.", gauge, float64(t.Bytes), nil)
 		s.send("warmpath_node_tier_used_bytes", "Bytes in the KV tier.", gauge, float64(t.Used), nil)
 		s.send("warmpath_node_tier_pages", "Pages in the KV tier.", gauge, float64(t.Pages), nil)
-	}
-	for i := range r.Links {
-		l := &r.Links[i]
-		labels, values := []string{"to", "path"}, []string{l.To, l.Path}
-		s.send("warmpath_node_link_read_bytes_per_second", "Measured speed of reads from another node.", gauge, l.Read, labels, values...)
-		s.send("warmpath_node_link_write_bytes_per_second", "Measured speed of writes to another node.", gauge, l.Write, labels, values...)
-		s.send("warmpath_node_link_ok", "Whether bytes could be moved.", gauge, truth(l.Broken == ""), labels, values...)
 	}
 }

@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"strconv"
@@ -12,7 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/health"
+	"github.com/warmpath/warmpath/dataplane/secure"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/nvml"
 )
@@ -37,10 +37,8 @@ func New(cfg Config) (*Node, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails
 	n := &Node{
-		cfg: cfg, instance: hex.EncodeToString(id[:]), started: time.Now(), monitor: nvml.New(cfg.NVML),
+		cfg: cfg, instance: cluster.NewInstance(), started: time.Now(), monitor: nvml.New(cfg.NVML),
 		announcer: newAnnouncer(cfg.Cluster), ready: make(chan struct{}, 1),
 	}
 	n.report.Store(&Report{
@@ -64,7 +62,7 @@ func New(cfg Config) (*Node, error) {
 // controlURL is where other machines reach a listener.
 func controlURL(addr net.Addr, advertise string) string {
 	at, ok := addr.(*net.TCPAddr)
-	if !ok || (at.IP.IsLoopback() && !isLoopback(advertise)) {
+	if !ok || (at.IP.IsLoopback() && !secure.Loopback(advertise)) {
 		return ""
 	}
 	host := at.IP.String()

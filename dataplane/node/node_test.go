@@ -31,7 +31,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen, on however busy a machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // memory is a cluster that remembers what it was told.
 type memory struct {
@@ -109,7 +109,7 @@ func startNode(t *testing.T, cfg Config) *Node {
 	cfg.Health = health.Config{Rise: time.Nanosecond, Fall: time.Nanosecond, Stale: time.Hour}
 	n, err := New(cfg)
 	require.NoError(t, err)
-	n.finder.self = 0 // the servers of these tests are in this process
+	n.finder.self, n.finder.wait = 0, patience // the servers of these tests are in this process
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()

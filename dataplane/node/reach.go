@@ -6,14 +6,9 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
-)
 
-// isLoopback reports whether a host is this machine and nobody else's way to it.
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return host == "localhost" || (err == nil && addr.IsLoopback())
-}
+	"github.com/warmpath/warmpath/dataplane/secure"
+)
 
 // isAt reports whether a worker's URL leads to a listener of this machine.
 func isAt(raw string, l listener) bool {
@@ -42,7 +37,7 @@ func portOf(u *url.URL) int {
 
 // isLocal reports whether a host is this machine, without asking a name server.
 func isLocal(host string) bool {
-	if isLoopback(host) {
+	if secure.Loopback(host) {
 		return true
 	}
 	if name, err := os.Hostname(); err == nil && name == host {
@@ -71,7 +66,7 @@ func (c *Config) public(f *Found) (public, why string) {
 	if err != nil {
 		return "", err.Error()
 	}
-	if !isLoopback(u.Hostname()) || isLoopback(c.Advertise) {
+	if !secure.Loopback(u.Hostname()) || secure.Loopback(c.Advertise) {
 		return f.URL, ""
 	}
 	if f.Listen.IsValid() && !f.Listen.Addr().IsUnspecified() {
@@ -83,7 +78,7 @@ func (c *Config) public(f *Found) (public, why string) {
 // AdvertiseTo is the host of this machine as others see it that are reached by way of addr, host:port: the address that its route uses.
 // Nothing is sent. It is the host's name where there is no route, and loopback where addr is.
 func AdvertiseTo(addr string) string {
-	if host, _, err := net.SplitHostPort(addr); err == nil && isLoopback(host) {
+	if host, _, err := net.SplitHostPort(addr); err == nil && secure.Loopback(host) {
 		return host
 	}
 	if conn, err := net.Dial("udp", addr); err == nil {

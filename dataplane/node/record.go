@@ -84,6 +84,7 @@ func (r *Report) matters() string {
 		text(r.Links[i].To)
 		text(r.Links[i].Path)
 		text(r.Links[i].Broken)
+		text(r.Links[i].Unknown)
 		text(r.Links[i].Slow)
 		number(int(r.Links[i].At.Unix()))
 	}

@@ -13,6 +13,7 @@ func (r *Request) scanKnownIDs(l *list, i int) (end int) {
 	if r.Memory != nil {
 		r.InputIDs, known = r.Memory.Recall(r.InputIDs, b[i:])
 	}
+	r.reserve((len(b) - i - known) / bytesPerID)
 	if r.InputIDs, end = l.scanIDs(r.InputIDs, b, skipSpace(b, i+known)); end == 0 {
 		return 0
 	}
@@ -55,6 +56,9 @@ func (l *list) scanIDs(dst []uint32, b []byte, i int) (ids []uint32, end int) {
 		}
 	}
 }
+
+// bytesPerID is an id of four digits and a comma: as short as they are on average.
+const bytesPerID = 5
 
 const (
 	// group is how many bytes scanGroup looks at: one bit of a word for each.

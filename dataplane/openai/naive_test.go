@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -24,14 +25,16 @@ type naive struct {
 	salt, lora, rid, sessionID string
 }
 
+var byteOrder = []byte("\ufeff")
+
 // validJSON is the oracle of validity: encoding/json and UTF-8, with the depth that we allow.
 func validJSON(body []byte) bool {
-	return json.Valid(body) && utf8.Valid(body)
+	return json.Valid(bytes.TrimPrefix(body, byteOrder)) && utf8.Valid(body)
 }
 
 // depthOf counts brackets outside strings of a valid document.
 func depthOf(body []byte) (deepest int) {
-	dec := json.NewDecoder(bytes.NewReader(body))
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, byteOrder)))
 	depth := 0
 	for {
 		t, err := dec.Token()
@@ -67,7 +70,7 @@ func naiveParse(api openai.API, body []byte) (n naive) {
 	if !validJSON(body) {
 		return n
 	}
-	m, ok := members(body)
+	m, ok := members(bytes.TrimPrefix(body, byteOrder))
 	if !ok {
 		return n
 	}
@@ -266,7 +269,19 @@ func str(raw json.RawMessage, s *string) bool {
 }
 
 func boolean(raw json.RawMessage, b *bool) bool {
-	return raw == nil || json.Unmarshal(raw, b) == nil
+	var n float64
+	var s string
+	switch {
+	case raw == nil, json.Unmarshal(raw, b) == nil:
+		return true
+	case json.Unmarshal(raw, &n) == nil:
+		*b = n == 1
+		return slices.Contains([]string{"0", "1", "0.0", "1.0"}, string(raw))
+	case json.Unmarshal(raw, &s) == nil && !bytes.ContainsRune(raw, '\\'):
+		*b = slices.Contains([]string{"1", "true", "t", "yes", "y", "on"}, strings.ToLower(s))
+		return *b || slices.Contains([]string{"0", "false", "f", "no", "n", "off"}, strings.ToLower(s))
+	}
+	return false
 }
 
 // integer allows what parseInt does: 18 digits.

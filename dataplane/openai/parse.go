@@ -5,7 +5,11 @@ import (
 	"slices"
 )
 
-var wordTrue = []byte("true")
+var (
+	wordTrue = []byte("true")
+	// byteOrder is what some clients put before UTF-8; Python's reader of JSON, which is the workers', skips it.
+	byteOrder = []byte("\xef\xbb\xbf")
+)
 
 // Parse reads a body sent to api. The error is an *Error with status 400. The request's slices
 // alias body; see the package's ownership rules.
@@ -24,7 +28,7 @@ func (r *Request) Parse(api API, body []byte) error {
 // walk checks the whole body and notes where the fields are.
 func (r *Request) walk() *Error {
 	b := r.body
-	i := skipSpace(b, 0)
+	i := skipSpace(b, len(b)-len(bytes.TrimPrefix(b, byteOrder)))
 	if i >= len(b) {
 		return errSyntax("it is empty")
 	}

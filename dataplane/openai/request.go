@@ -88,13 +88,14 @@ type Request struct {
 
 	body   []byte
 	spans  [fieldCount]span
-	prompt list    // of "prompt" or "text"
-	ids    list    // of "input_ids"
-	chat   chat    // of "messages"
-	text   []byte  // unescaped text
-	key    []byte  // unescaped key or short string
-	shape  []Field // reused by PromptFields
-	model  string  // of the body before
+	prompt list        // of "prompt" or "text"
+	ids    list        // of "input_ids"
+	chat   chat        // of "messages"
+	text   []byte      // unescaped text
+	key    []byte      // unescaped key or short string
+	shape  []Field     // reused by PromptFields
+	model  string      // of the body before
+	long   *longMemory // what InputIDs are in, where they are too many to stay
 }
 
 // span is a half-open range of the body; hi == 0 means absent.
@@ -121,6 +122,7 @@ func (r *Request) Reset() {
 	if n := len(r.Model); n > 0 && n <= maxKept {
 		model = r.Model
 	}
+	r.giveBack()
 	*r = Request{
 		InputIDs: emptied(r.InputIDs, keptIDs),
 		text:     emptied(r.text, keptText),

@@ -41,9 +41,6 @@ func scanBlocks(dst []uint32, b []byte, i int) ([]uint32, int) {
 	return dst, skipSpace(b, i)
 }
 
-// bytesPerID is an id of four digits and a comma: as short as they are on average.
-const bytesPerID = 5
-
 // ids512 reads ids from n bytes at b, an element's first, to dst, while they have at most eight digits, with a comma and at most one
 // space behind each. It stops behind a comma, at the latest where fewer than 64 bytes or room for fewer than 32 ids are left.
 //

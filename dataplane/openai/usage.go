@@ -66,9 +66,16 @@ func (s *UsageScanner) Write(p []byte) (int, error) {
 			s.scan(rest)
 			break
 		}
-		s.scan(rest[:i+1])
-		s.endLine()
+		line := rest[:i+1]
 		rest = rest[i+1:]
+		if s.n == 0 { // as nearly always: an event comes whole
+			s.find(line, 0, len(line))
+		} else {
+			s.scan(line)
+			line = s.tail[:s.n]
+		}
+		s.endLine(line)
+		s.n, s.used = 0, 0 // nothing goes on in the next line
 	}
 	return len(p), nil
 }
@@ -225,12 +232,12 @@ func (s *UsageScanner) keepTail(p []byte, end int) {
 	s.n += copy(s.tail[s.n:], p)
 }
 
-// endLine files the record of a line of /generate's SSE under its index.
-func (s *UsageScanner) endLine() {
+// endLine files the record of a line of /generate's SSE, of which the end is given, under its index.
+func (s *UsageScanner) endLine(line []byte) {
 	if s.cur == (record{}) {
 		return
 	}
-	i := lineIndex(s.tail[:s.n])
+	i := lineIndex(line)
 	if i < maxChoices {
 		for len(s.byIdx) <= i {
 			s.byIdx = append(s.byIdx, record{})
@@ -242,14 +249,13 @@ func (s *UsageScanner) endLine() {
 
 // lineIndex reads the "index" with which SGLang ends the events of a batch; 0 when there is none.
 func lineIndex(line []byte) int {
-	const key = `"index":`
 	line = bytes.TrimRight(line, "} \r\n")
-	k := bytes.LastIndex(line, []byte(key))
-	if k < 0 {
-		return 0
+	i := len(line)
+	for i > 0 && isDigit(line[i-1]) {
+		i--
 	}
-	v, ok := parseInt(bytes.TrimLeft(line[k+len(key):], " "))
-	if !ok || v < 0 {
+	v, ok := parseInt(line[i:])
+	if !ok || !bytes.HasSuffix(bytes.TrimRight(line[:i], " "), []byte(`"index":`)) {
 		return 0
 	}
 	return v

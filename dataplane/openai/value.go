@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"strconv"
+	"strings"
 )
 
 // errAt is a 400 for a field whose value cannot be used.
@@ -55,10 +56,29 @@ func (r *Request) readBool(f field, param string) (bool, *Error) {
 	if raw == nil || raw[0] == 'f' {
 		return false, nil
 	}
-	if raw[0] != 't' {
+	if raw[0] == 't' {
+		return true, nil
+	}
+	v, ok := looseBool(raw)
+	if !ok {
 		return false, errAt(param, "must be true or false", r.spans[f].lo)
 	}
-	return true, nil
+	return v, nil
+}
+
+// looseBool reads what else the workers' Pydantic takes for true or false: the numbers 0 and 1, and words.
+func looseBool(raw []byte) (v, ok bool) {
+	text := strings.ToLower(string(bytes.TrimSuffix(raw, []byte(".0"))))
+	if raw[0] == '"' {
+		text = strings.ToLower(string(raw[1 : len(raw)-1]))
+	}
+	switch text {
+	case "1", "true", "t", "yes", "y", "on":
+		return true, true
+	case "0", "false", "f", "no", "n", "off":
+		return false, true
+	}
+	return false, false
 }
 
 // readInt reads an integer field that routing depends on.

@@ -179,19 +179,11 @@ func (p *KV) foreign(i int) int64 {
 }
 
 func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
-	token := f.token // seconds, of one prefill token with all of the rank's speed
-	slower := 1.0    // so many times
-	switch {
-	case c.slowed():
-		had := f.had(c)
-		token, slower = 1/had, had/f.slowRate(c)
-	case c.Rate > 0 && math.Abs(c.Rate-f.rate) >= sameRate*f.rate:
-		token = 1 / c.Rate
-	}
-	compute, copied, fetch := p.computed(f, req, c, token*slower)
+	token, slower := f.pace(c)
+	compute, copied, best := p.computed(f, req, c, token*slower)
 	cost.Compute = compute * token
 	if p.Without&TermTier == 0 {
-		cost.Tier = copied*token + fetch
+		cost.Tier = copied*token + best.seconds
 	}
 	if p.Without&TermQueue == 0 {
 		cost.Queue = float64(c.Pending) * token
@@ -200,7 +192,7 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 		cost.Batch = batchTokens * float64(c.InFlight) * token
 	}
 	if p.Without&TermPool == 0 {
-		cost.Pool = roomWait(f, c, compute+float64(req.Output))
+		cost.Pool = roomWait(f, c, compute+best.tokens+float64(req.Output)) // what is fetched needs room as what is computed does
 	}
 	if p.Without&TermLater == 0 {
 		cost.Later = f.later * cost.Compute * slower
@@ -215,11 +207,23 @@ func (p *KV) cost(f *fleet, req *Request, c *Candidate) (cost Cost) {
 	return cost
 }
 
-// computed is tokens, and the seconds that it takes to fetch what is better fetched than computed.
-func (p *KV) computed(f *fleet, req *Request, c *Candidate, token float64) (compute, copied, fetch float64) {
+// pace is what one prefill token takes in seconds with all of a rank's speed, and how many times longer it takes now.
+func (f *fleet) pace(c *Candidate) (token, slower float64) {
+	switch {
+	case c.slowed():
+		had := f.had(c)
+		return 1 / had, had / f.slowRate(c)
+	case c.Rate > 0 && math.Abs(c.Rate-f.rate) >= sameRate*f.rate:
+		return 1 / c.Rate, 1
+	}
+	return f.token, 1
+}
+
+// computed is tokens, and what is better fetched than computed.
+func (p *KV) computed(f *fleet, req *Request, c *Candidate, token float64) (compute, copied float64, best shelf) {
 	if !req.Stored || !c.stored() {
 		compute, copied = p.tokens(req, c)
-		return compute, copied, 0
+		return compute, copied, best
 	}
 	if p.Without&TermTier != 0 { // then fetching looks free, as copies do
 		free := *c

@@ -162,3 +162,50 @@ func TestPairsByMeasuredLinks(t *testing.T) {
 		}
 	}
 }
+
+// What is reckoned to be fetched is what the cost was made of: nothing where computing, or a prompt in the making, is cheaper.
+func TestFetchedIsWhatWasCounted(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(19, 20))
+	p := policy.KV{Options: policy.Options{OverlapWeight: 1}}
+	var kinds [3]int
+	for range 2000 {
+		all := randomFleet(rnd, 1+rnd.IntN(6))
+		for i := range all {
+			c := &all[i]
+			c.Host, c.Disk = 0, 0
+			left := max(4999-c.Cached, 0)
+			c.Tier, c.Remote = int32(rnd.IntN(left/2+1)), int32(rnd.IntN(left/2+1))
+			c.TierTime, c.RemoteTime = float32(c.Tier)*rnd.Float32()*2e-4, float32(c.Remote)*rnd.Float32()*2e-4
+		}
+		req := policy.Request{Tokens: 5000, Stored: true}
+		costs := p.Costs(nil, req, all)
+		for i := range all {
+			tier, remote := p.Fetched(req, all, i)
+			took := 0.0
+			switch {
+			case remote > 0:
+				require.EqualValues(t, all[i].Tier, tier)
+				require.EqualValues(t, all[i].Remote, remote)
+				took = float64(all[i].TierTime) + float64(all[i].RemoteTime)
+				kinds[2]++
+			case tier > 0:
+				require.EqualValues(t, all[i].Tier, tier)
+				took = float64(all[i].TierTime)
+				kinds[1]++
+			default:
+				kinds[0]++
+			}
+			require.InDelta(t, took, costs[i].Tier, 1e-6)
+			sticky, far := policy.Sticky{Policy: p}.Fetched(req, all, i)
+			require.Equal(t, [2]int{tier, remote}, [2]int{sticky, far})
+		}
+	}
+	for kind, n := range kinds {
+		require.Greater(t, n, 50, "kind %d is not met", kind)
+	}
+	all := []policy.Candidate{{Tier: 100, Remote: 100}}
+	tier, remote := p.Fetched(policy.Request{Tokens: 5000}, all, 0)
+	require.Zero(t, tier+remote, "a request of which no tier was asked")
+	tier, remote = policy.Sticky{Policy: policy.LeastLoad{}}.Fetched(policy.Request{Tokens: 5000, Stored: true}, all, 0)
+	require.Zero(t, tier+remote, "a policy that does not look")
+}

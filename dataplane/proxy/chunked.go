@@ -15,10 +15,14 @@ var (
 // A chunk size line with its extensions is a few bytes; net/http bounds it too, against peers that make us read for nothing.
 const maxChunkLine = 4096
 
+// maxChunkDigits is as many as net/http takes, zeros in front included.
+const maxChunkDigits = 16
+
 type chunkState uint8
 
 const (
 	chunkSize      chunkState = iota // hex digits of a size
+	chunkSpace                       // white space behind them
 	chunkExtension                   // the rest of the size line
 	chunkSizeLF                      // LF after the size line's CR
 	chunkData
@@ -105,7 +109,7 @@ func (d *chunkDecoder) leap(src []byte) (n int) {
 // step takes one byte of the coding.
 func (d *chunkDecoder) step(c byte) error {
 	switch d.state {
-	case chunkSize, chunkExtension, chunkSizeLF:
+	case chunkSize, chunkSpace, chunkExtension, chunkSizeLF:
 		return d.stepSize(c)
 	case chunkDataCR:
 		if c != '\r' {
@@ -131,23 +135,18 @@ func (d *chunkDecoder) stepSize(c byte) error {
 	switch d.state {
 	case chunkSize:
 		if v := hexValue(c); v >= 0 {
-			if d.left > math.MaxInt64>>4 {
+			if d.digits++; d.left > math.MaxInt64>>4 || d.digits > maxChunkDigits {
 				return errChunkSize
 			}
-			d.left, d.digits = d.left<<4|int64(v), 1
+			d.left = d.left<<4 | int64(v)
 			return nil
 		}
 		if d.digits == 0 {
 			return fmt.Errorf("%w: byte %q", errChunkSize, c)
 		}
-		switch c {
-		case ';', ' ', '\t':
-			d.state = chunkExtension
-		case '\r':
-			d.state = chunkSizeLF
-		default:
-			return fmt.Errorf("%w: byte %q", errChunkSize, c)
-		}
+		return d.endSize(c)
+	case chunkSpace:
+		return d.endSize(c)
 	case chunkExtension:
 		switch c {
 		case '\r':
@@ -164,6 +163,21 @@ func (d *chunkDecoder) stepSize(c byte) error {
 			return nil
 		}
 		d.state, d.line = trailerStart, 0
+	}
+	return nil
+}
+
+// endSize takes one byte behind a size.
+func (d *chunkDecoder) endSize(c byte) error {
+	switch c {
+	case ' ', '\t':
+		d.state = chunkSpace
+	case ';':
+		d.state = chunkExtension
+	case '\r':
+		d.state = chunkSizeLF
+	default:
+		return fmt.Errorf("%w: byte %q", errChunkSize, c)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"errors"
 	"maps"
 	"net"
@@ -12,12 +13,12 @@ import (
 )
 
 // Listen returns a listener whose connections are watched from accept to close, so that a request costs no system call to
-// be guarded: see ClientOf. TLS goes on top of it: ListenTLS.
+// be guarded: see ClientOf. ListenTLS adds TLS.
 //
 // Closing it also closes, after a moment, the connections that have not sent a byte: fasthttp takes them for busy, and its
 // shutdown would wait for what a client's connection pool opened ahead.
 func (w *Watcher) Listen(ln net.Listener) net.Listener {
-	l := &watchedListener{Listener: ln, w: w, silent: make(map[*Client]struct{})}
+	l := &watchedListener{Listener: ln, w: w, waiting: make(map[*Client]struct{})}
 	l.spare.New = func() any { return new(aheadBuffer) }
 	return l
 }
@@ -25,10 +26,12 @@ func (w *Watcher) Listen(ln net.Listener) net.Listener {
 type watchedListener struct {
 	net.Listener
 	w     *Watcher
-	spare sync.Pool // *aheadBuffer
+	spare sync.Pool   // *aheadBuffer
+	plain *Plain      // nil: fasthttp gets every request
+	tls   *tls.Config // nil: plain connections
 
-	mu     sync.Mutex
-	silent map[*Client]struct{} // guarded by mu; connections that have not sent a byte
+	mu      sync.Mutex
+	waiting map[*Client]struct{} // guarded by mu; connections that have not sent a byte; with plain, all that are open
 }
 
 // silentGrace is for a first request that is on its way while the listener closes.
@@ -54,9 +57,12 @@ func (l *watchedListener) Accept() (net.Conn, error) {
 		// client that is not watched is still noticed when it is written to.
 		return nc, nil //nolint:nilerr // See above.
 	}
+	if l.tls != nil {
+		c.Conn = newSession(c.Conn, l.tls)
+	}
 	c.silent.Store(true)
 	l.mu.Lock()
-	l.silent[c] = struct{}{}
+	l.waiting[c] = struct{}{}
 	l.mu.Unlock()
 	return c, nil
 }
@@ -77,10 +83,12 @@ func passing(err error) bool {
 func (l *watchedListener) Close() error {
 	time.AfterFunc(silentGrace, func() {
 		l.mu.Lock()
-		silent := slices.Collect(maps.Keys(l.silent))
+		conns := slices.Collect(maps.Keys(l.waiting))
 		l.mu.Unlock()
-		for _, c := range silent {
-			_ = c.Close()
+		for _, c := range conns {
+			if c.silent.Load() || c.turn.Load() != turnTheirs {
+				_ = c.Close()
+			}
 		}
 	})
 	return l.Listener.Close()
@@ -88,29 +96,36 @@ func (l *watchedListener) Close() error {
 
 // heard notes that a connection is no longer silent.
 func (l *watchedListener) heard(c *Client) {
-	if c.silent.Swap(false) {
-		l.mu.Lock()
-		delete(l.silent, c)
-		l.mu.Unlock()
+	if c.silent.Swap(false) && l.plain == nil {
+		l.forget(c)
 	}
+}
+
+func (l *watchedListener) forget(c *Client) {
+	l.mu.Lock()
+	delete(l.waiting, c)
+	l.mu.Unlock()
 }
 
 // Client is a watched client connection. A nil Client watches nothing, and all its methods for requests may be called.
 type Client struct {
-	net.Conn
-	w      *Watcher
-	l      *watchedListener
-	reg    registration
-	tcp    net.Conn    // below Conn, which reads and writes it
-	silent atomic.Bool // nothing was read yet
-	below  bool        // TLS is on top, and does what is to be done with the protocol's bytes
+	net.Conn // a socket, or a session over it
+	w        *Watcher
+	l        *watchedListener
+	reg      registration
+	tcp      net.Conn    // below Conn, which reads and writes it
+	silent   atomic.Bool // nothing was read yet
+	turn     atomic.Int32
 
 	// Of the goroutine that serves the connection.
 	want    time.Time // the read deadline asked for; zero is none
 	armed   time.Time // the one that the poller knows
-	ahead   []byte    // read and not asked for yet, in room
+	arrival arrival
+	ahead   []byte // read and not asked for yet, in room unless it outgrew it
 	room    *aheadBuffer
+	theirs  int    // of ahead, what belongs to the request that fasthttp reads; 0: it may have all
 	begun   bool   // a request was read
+	between bool   // fasthttp is at no request
 	holding bool   // between hold and unhold
 	held    []byte // written in between, in keep unless it outgrew it
 	keep    *aheadBuffer
@@ -181,9 +196,28 @@ func (cl *Client) left() {
 // NetConn returns the connection below.
 func (cl *Client) NetConn() net.Conn { return cl.tcp }
 
-// Close closes the connection, which also takes it out of the Watcher's epoll.
+// CloseWrite tells the client that nothing more comes.
+func (cl *Client) CloseWrite() error {
+	for _, c := range []net.Conn{cl.Conn, cl.tcp} {
+		if c, ok := c.(interface{ CloseWrite() error }); ok {
+			return c.CloseWrite()
+		}
+	}
+	return errors.ErrUnsupported
+}
+
+// Close closes the connection, which also takes it out of the Watcher's epoll. Where a plain request is being answered, it ends with the
+// answer.
 func (cl *Client) Close() error {
+	turn, may := cl.endTurn()
+	if !may {
+		return nil
+	}
+	if s, ok := cl.Conn.(*session); ok && turn == turnNobody {
+		s.wire.hasty.Store(true)
+	}
 	cl.w.forget(cl.reg)
-	cl.l.heard(cl)
+	cl.silent.Store(false)
+	cl.l.forget(cl)
 	return cl.Conn.Close()
 }

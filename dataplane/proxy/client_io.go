@@ -29,28 +29,57 @@ type lender interface {
 // Read reads from the client. Who asks for one byte, as fasthttp does between two requests so that it need not keep a buffer,
 // is given one; what came with it is kept for the next Read, so that two reads are one system call.
 func (cl *Client) Read(p []byte) (int, error) {
-	if cl.room != nil {
+	if len(p) == 1 && cl.between && cl.l.plain != nil {
+		if err := cl.answerPlain(); err != nil {
+			return 0, err
+		}
+	}
+	if len(cl.ahead) > 0 {
 		return cl.readKept(p), nil
 	}
-	for {
-		n, err := cl.read(p)
-		if n > 0 && !cl.below {
-			cl.hears()
+	return cl.receive(p, len(p) == 1)
+}
+
+// receive reads from the connection; with no p, into cl.ahead. next says that a request may begin.
+func (cl *Client) receive(p []byte, next bool) (int, error) {
+	if s, ok := cl.Conn.(*session); ok && !next {
+		if n := s.rest(p); n > 0 {
+			cl.arrival.got += int64(n)
+			return n, nil
 		}
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !cl.early() {
+	}
+	cl.expects(next)
+	for {
+		n, err := cl.read(p, next)
+		if n > 0 {
+			cl.arrival.got += int64(n)
+			cl.hears()
 			return n, err
 		}
-		if err := cl.arm(cl.want); err != nil {
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		due := cl.due()
+		if !due.IsZero() && !time.Now().Before(due) {
+			return 0, cl.late(err)
+		}
+		if err := cl.arm(due); err != nil {
 			return 0, err
 		}
 	}
 }
 
 // read reads once.
-func (cl *Client) read(p []byte) (int, error) {
+func (cl *Client) read(p []byte, next bool) (int, error) {
 	from, ok := cl.Conn.(lender)
-	if !ok || len(p) != 1 || cl.below {
+	switch {
+	case !next || !ok && len(p) > 0:
 		return cl.Conn.Read(p)
+	case !ok:
+		cl.room, _ = cl.l.spare.Get().(*aheadBuffer)
+		n, err := cl.Conn.Read(cl.room[:])
+		cl.keepAhead(n)
+		return n, err
 	}
 	if cl.begun {
 		// It was answered just now: who has waited for longer goes first. Under load the next request is there by then, and comes without
@@ -62,18 +91,41 @@ func (cl *Client) read(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	cl.room, cl.ahead = room, room[:n]
+	cl.room = room
+	cl.keepAhead(n)
+	if len(p) == 0 {
+		return n, nil
+	}
 	return cl.readKept(p), nil
 }
 
 // readKept reads what was read ahead, of which there is some.
 func (cl *Client) readKept(p []byte) int {
-	n := copy(p, cl.ahead)
-	if cl.ahead = cl.ahead[n:]; len(cl.ahead) == 0 {
-		cl.l.spare.Put(cl.room)
-		cl.room, cl.ahead = nil, nil
+	n := len(cl.ahead)
+	if cl.theirs > 0 {
+		n = min(n, cl.theirs)
 	}
+	n = copy(p, cl.ahead[:n])
+	cl.theirs = max(cl.theirs-n, 0)
+	cl.drop(n)
 	return n
+}
+
+// keepAhead makes the first n bytes of room what was read ahead.
+func (cl *Client) keepAhead(n int) {
+	cl.ahead = cl.room[:n]
+	cl.drop(0)
+}
+
+// drop drops n bytes of what was read ahead, and room with the last of them.
+func (cl *Client) drop(n int) {
+	if cl.ahead = cl.ahead[n:]; len(cl.ahead) > 0 {
+		return
+	}
+	if cl.ahead = nil; cl.room != nil {
+		cl.l.spare.Put(cl.room)
+		cl.room = nil
+	}
 }
 
 // SetReadDeadline does not tell the poller of a later deadline than the one it knows, nor of none: Read sees to the rest
@@ -92,9 +144,6 @@ func (cl *Client) SetDeadline(t time.Time) error {
 	cl.want, cl.armed = t, t
 	return cl.Conn.SetDeadline(t)
 }
-
-// early reports whether the deadline asked for has not passed.
-func (cl *Client) early() bool { return cl.want.IsZero() || time.Now().Before(cl.want) }
 
 // arm tells the poller.
 func (cl *Client) arm(t time.Time) error {
@@ -123,16 +172,8 @@ func (cl *Client) hears() {
 	}
 }
 
-// Write writes to the client.
+// Write writes to the client what is not held back.
 func (cl *Client) Write(p []byte) (int, error) {
-	if cl.below {
-		return cl.Conn.Write(p)
-	}
-	return cl.write(cl.Conn, p)
-}
-
-// write writes to a connection, the client's or TLS over it, what is not held back.
-func (cl *Client) write(to net.Conn, p []byte) (int, error) {
 	if cl.holding {
 		if cl.keep == nil {
 			cl.keep, _ = cl.l.spare.Get().(*aheadBuffer)
@@ -142,10 +183,10 @@ func (cl *Client) write(to net.Conn, p []byte) (int, error) {
 		return len(p), nil
 	}
 	if cl.keep == nil {
-		return to.Write(p)
+		return cl.Conn.Write(p)
 	}
 	cl.held = append(cl.held, p...)
-	if err := cl.release(to); err != nil {
+	if err := cl.release(cl.Conn); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -41,6 +41,11 @@ type conn struct {
 	fillErr error   // of tryFill
 	filling uintptr // 1 + the descriptor that Read shall read without waiting; 0: it waits
 
+	relay   relay // of the stream that passes
+	relayFn func(fd uintptr) bool
+	inbox   inbox
+
+	now       time.Time // when it was set, for the one who asks next for the clock; see clock
 	idleSince time.Time
 	reused    bool
 	hot       bool // was idle for less than quietFor
@@ -136,18 +141,28 @@ func (cn *conn) releaseReader() {
 // eighth of the wait too far in the future and is left alone while it still covers the wait.
 func (cn *conn) arm() error {
 	if cn.wait <= 0 {
+		cn.now = time.Time{}
 		if cn.deadline.IsZero() {
 			return nil
 		}
 		cn.deadline = time.Time{}
 		return cn.nc.SetReadDeadline(cn.deadline)
 	}
-	now, slack := time.Now(), cn.wait/8
+	now, slack := cn.clock(), cn.wait/8
 	if left := cn.deadline.Sub(now); left >= cn.wait && left <= cn.wait+slack {
 		return nil
 	}
 	cn.deadline = now.Add(cn.wait + slack)
 	return cn.nc.SetReadDeadline(cn.deadline)
+}
+
+// clock returns what time it is: once, what the owner has just read, and else what the clock says.
+func (cn *conn) clock() time.Time {
+	now := cn.now
+	if cn.now = (time.Time{}); now.IsZero() {
+		now = time.Now()
+	}
+	return now
 }
 
 // consumed counts the bytes that were taken out of the read buffer.

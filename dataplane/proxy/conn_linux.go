@@ -64,7 +64,13 @@ func (cn *conn) tryFill(fd uintptr) bool {
 
 // readNow is Read within tryFill.
 func (cn *conn) readNow(p []byte) (int, error) {
-	n, err := receive(cn.filling-1, p)
+	var n int
+	var err error
+	if cn.relay.s != nil {
+		n, err = cn.inbox.receive(cn.filling-1, p)
+	} else {
+		n, err = receive(cn.filling-1, p)
+	}
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 		return 0, err
@@ -80,14 +86,7 @@ type vectors []unix.Iovec
 // tryWrite sends as much as the socket takes now; the result goes to out.
 func (cn *conn) tryWrite(fd uintptr) bool {
 	for len(cn.out.parts) > 0 {
-		cn.vec = cn.vec[:0]
-		for _, p := range cn.out.parts[:min(len(cn.out.parts), maxVec)] {
-			v := unix.Iovec{Base: &p[0]}
-			v.SetLen(len(p))
-			cn.vec = append(cn.vec, v)
-		}
-		n, err := gather(fd, cn.vec)
-		clear(cn.vec) // the pieces are the caller's
+		n, err := cn.sendParts(fd)
 		if err != nil {
 			if !errors.Is(err, unix.EAGAIN) {
 				cn.out.err = err
@@ -97,6 +96,22 @@ func (cn *conn) tryWrite(fd uintptr) bool {
 		cn.out.advance(n)
 	}
 	return true // Never park: whoever waits here could not read an early answer.
+}
+
+// sendParts sends as much as one system call takes.
+func (cn *conn) sendParts(fd uintptr) (int, error) {
+	if len(cn.out.parts) == 1 {
+		return send(fd, cn.out.parts[0])
+	}
+	cn.vec = cn.vec[:0]
+	for _, p := range cn.out.parts[:min(len(cn.out.parts), maxVec)] {
+		v := unix.Iovec{Base: &p[0]}
+		v.SetLen(len(p))
+		cn.vec = append(cn.vec, v)
+	}
+	n, err := gather(fd, cn.vec)
+	clear(cn.vec) // the pieces are the caller's
+	return n, err
 }
 
 // writeNow sends what the socket takes without waiting.

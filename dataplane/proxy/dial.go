@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/secure"
@@ -43,7 +44,7 @@ func (t *Transport) dial(c *Canceler, k poolKey) (*conn, error) {
 
 // dialError keeps the timeout recognisable without letting it hide that nothing was sent: ErrDial wins in Retryable.
 func dialError(addr string, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) { // whichever is first
 		return fmt.Errorf("cannot dial %s: %w in time", addr, ErrDial)
 	}
 	return fmt.Errorf("cannot dial %s: %w: %w", addr, ErrDial, err)

@@ -20,7 +20,7 @@ const maxInterim = 8
 func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 	k := poolKey{req.Target.Addr, req.Target.TLS}
 	for fresh := false; ; fresh = true {
-		cn, err := t.connect(c, k, fresh)
+		cn, err := t.connect(c, k, fresh, req.Now)
 		if err != nil {
 			return nil, err
 		}
@@ -75,6 +75,9 @@ func (r *Response) readHeader(req *Request) error {
 			return readError(err, ErrTruncated)
 		}
 		cn.wait = req.ReadTimeout
+		if req.Plain && r.parsePlain() {
+			return nil
+		}
 		if err := r.parseHeader(); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -107,13 +106,8 @@ func testHeadHasNoBody(t *testing.T) {
 }
 
 func TestRefusedIsDialError(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	ln.Close()
-	_, _, err = get(newTransport(t, proxy.Config{}), post(addr))
+	// A port that no other process is given, as it might one that was just closed.
+	_, _, err := get(newTransport(t, proxy.Config{}), post("127.0.0.1:1"))
 	wantErr(t, "get", err, proxy.ErrDial)
 	if !proxy.Retryable(err) {
 		t.Errorf("Retryable(%v) = false, want true", err)
@@ -165,25 +159,26 @@ func TestReadTimeoutIsPerRead(t *testing.T) {
 }
 
 func testReadTimeoutIsPerRead(t *testing.T) {
-	// Twenty gaps to a limit: a busy machine makes some of them long.
-	const pieces, gap, limit = 30, 100 * time.Millisecond, 2 * time.Second
-	w := startWorker(t, func(_ int, p *peer) {
-		p.request()
-		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-		tick := time.NewTicker(gap)
-		defer tick.Stop()
-		for range pieces {
-			<-tick.C
-			p.send("1\r\nx\r\n")
+	const pieces, gaps = 30, 20 // gaps to a limit
+	var err error
+	for gap := 20 * time.Millisecond; gap < 2*time.Second; gap *= 3 { // a busy machine may make one of them longer than a limit
+		w := startWorker(t, func(_ int, p *peer) {
+			p.request()
+			p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+			for range pieces {
+				time.Sleep(gap)
+				p.send("1\r\nx\r\n")
+			}
+			p.send("0\r\n\r\n")
+		})
+		req := post(w.addr(), "{}")
+		req.HeaderTimeout, req.ReadTimeout = patience, gaps*gap
+		var body string
+		if _, body, err = get(newTransport(t, proxy.Config{}), req); err == nil && len(body) == pieces {
+			return
 		}
-		p.send("0\r\n\r\n")
-	})
-	req := post(w.addr(), "{}")
-	req.HeaderTimeout, req.ReadTimeout = patience, limit
-	_, body, err := get(newTransport(t, proxy.Config{}), req)
-	if err != nil || len(body) != pieces {
-		t.Errorf("get = %d bytes, %v; want %d", len(body), err, pieces)
 	}
+	t.Errorf("get = %v, again and again", err)
 }
 
 func TestEarlyAnswerToLargeBody(t *testing.T) {

@@ -8,10 +8,16 @@
 // A client that leaves is noticed by a Watcher: connections from its Listen are watched for life, and Client.Guard ties the
 // request being served to a Canceler (about 10 ns); Watch does the same for any one connection, for two system calls.
 //
-// TLS, towards either side, is crypto/tls over the same sockets: ListenTLS for clients, Target.TLS for workers. What is done
-// with a client's bytes (holding back the end of an answer, telling a silent connection) happens above TLS; who left is seen
-// below it. Workers are asked for uncompressed answers, so that an Observer can read them; ForwardGzip compresses for a client, and
+// TLS, towards either side, is crypto/tls over the same sockets: ListenTLS for clients, Target.TLS for workers. A Client reads and
+// writes the bytes of HTTP, through a session where there is TLS; who left is seen below it.
+// Workers are asked for uncompressed answers, so that an Observer can read them; ForwardGzip compresses for a client, and
 // ForwardRewrite changes a body on its way. What a caller has read to look at it, Unread gives back.
+//
+// ListenPlain answers plain requests in place of the fasthttp server above it (Plain says which they are, and hands them out as Inbound).
+// The parser of their heads (appendFields) takes one way of writing only, and is fuzzed against net/http and fasthttp: where it says
+// yes, all three read the same request, and where it does not, fasthttp gets the bytes as they came: one request at a time, whole, so that it
+// makes room for nothing that has not come (Client.awaitOdd). Chunked bodies are read by the decoder of the workers' answers, within
+// limits (upload). Answers' heads are read by the parser, too, where Request.Plain asks for that.
 //
 // # Buffers
 //
@@ -23,6 +29,9 @@
 //
 // A small request under load costs two reads and two writes, as it would in a loop over epoll: nobody reads where nothing can be
 // there yet (conn.quiet, Client.read).
+//
+// A piece of a stream of chunks costs one read and one write: on Linux, and without TLS, it goes from socket to socket within one wait of the
+// poller (relay), and the kernel says with each read whether another one would find anything (inbox).
 //
 // # Concurrency
 //

@@ -22,6 +22,12 @@ var (
 	ErrTruncated = errors.New("proxy: response cut short")
 	// ErrBadRequest means that the request holds bytes that would break its own framing.
 	ErrBadRequest = errors.New("proxy: bad request")
+	// ErrRequest means that a client's request is not HTTP/1.1 as we read it.
+	ErrRequest = errors.New("proxy: malformed request")
+	// ErrBodyTooLarge means that a client's request has a longer body than may be.
+	ErrBodyTooLarge = errors.New("proxy: body too large")
+	// ErrTrailer means that what comes behind the body of a client's request is too long.
+	ErrTrailer = errors.New("proxy: trailer too long")
 	// ErrClosed means that the Transport or Watcher was closed.
 	ErrClosed = errors.New("proxy: closed")
 	// ErrClient means that the client's side of a Stream failed, or gave up before the end of the body.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"testing"
 	"time"
 )
 
@@ -51,5 +52,18 @@ func (t *Transport) ReadAnswer(in []byte, method string, step int) (status int, 
 			return r.Status, body, nc.in.Len(), err
 		}
 		body = append(body, p...)
+	}
+}
+
+// ParseRepeatedly reads the head of one request.
+func ParseRepeatedly(b *testing.B, request []byte) {
+	b.Helper()
+	var in Inbound
+	p := &Plain{Takes: func([]byte, int) bool { return true }, MaxHead: 16 << 10}
+	b.ReportAllocs()
+	for b.Loop() {
+		if in.parse(request, p) != len(request) {
+			b.Fatal("not plain")
+		}
 	}
 }

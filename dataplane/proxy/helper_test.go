@@ -228,3 +228,17 @@ func await(t testing.TB, what string, ch <-chan struct{}) time.Duration {
 	}
 	return time.Since(begin)
 }
+
+// refuse answers what is no request.
+func refuse(ctx *fasthttp.RequestCtx, err error) {
+	status := fasthttp.StatusBadRequest
+	switch {
+	case errors.Is(err, proxy.ErrBodyTooLarge):
+		status = fasthttp.StatusRequestEntityTooLarge
+	case errors.Is(err, proxy.ErrTrailer):
+		status = fasthttp.StatusRequestHeaderFieldsTooLarge
+	case proxy.ClientOf(ctx.Conn()).Late():
+		status = fasthttp.StatusRequestTimeout
+	}
+	ctx.Error(err.Error(), status)
+}

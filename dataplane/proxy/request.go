@@ -36,6 +36,11 @@ type Request struct {
 	// with it must not be given the same one twice.
 	Once bool
 
+	// Plain leaves the answer's header unread where it is plain: by Response.Peek and Inbound.Pass, it is there.
+	Plain bool
+
+	Now time.Time // when the request is sent; zero: the clock is asked
+
 	HeaderTimeout time.Duration // longest wait for the first byte of the answer, from the end of the dial; 0 is forever
 	ReadTimeout   time.Duration // longest wait for each further read; 0 is forever. Both may last an eighth longer
 }

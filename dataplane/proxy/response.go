@@ -20,7 +20,7 @@ const (
 // exactly once; it must not be touched afterwards.
 type Response struct {
 	Status int
-	Header fasthttp.ResponseHeader // as the worker sent it; the caller may change it
+	Header fasthttp.ResponseHeader // as the worker sent it, from Forward on; before, Peek tells what is in it
 
 	t      *Transport
 	c      *Canceler
@@ -33,7 +33,11 @@ type Response struct {
 	ahead  []byte // given back by Unread
 	stream Stream
 	gzip   *Compressors // the client's answer is compressed by it; nil: it is not
-	change Rewriter     // of the body on its way to the client; nil: it goes as it is
+	plain  bool         // the header is in raw, and not in Header
+	raw    []byte
+	line   int // bytes of raw's first line
+	fields []field
+	change Rewriter // of the body on its way to the client; nil: it goes as it is
 }
 
 // acquire readies a Response.
@@ -44,7 +48,7 @@ func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
 		// A body without a type stays one: fasthttp would add text/plain.
 		r.Header.SetNoDefaultContentType(true)
 	}
-	r.c, r.cn, r.err = c, cn, nil
+	r.c, r.cn, r.err, r.plain = c, cn, nil, false
 	return r
 }
 

@@ -21,6 +21,9 @@ type RefuseFunc func(client net.Addr, err error)
 // ListenTLS puts TLS on a listener, best one of Watcher.Listen. Handshakes run in the goroutines that serve the connections,
 // so that a slow client keeps nobody waiting. A client that speaks plain HTTP is answered 400, with a body that says so.
 func ListenTLS(ln net.Listener, cfg *tls.Config, refused RefuseFunc) net.Listener {
+	if l, ok := ln.(*watchedListener); ok {
+		l.tls = cfg // its Clients read and write by TLS
+	}
 	return &securedListener{ln, cfg, refused}
 }
 
@@ -36,27 +39,28 @@ func (l *securedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &secured{Conn: tls.Server(nc, l.cfg), refused: l.refused}
-	if s.client = ClientOf(nc); s.client != nil {
-		s.client.below = true
+	if cl, ok := nc.(*Client); ok {
+		if s, ok := cl.Conn.(*session); ok {
+			return &secured{Conn: cl, tls: s.Conn, refused: l.refused}, nil
+		}
 	}
-	return s, nil
+	c := tls.Server(nc, l.cfg)
+	return &secured{Conn: c, tls: c, refused: l.refused}, nil
 }
 
-// secured is a client connection with TLS. What a Client does for plain ones as bytes pass, it leaves to this type, which
-// sees the bytes of the protocol: it would count a handshake as a request, and hold back records in place of an answer's end.
+// secured is a client connection with TLS, as fasthttp knows one.
 type secured struct {
-	*tls.Conn
-	client  *Client // nil: not from a Watcher's listener
-	refused RefuseFunc
-	failed  bool // the handshake; there is nothing to read
+	net.Conn // a Client, or tls where none is watched
+	tls      *tls.Conn
+	refused  RefuseFunc
+	failed   bool // the handshake; there is nothing to read
 }
 
 // Handshake makes the TLS session; fasthttp calls it first. After it failed, Read finds the end of the connection.
 func (s *secured) Handshake() error {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
-	err := s.HandshakeContext(ctx)
+	err := s.tls.HandshakeContext(ctx)
 	if err == nil {
 		return nil
 	}
@@ -69,8 +73,8 @@ func (s *secured) Handshake() error {
 		err = errPlainClient
 		answerPlain(record.Conn)
 	}
-	// Who comes and goes is not worth a word: health checks of load balancers do nothing else.
-	if s.refused != nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+	// Who comes and goes is not worth a word, as health checks of load balancers do, nor is who is interrupted by a drain.
+	if s.refused != nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, net.ErrClosed) {
 		s.refused(s.RemoteAddr(), err)
 	}
 	return err
@@ -119,28 +123,17 @@ func (s *secured) Read(p []byte) (int, error) {
 	if s.failed {
 		return 0, io.EOF
 	}
-	n, err := s.Conn.Read(p)
-	if n > 0 && s.client != nil {
-		s.client.hears()
-	}
-	return n, err
+	return s.Conn.Read(p)
 }
 
-// Write writes to the client, unless its Stream holds it back.
-func (s *secured) Write(p []byte) (int, error) {
-	if s.client == nil {
-		return s.Conn.Write(p)
-	}
-	return s.client.write(s.Conn, p)
-}
+// ConnectionState tells what was agreed on.
+func (s *secured) ConnectionState() tls.ConnectionState { return s.tls.ConnectionState() }
 
-// Close ends the session, as far as the client takes that at once, and the connection.
-func (s *secured) Close() error {
-	if s.failed {
-		return s.NetConn().Close()
-	}
-	return s.Conn.Close()
-}
+// NetConn returns the connection below.
+func (s *secured) NetConn() net.Conn { return s.Conn }
+
+// CloseWrite tells the client that nothing more comes.
+func (s *secured) CloseWrite() error { return s.tls.CloseWrite() }
 
 var _ interface {
 	Handshake() error

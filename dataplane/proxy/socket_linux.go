@@ -30,6 +30,7 @@ type socket struct {
 
 	out    []byte // of the write in progress
 	outErr error
+	hasty  bool // it does not wait
 
 	readFn, aheadFn, writeFn func(fd uintptr) bool // method values made once: a closure per call is an allocation
 }
@@ -117,11 +118,19 @@ func (s *socket) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// writeSome writes as much of p as the socket takes now.
+func (s *socket) writeSome(p []byte) (int, error) {
+	s.hasty = true
+	n, err := s.Write(p)
+	s.hasty = false
+	return n, err
+}
+
 func (s *socket) tryWrite(fd uintptr) bool {
 	for len(s.out) > 0 {
 		n, err := send(fd, s.out)
 		if errors.Is(err, unix.EAGAIN) {
-			return false
+			return s.hasty
 		}
 		if err != nil {
 			s.outErr = err
@@ -139,6 +148,40 @@ func (s *socket) opError(op string, err error) error {
 // receive reads at most len(p) bytes, which must not be zero. The error is unix.EAGAIN itself, or wraps another one.
 func receive(fd uintptr, p []byte) (int, error) {
 	return unknown("recvfrom", unix.SYS_RECVFROM, fd, unsafe.Pointer(&p[0]), len(p), unix.MSG_DONTWAIT)
+}
+
+// inbox receives, and learns of what is left to receive: Linux tells so with each read from 4.18 on.
+type inbox struct {
+	asked bool // and it will be told
+	left  bool // or may be
+	msg   unix.Msghdr
+	vec   unix.Iovec
+	told  struct {
+		unix.Cmsghdr
+		left int32 // bytes, the end of the connection being one
+	}
+}
+
+// ask has the kernel tell.
+func (b *inbox) ask(fd uintptr) {
+	b.asked = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1) == nil
+}
+
+// receive is the function receive.
+func (b *inbox) receive(fd uintptr, p []byte) (int, error) {
+	if b.left = true; !b.asked {
+		return receive(fd, p)
+	}
+	b.told.Type = 0
+	b.vec.Base = &p[0]
+	b.vec.SetLen(len(p))
+	b.msg = unix.Msghdr{Iov: &b.vec, Control: (*byte)(unsafe.Pointer(&b.told))}
+	b.msg.SetIovlen(1)
+	b.msg.SetControllen(int(unsafe.Sizeof(b.told)))
+	n, err := unknown("recvmsg", unix.SYS_RECVMSG, fd, unsafe.Pointer(&b.msg), unix.MSG_DONTWAIT, 0)
+	b.vec.Base = nil // the buffer is the caller's
+	b.left = b.told.Level != unix.IPPROTO_TCP || b.told.Type != unix.TCP_CM_INQ || b.told.left != 0
+	return n, err
 }
 
 // send writes as much of p, which must not be empty, as the socket takes now. Errors are as receive's.

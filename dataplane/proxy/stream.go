@@ -12,7 +12,8 @@ import (
 
 // Observer watches one forwarded answer. Its methods are called from the goroutine that serves the client.
 type Observer interface {
-	// Body sees each piece before it is written to the client. p aliases the read buffer.
+	// Body sees each piece before it is written to the client. p aliases the read buffer. It must not cancel the request, or wait: the
+	// connection to the worker is being read.
 	Body(p []byte)
 	// Broken is told why the worker's answer ended early. What it returns is sent to the client as the last piece, followed
 	// by a clean end (an SSE error event, for one); nil cuts the client's connection instead, so that nobody takes a part
@@ -49,6 +50,7 @@ var (
 // where there is one. The caller may still change ctx.Response.Header afterwards. obs.Closed is called during Forward if the
 // answer has no body, and else once fasthttp has written it.
 func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer) {
+	r.readRaw()
 	out := &ctx.Response
 	dropHopByHop(&r.Header)
 	r.Header.CopyTo(&out.Header)
@@ -134,9 +136,20 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 	}
 	f, buffered := w.(flusher)
 	for {
-		if buffered && !s.resp.ready() {
+		switch {
+		case s.resp.ready():
+		case buffered:
 			if err := f.Flush(); err != nil {
 				return n, s.clientFailed(err)
+			}
+		case n > 0 && s.relays(): // the header is on its way
+			m, worker, client := s.relay()
+			n += m
+			if client != nil {
+				return n, s.clientFailed(client)
+			}
+			if worker != nil {
+				return s.broken(w, n, s.resp.fail(worker), buffered)
 			}
 		}
 		p, err := s.resp.next()

@@ -146,18 +146,20 @@ func (t *Transport) list(k poolKey) *idleList {
 	return t.idle[k]
 }
 
-// connect returns an idle connection to k that looks alive, or a new one; fresh skips the idle ones.
-func (t *Transport) connect(c *Canceler, k poolKey, fresh bool) (*conn, error) {
+// connect returns an idle connection to k that looks alive, or a new one; fresh skips the idle ones. now may be zero.
+func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (*conn, error) {
 	l := t.list(k)
 	if l == nil {
 		return nil, ErrClosed
 	}
 	if !fresh {
-		now := time.Now()
+		if now.IsZero() {
+			now = time.Now()
+		}
 		for cn := l.get(now.Add(-t.cfg.IdleTimeout)); cn != nil; cn = l.get(now.Add(-t.cfg.IdleTimeout)) {
 			idle := now.Sub(cn.idleSince)
 			if idle < staleCheckAfter || cn.alive() {
-				cn.reused, cn.hot = true, idle < quietFor
+				cn.reused, cn.hot, cn.now = true, idle < quietFor, now
 				return cn, nil
 			}
 			cn.abort()
@@ -174,7 +176,7 @@ func (t *Transport) keep(cn *conn) {
 		cn.abort()
 		return
 	}
-	now := time.Now()
+	now := cn.clock()
 	cn.idleSince = now
 	if dead := l.put(cn, now.Add(-t.cfg.IdleTimeout), t.cfg.MaxIdlePerTarget); dead != nil {
 		dead.abort()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,6 +28,8 @@ const (
 type Watcher struct {
 	file *os.File // the epoll, itself watched by Go's poller: waiting takes no thread
 	raw  syscall.RawConn
+
+	slow time.Duration // see Grace
 
 	closed atomic.Bool // Go's own error for a closed poll descriptor of a file has no name
 

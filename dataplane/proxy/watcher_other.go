@@ -5,10 +5,14 @@ package proxy
 import (
 	"context"
 	"net"
+	"time"
 )
 
 // Watcher does nothing on this system: a client that has left is noticed by the next write to it.
-type Watcher struct{ done chan struct{} }
+type Watcher struct {
+	slow time.Duration // see Grace
+	done chan struct{}
+}
 
 // NewWatcher returns a Watcher that never calls back.
 func NewWatcher() (*Watcher, error) { return &Watcher{done: make(chan struct{})}, nil }

@@ -10,6 +10,8 @@ const (
 	maxVec = 1024
 	// What a fresh socket's send buffer takes for sure (tcp_wmem's default is 16 KiB), and one TLS record.
 	smallWrite = 16 << 10
+	// maxJoined is the longest body that is worth a copy behind its head: the kernel takes one piece for less than several.
+	maxJoined = 4 << 10
 )
 
 // outgoing is the part of a request that is not yet with the kernel.
@@ -56,6 +58,16 @@ func (o *outgoing) release() {
 // writes the rest, so that the caller can read an answer that comes early (413 to a large body) instead of both sides
 // waiting for each other. finishSend joins that goroutine.
 func (cn *conn) send(body [][]byte) {
+	total := 0
+	for _, b := range body {
+		total += len(b)
+	}
+	if total <= maxJoined {
+		for _, b := range body {
+			cn.head = append(cn.head, b...)
+		}
+		body = nil
+	}
 	cn.out.set(cn.head, body)
 	if cn.out.later = cn.quiet(); !cn.out.later {
 		cn.writeNow()

@@ -76,6 +76,7 @@ type Group struct {
 	peers map[string]*peer // guarded by mu, as is all below
 	known ranks
 	in    state
+	kept  []*entry // of promises that are being taken back
 
 	judging sync.Mutex // one choice for others at a time; Group.mu is taken under it
 	scratch route.Scratch

@@ -65,11 +65,13 @@ func (g *Group) upkeep(now time.Time) (alone bool) {
 			g.forgetLocked(p, now)
 			continue
 		}
+		kept := g.kept[:0]
 		for number, q := range p.promises {
 			if now.Sub(q.at) > promiseFor {
-				g.keptLocked(p, number, now)
+				kept = p.kept(kept, number)
 			}
 		}
+		g.settleKeptLocked(kept, now)
 	}
 	g.electLocked()
 	return len(g.peers) == 0
@@ -131,11 +133,12 @@ func (g *Group) applyLocked(p *peer, s *state, now time.Time) {
 		e.said, e.turn = r.Share, p.turn
 		e.said.Sent -= e.base
 	}
+	// A rank is counted anew when all that is said of it is known: choices see it at any time, and would else see some requests twice.
+	kept := g.kept[:0]
 	for _, number := range s.sent {
-		if q := p.promises[uint64(number)]; q != nil {
-			g.keptLocked(p, uint64(number), now)
-		}
+		kept = p.kept(kept, uint64(number))
 	}
+	g.settleKeptLocked(kept, now)
 	if !s.whole {
 		for i := range s.ranks {
 			g.settleLocked(p.ranks[s.ranks[i].rank], now)
@@ -177,15 +180,27 @@ func times(s worker.Share, n int64) worker.Share {
 	return worker.Share{InFlight: n * s.InFlight, Waiting: n * s.Waiting, Pending: n * s.Pending, Used: n * s.Used, Sent: n * s.Sent}
 }
 
-// keptLocked takes a promise back.
-func (g *Group) keptLocked(p *peer, number uint64, now time.Time) {
+// kept takes a promise back, if there is one, and appends the entries that are to be settled.
+func (p *peer) kept(dst []*entry, number uint64) []*entry {
 	q := p.promises[number]
+	if q == nil {
+		return dst
+	}
 	delete(p.promises, number)
 	first, second := p.take(q, -1)
-	g.settleLocked(first, now)
-	if second != nil {
-		g.settleLocked(second, now)
+	if dst = append(dst, first); second != nil {
+		dst = append(dst, second)
 	}
+	return dst
+}
+
+// settleKeptLocked settles what peer.kept has appended to g.kept.
+func (g *Group) settleKeptLocked(kept []*entry, now time.Time) {
+	for _, e := range kept {
+		g.settleLocked(e, now)
+	}
+	clear(kept)
+	g.kept = kept[:0]
 }
 
 // settleLocked counts what e says at its rank.

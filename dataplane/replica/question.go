@@ -10,7 +10,11 @@ import (
 const (
 	flagExact = 1 << iota
 	flagUnpaired
+	flagStored // each Held has what could be fetched, too: a router that does not know the flag does not answer
 )
+
+// flagsKnown are all of them.
+const flagsKnown = flagExact | flagUnpaired | flagStored
 
 // heldSize is the least that one rank of an Ask takes.
 const heldSize = 8 + 3
@@ -26,23 +30,34 @@ func appendAsk(b []byte, id string, number uint64, a *route.Ask) []byte {
 	if a.Unpaired {
 		flags |= flagUnpaired
 	}
+	if a.Stored {
+		flags |= flagStored
+	}
 	b = append(b, flags)
 	b = appendString(appendString(b, a.Model), a.LoRA)
 	b = appendNumber(appendNumber(appendNumber(b, a.Tokens), a.Output), a.DP+1)
 	b = binary.LittleEndian.AppendUint64(b, a.Prefix)
 	b = binary.LittleEndian.AppendUint64(b, a.Home)
-	b = appendHeld(b, &a.Base)
+	b = appendHeld(b, &a.Base, a.Stored)
 	b = appendNumber(b, len(a.Held))
 	for i := range a.Held {
 		b = binary.LittleEndian.AppendUint64(b, a.Held[i].Rank)
-		b = appendHeld(b, &a.Held[i].Held)
+		b = appendHeld(b, &a.Held[i].Held, a.Stored)
 	}
 	return b
 }
 
-func appendHeld(b []byte, h *route.Held) []byte {
-	return appendNumber(appendNumber(appendNumber(b, h.Cached), h.Host), h.Predicted)
+func appendHeld(b []byte, h *route.Held, stored bool) []byte {
+	b = appendNumber(appendNumber(appendNumber(b, h.Cached), h.Host), h.Predicted)
+	if !stored {
+		return b
+	}
+	b = appendNumber(appendNumber(b, int(h.Tier)), int(h.Remote))
+	return appendNumber(appendNumber(b, micros(h.TierTime)), micros(h.RemoteTime))
 }
+
+// micros are whole microseconds, of which times have no more than 2^31: 36 minutes.
+func micros(seconds float32) int { return int(min(max(float64(seconds)*1e6, 0), math.MaxInt32)) }
 
 // question is an Ask that came from another router.
 type question struct {
@@ -56,28 +71,44 @@ func (q *question) read(b []byte) error {
 	r := open(b, kindAsk)
 	q.id, q.number = r.bytes(), uint64(r.number())
 	flags := r.byte()
-	if flags > flagExact|flagUnpaired {
+	if flags&^flagsKnown != 0 {
 		r.fail("flags")
 	}
-	q.Exact, q.Unpaired = flags&flagExact != 0, flags&flagUnpaired != 0
+	q.Exact, q.Unpaired, q.Stored = flags&flagExact != 0, flags&flagUnpaired != 0, flags&flagStored != 0
 	q.Model, q.LoRA = same(q.Model, r.bytes()), same(q.LoRA, r.bytes())
 	q.Tokens, q.Output, q.DP = int(r.number()), int(r.number()), int(r.number())-1
 	q.Prefix, q.Home = r.word(), r.word()
-	q.Base, q.Held = r.held(), q.Held[:0]
+	q.Base, q.Held = r.held(q.Stored), q.Held[:0]
 	for range r.count(heldSize) {
-		q.Held = append(q.Held, route.RankHeld{Rank: r.word(), Held: r.held()})
+		q.Held = append(q.Held, route.RankHeld{Rank: r.word(), Held: r.held(q.Stored)})
 	}
 	return r.end()
 }
 
 // held reads what a rank has. What cannot be would make a choice by it nonsense.
-func (r *reader) held() route.Held {
+func (r *reader) held(stored bool) route.Held {
 	h := route.Held{Cached: int(r.number()), Host: int(r.number()), Predicted: int(r.number())}
 	if h.Host > h.Cached {
 		r.fail("more in host memory than is cached")
 	}
+	if stored {
+		h.Tier, h.Remote, h.TierTime, h.RemoteTime = int32(r.small()), int32(r.small()), r.time(), r.time()
+	}
 	return h
 }
+
+// small is a number of 31 bits.
+func (r *reader) small() int64 {
+	n := r.number()
+	if n > math.MaxInt32 {
+		r.fail("a large number")
+		return 0
+	}
+	return n
+}
+
+// time is microseconds as seconds.
+func (r *reader) time() float32 { return float32(float64(r.small()) / 1e6) }
 
 func same(s string, b []byte) string {
 	if s == string(b) {

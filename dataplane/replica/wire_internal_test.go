@@ -30,12 +30,18 @@ func someState(rng *rand.Rand) *state {
 }
 
 func someAsk(rng *rand.Rand) route.Ask {
+	stored := rng.IntN(2) == 0
 	held := func() route.Held {
 		cached := int(size(rng))
-		return route.Held{Cached: cached, Host: rng.IntN(cached + 1), Predicted: int(size(rng))}
+		h := route.Held{Cached: cached, Host: rng.IntN(cached + 1), Predicted: int(size(rng))}
+		if stored {
+			h.Tier, h.Remote, h.TierTime, h.RemoteTime = rng.Int32(), rng.Int32N(9), float32(rng.Uint32N(5)), 0.25
+		}
+		return h
 	}
 	a := route.Ask{
-		Model: "model", LoRA: "adapter", Tokens: int(size(rng)), Output: int(size(rng)), DP: rng.IntN(9) - 1, Exact: rng.IntN(2) == 0,
+		Stored: stored,
+		Model:  "model", LoRA: "adapter", Tokens: int(size(rng)), Output: int(size(rng)), DP: rng.IntN(9) - 1, Exact: rng.IntN(2) == 0,
 		Unpaired: rng.IntN(2) == 0, Prefix: rng.Uint64(), Home: rng.Uint64(), Base: held(),
 	}
 	for range rng.IntN(5) {

@@ -1,7 +1,7 @@
 // Package resident keeps what a process has in memory to what it needs.
 //
-// Warmpath is one program: the router, the sidecar, NATS, etcd's client and the benchmarks are linked into every process, and the start of one
-// touches most of it. [Trim] gives the program's pages back once that is over.
+// Warmpath is one program: the router, the sidecar, NATS and the benchmarks are linked into every process, and the start of one
+// touches most of it. [Trim] gives the program's pages back once that is over, and sees to it that they come back one by one.
 //
 // # Concurrency
 //

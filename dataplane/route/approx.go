@@ -227,7 +227,7 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 	if track := d.sent.track; track != 0 && track == d.Rank.Track() && len(s.keys) > 0 {
 		actual := approx.Unreported
 		if prompt > 0 {
-			actual = units(p, prompt, cached)
+			actual = units(p, prompt, cached-d.FetchedOf(cached)) // else the rank would look larger than it is
 		}
 		r.Approx.tree.Correct(approx.Worker(uint32(track)), s.keys, d.sent.since, actual)
 	}

@@ -28,14 +28,19 @@ type Ask struct {
 	DP          int // as Prompt.DP
 	Exact       bool
 	Unpaired    bool
+	Stored      bool   // some Held have something to fetch
 	Prefix      uint64 // as policy.Request.Prefix
 	Home        uint64 // as policy.Request.Home
 	Base        Held   // what each rank has that is not in Held
 	Held        []RankHeld
 }
 
-// Held is what a rank has of a prompt, in tokens: Candidate's fields of these names.
-type Held struct{ Cached, Host, Predicted int }
+// Held is what a rank has of a prompt, in tokens, and could fetch of it: Candidate's fields of these names.
+type Held struct {
+	Cached, Host, Predicted int
+	Tier, Remote            int32
+	TierTime, RemoteTime    float32 // seconds
+}
 
 // RankHeld is Held of the rank with this Hash.
 type RankHeld struct {
@@ -83,11 +88,11 @@ func (s *Scratch) fillAsk(p *Prompt, req policy.Request) {
 	a := &s.ask
 	*a = Ask{
 		Model: p.Model, LoRA: p.LoRA, Tokens: req.Tokens, Output: p.Output, DP: p.DP, Exact: req.Exact, Unpaired: p.Unpaired,
-		Prefix: req.Prefix, Home: req.Home, Held: a.Held[:0],
+		Stored: req.Stored, Prefix: req.Prefix, Home: req.Home, Held: a.Held[:0],
 	}
 	votes := 0
 	for i := range s.candidates {
-		switch held := heldBy(&s.candidates[i]); {
+		switch held := heldBy(&s.candidates[i], req.Stored); {
 		case votes == 0:
 			a.Base, votes = held, 1
 		case held == a.Base:
@@ -97,14 +102,18 @@ func (s *Scratch) fillAsk(p *Prompt, req policy.Request) {
 		}
 	}
 	for i := range s.candidates {
-		if held := heldBy(&s.candidates[i]); held != a.Base {
+		if held := heldBy(&s.candidates[i], req.Stored); held != a.Base {
 			a.Held = append(a.Held, RankHeld{s.ranks[i].Hash(), held})
 		}
 	}
 }
 
-func heldBy(c *policy.Candidate) Held {
-	return Held{Cached: c.Cached, Host: c.Host, Predicted: c.Predicted}
+func heldBy(c *policy.Candidate, stored bool) Held {
+	h := Held{Cached: c.Cached, Host: c.Host, Predicted: c.Predicted}
+	if stored {
+		h.Tier, h.Remote, h.TierTime, h.RemoteTime = c.Tier, c.Remote, c.TierTime, c.RemoteTime
+	}
+	return h
 }
 
 // take makes an answer the decision; false: what it names is no candidate.
@@ -134,8 +143,10 @@ func (s *Scratch) take(d *Decision, p *Prompt, a Answer) bool {
 func (r *Router) Arbitrate(s *Scratch, a *Ask) (Decision, error) {
 	p := Prompt{Model: a.Model, LoRA: a.LoRA, DP: a.DP, Estimate: a.Tokens, Output: a.Output, Unpaired: a.Unpaired}
 	now := time.Now()
-	if d, ok := r.arbitrateFew(s, a, &p, now); ok {
-		return d, nil
+	if !a.Stored { // else who holds nothing and could fetch counts, too
+		if d, ok := r.arbitrateFew(s, a, &p, now); ok {
+			return d, nil
+		}
 	}
 	if err := r.gather(s, &p, nil, now); err != nil {
 		return Decision{}, err
@@ -146,7 +157,7 @@ func (r *Router) Arbitrate(s *Scratch, a *Ask) (Decision, error) {
 	}
 	var d Decision
 	r.settle(s, &p, &d, policy.Request{
-		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), Prefix: a.Prefix, Home: a.Home,
+		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), Prefix: a.Prefix, Home: a.Home, Stored: a.Stored,
 	})
 	return d, nil
 }
@@ -163,6 +174,12 @@ func (r *Router) weighAsked(s *Scratch, a *Ask, p *Prompt, now time.Time) {
 		s.weighDecodes(p, now)
 	}
 	r.weigh(s, p, now)
+	if a.Stored {
+		for i, rank := range s.ranks {
+			h, c := s.heldOf(rank), &s.candidates[i]
+			c.Tier, c.Remote, c.TierTime, c.RemoteTime = h.Tier, h.Remote, h.TierTime, h.RemoteTime
+		}
+	}
 	s.asked = nil
 }
 
@@ -185,14 +202,19 @@ func (s *Scratch) answerTo(a *Ask) {
 
 // askedOf is known for a request of another router.
 func (s *Scratch) askedOf(rank *worker.Rank) (held, foreseen match) {
-	h, size := s.asked.Base, uint64(len(s.table))
+	h := s.heldOf(rank)
+	return match{tokens: h.Cached, gpu: h.Cached - h.Host}, match{tokens: h.Predicted, gpu: h.Predicted}
+}
+
+// heldOf finds what who asks has said of a rank.
+func (s *Scratch) heldOf(rank *worker.Rank) *Held {
+	size := uint64(len(s.table))
 	for at := rank.Hash(); s.table[at%size] != 0; at++ {
 		if e := &s.asked.Held[s.table[at%size]-1]; e.Rank == rank.Hash() {
-			h = e.Held
-			break
+			return &e.Held
 		}
 	}
-	return match{tokens: h.Cached, gpu: h.Cached - h.Host}, match{tokens: h.Predicted, gpu: h.Predicted}
+	return &s.asked.Base
 }
 
 // credit is the share of a match that is believed. Who asks for a choice has said only what he believes.

@@ -14,7 +14,8 @@
 // prompts and those that are faster there go to one rank alone.
 //
 // What the facts about GPUs say leaves ranks out, or weighs them: see tier. Facts never leave nobody; then the least bad ranks are
-// candidates, and the Decision says so. What KV tiers of nodes hold (Stores) and how fast links are (SetLinks) comes from those who know.
+// candidates, and the Decision says so. What KV tiers of nodes hold (Stores) and how fast links are (SetLinks) comes from those who know. A rank's node
+// is told what to pull from a peer's tier when a decision that reckons with it is dispatched (Hints).
 //
 // It knows nothing of HTTP. What it decides is in a Decision, with all that is
 // needed to explain it afterwards.

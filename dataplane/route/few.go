@@ -34,6 +34,9 @@ type few struct {
 	ranks  []*worker.Rank
 	fleet  policy.Fleet
 	left   atomic.Int64 // uses
+
+	placed []*worker.Rank // all that are on a node of the cluster, by place; nil: no tier has anything
+	places []int32        // by place, where its ranks begin in placed; one more for the end
 }
 
 // owners finds ranks by the names that others have for them.
@@ -52,7 +55,7 @@ type fewer struct {
 // fewOf returns the order that a request may be chosen by; nil: all must be looked at.
 func (r *Router) fewOf(p *Prompt, now time.Time) (*few, policy.KV) {
 	l := r.few.Load()
-	if l == nil || p.DP >= 0 || p.LoRA != "" || p.Unpaired || r.Stores != nil {
+	if l == nil || p.DP >= 0 || p.LoRA != "" || p.Unpaired {
 		return nil, policy.KV{}
 	}
 	if age := now.UnixNano() - l.at; age < 0 || age > int64(fewFor) || l.model != p.Model || l.snap != r.registry.Snapshot() || l.chosen != r.chosen.Load() {
@@ -69,7 +72,7 @@ func (r *Router) fewOf(p *Prompt, now time.Time) (*few, policy.KV) {
 func (r *Router) keepFew(s *Scratch, p *Prompt, seed uint64, now time.Time) {
 	n, now1 := len(s.ranks), r.chosen.Load()
 	kv, ok := now1.policy.(policy.KV)
-	if !ok || !kv.Plain() || len(s.decodes) > 0 || s.groups[worker.RoleAggregated].tier != tierReady || r.Stores != nil {
+	if !ok || !kv.Plain() || len(s.decodes) > 0 || s.groups[worker.RoleAggregated].tier != tierReady {
 		return
 	}
 	l := &few{chosen: now1, model: p.Model, at: now.UnixNano(), exact: true, fleet: policy.SurveyFleet(s.candidates)}
@@ -100,7 +103,52 @@ func (r *Router) keepFew(s *Scratch, p *Prompt, seed uint64, now time.Time) {
 	for i, at := range best {
 		l.ranks[i] = s.ranks[at]
 	}
+	if r.tiered.Swap(false) {
+		l.place(s.ranks)
+	}
 	r.few.Store(l)
+}
+
+// place notes who is on which node, which is to be known where tiers hold something.
+func (l *few) place(ranks []*worker.Rank) {
+	at, most := make([]uint32, len(ranks)), uint32(0)
+	for i, rank := range ranks {
+		at[i] = rank.Worker.Place()
+		most = max(most, at[i])
+	}
+	l.places = make([]int32, most+2)
+	for _, p := range at {
+		l.places[p+1]++
+	}
+	for p := range most + 1 {
+		l.places[p+1] += l.places[p]
+	}
+	l.placed = make([]*worker.Rank, len(ranks))
+	next := slices.Clone(l.places)
+	for i, p := range at {
+		l.placed[next[p]] = ranks[i]
+		next[p]++
+	}
+}
+
+// addShelved adds the ranks of nodes whose tiers have something of the prompt, the longest first; false: they are not known. A rank without
+// anything that could take it from another node is as good as the others of its load, so these need no look.
+func (s *Scratch) addShelved(l *few) bool {
+	added := 0
+	for i := len(s.shelves) - 1; i >= 0 && s.shelves[i].Tokens > 0 && added < fewHolders; i-- {
+		if l.placed == nil {
+			return false
+		}
+		shelf := &s.shelves[i]
+		if !shelf.Open || int(shelf.Place)+1 >= len(l.places) {
+			continue
+		}
+		for _, rank := range l.placed[l.places[shelf.Place]:l.places[shelf.Place+1]] {
+			s.addFew(rank)
+			added++
+		}
+	}
+	return true
 }
 
 func newOwners(snap *worker.Snapshot) *owners {
@@ -174,6 +222,9 @@ func (r *Router) chooseFew(s *Scratch, p *Prompt, by draw, now time.Time) (d Dec
 	if l == nil || !l.exact || len(r.view().Shapes) != 1 || r.view().Shapes[0].Bigram || !s.startFew(l, now) {
 		return d, req, false
 	}
+	if r.look(s, p); !s.addShelved(l) {
+		return d, req, false
+	}
 	d.session = p.Session
 	r.expire(now)
 	r.match(s, p, &d)
@@ -205,7 +256,7 @@ func (r *Router) chooseFew(s *Scratch, p *Prompt, by draw, now time.Time) (d Dec
 		return d, req, false
 	}
 	r.weigh(s, p, now)
-	req = policy.Request{Tokens: p.Len(), Exact: true, Turn: by.turn, Seed: by.seed}
+	req = policy.Request{Tokens: p.Len(), Exact: true, Turn: by.turn, Seed: by.seed, Stored: len(s.shelves) > 0}
 	s.decide(&d, p, kv.PickAmong(req, &l.fleet, s.candidates))
 	return d, req, true
 }

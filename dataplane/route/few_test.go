@@ -37,12 +37,7 @@ func TestFewAreAsGoodAsAll(t *testing.T) {
 		var s, all route.Scratch
 		few := 0
 		for range 60 {
-			for range rng.IntN(3) * 100 {
-				f.ranks[rng.IntN(len(f.ranks))].Load.Report(time.Now(), worker.Report{
-					Running: rng.Int64N(60), Queued: rng.Int64N(20_000), Used: rng.Int64N(90_000), Pool: 100_000, Most: 64, Prefilled: 1_000_000, Busy: 100 * time.Second,
-				})
-			}
-			time.Sleep(11 * time.Millisecond) // the order is too old
+			f.shake(rng)
 			for range 10 {
 				p := prompt(tokens(rng.Uint32N(25), 1+rng.IntN(1000)))
 				p.Output = 100
@@ -62,6 +57,16 @@ func TestFewAreAsGoodAsAll(t *testing.T) {
 		}
 		require.Greater(t, few, 500, "all ranks were looked at, and nothing was shown")
 	})
+}
+
+// shake has up to 200 ranks report other loads, and waits until the order of before is too old.
+func (f *fleet) shake(rng *rand.Rand) {
+	for range rng.IntN(3) * 100 {
+		f.ranks[rng.IntN(len(f.ranks))].Load.Report(time.Now(), worker.Report{
+			Running: rng.Int64N(60), Queued: rng.Int64N(20_000), Used: rng.Int64N(90_000), Pool: 100_000, Most: 64, Prefilled: 1_000_000, Busy: 100 * time.Second,
+		})
+	}
+	time.Sleep(11 * time.Millisecond)
 }
 
 // TestFewAreFit: a rank that is not fit any more is not chosen, however lately the order was made; it is made anew where few are left.

@@ -107,13 +107,15 @@ func newFleet(t testing.TB, nodes ...*node) *fleet {
 	f.router = f.with(f.spy)
 	require.Eventually(t, func() bool {
 		f.ranks = f.registry.Snapshot().Ranks
+		ready := true
 		for _, w := range f.registry.Snapshot().Workers {
 			if w.State() != worker.Ready {
-				return false
+				ready = false
+				w.Probe() // on a slow machine the one before may have come too late
 			}
 		}
-		return true
-	}, 30*time.Second, time.Millisecond, "nodes did not become ready")
+		return ready
+	}, time.Minute, time.Millisecond, "nodes did not become ready")
 	t.Cleanup(func() {
 		close(f.done)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -169,8 +171,13 @@ func (f *fleet) force(rank int, s worker.State) {
 	f.mu.Lock()
 	f.state[w.Addr] = s
 	f.mu.Unlock()
-	w.Probe()
-	require.Eventually(f.t, func() bool { return w.State() == s }, 30*time.Second, time.Millisecond, "worker did not become %v", s)
+	require.Eventually(f.t, func() bool {
+		if w.State() == s {
+			return true
+		}
+		w.Probe() // again and again: on a slow machine an answer may come too late
+		return false
+	}, time.Minute, time.Millisecond, "worker did not become %v", s)
 }
 
 // holds gives a rank one more holder, which has the leading blocks of a prompt

@@ -77,6 +77,9 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Flight {
 	if d.ask != 0 {
 		r.Others.Sent(d.ask)
 	}
+	if d.Fetch.Remote > 0 && r.Hints != nil {
+		r.hint(p, d)
+	}
 	if d.block == 0 {
 		return nil // nothing that events could tell of
 	}

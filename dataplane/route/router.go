@@ -46,6 +46,8 @@ type Router struct {
 	Passed Passed
 	// Stores, if set, knows what the KV tiers of nodes hold. It is set before the first Pick.
 	Stores Stores
+	// Hints, if set, is told what the nodes of chosen ranks should pull from peers. It is set before the first Pick.
+	Hints Hints
 
 	registry *worker.Registry
 	index    *radix.Index
@@ -56,6 +58,7 @@ type Router struct {
 	flights  flights
 	few      atomic.Pointer[few] // the order of a large fleet; nil: not known
 	strange  atomic.Bool         // an id of the index that few has no rank for
+	tiered   atomic.Bool         // a tier has held something of a prompt since few was kept
 	families family.Names
 	links    atomic.Pointer[policy.Links]
 }
@@ -124,6 +127,7 @@ type Decision struct {
 	PromptTokens int          // exact or estimated
 	Cached       int          // prompt tokens expected from the cache
 	Predicted    int          // prompt tokens that prompts in flight there will have cached, or have
+	Fetch        Fetch        // prompt tokens expected from KV tiers
 	Exact        bool
 	// Overruled is the worst that the facts about GPUs say of the ranks that were chosen among, where they leave out all others too.
 	Overruled    Against
@@ -140,7 +144,7 @@ type Decision struct {
 }
 
 // Uncached returns the prompt tokens that the rank is expected to compute.
-func (d *Decision) Uncached() int { return d.PromptTokens - max(d.Cached, d.Predicted) }
+func (d *Decision) Uncached() int { return d.PromptTokens - max(d.Cached, d.Predicted, d.Fetch.upto) }
 
 // Scratch is the memory of one Pick, reused by the next.
 type Scratch struct {

@@ -1,14 +1,16 @@
 package route
 
 import (
+	"slices"
+
 	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
 // Stores knows what the KV tiers of nodes hold.
 type Stores interface {
-	// Stored appends what they hold, each place at most once. It is called for each choice whose prompt is known by token ids and must not
-	// block or allocate; in doubt it says less. It keeps nothing of what it is asked.
+	// Stored appends what they hold, each kind of each place at most once, or nothing where no tier holds anything. It is called for each
+	// choice whose prompt is known by token ids and must not block or allocate; in doubt it says less. It keeps nothing of what it is asked.
 	Stored(dst []Shelf, a Asked) []Shelf
 }
 
@@ -20,10 +22,12 @@ type Asked struct {
 	Salt   string
 }
 
-// Shelf is what the tier of one place holds of a prompt.
+// Shelf is what the tier of one place holds of a prompt in pages of one kind.
 type Shelf struct {
 	Place  uint32 // as in worker.Place; not 0
-	Tokens int    // leading tokens of the prompt
+	Tokens int    // leading tokens of the prompt; 0: none, but its engines could take what others have
+	Kind   uint32 // which form the pages have: only engines of the same kind can read them
+	Open   bool   // the engines there read this kind, and none of the model another one
 }
 
 // tierSpeed is how fast pages go from a node's tier into an engine, in bytes a second: one copy in host memory and one to the GPU. It stands
@@ -32,7 +36,9 @@ const tierSpeed = 8e9
 
 // shelved is the part of a Scratch that belongs to tiers.
 type shelved struct {
-	shelves []Shelf
+	shelves []Shelf // by length, the longest last
+	spots   []int32 // by place, 1 + index of the shelf that is open there; zero between picks
+	looked  bool    // shelves are those of this choice already
 }
 
 // SetLinks publishes what was measured between places, for pairs and for pulls between tiers; nil is nothing.
@@ -41,40 +47,74 @@ func (r *Router) SetLinks(l *policy.Links) { r.links.Store(l) }
 // Links returns what SetLinks published.
 func (r *Router) Links() *policy.Links { return r.links.Load() }
 
+// look finds what tiers hold of the prompt that s.ranks are chosen for.
+func (r *Router) look(s *Scratch, p *Prompt) {
+	s.shelves, s.looked = s.shelves[:0], true
+	if r.Stores == nil || !p.Exact || p.Opaque || p.ExtraKey != "" || len(s.ranks) == 0 {
+		return
+	}
+	s.shelves = r.Stores.Stored(s.shelves, Asked{Model: s.ranks[0].Worker.Info().Model(), Tokens: p.Tokens, LoRA: p.LoRA, Salt: p.Salt})
+	if len(s.shelves) == 0 {
+		return
+	}
+	if !r.tiered.Load() {
+		r.tiered.Store(true)
+	}
+	byLength := func(a, b Shelf) int { return a.Tokens - b.Tokens }
+	if !slices.IsSortedFunc(s.shelves, byLength) {
+		slices.SortFunc(s.shelves, byLength)
+	}
+}
+
 // shelve tells the candidates of s.ranks what they could fetch: from the tier of their node, and behind that from the peer whose tier gets it
-// there first. A peer counts only by a link that was measured: in doubt, what it holds is computed.
+// there first. A peer counts only by a link that was measured, and only for engines that have a tier which keeps pages of the same kind: in
+// doubt, what it holds is computed.
 func (r *Router) shelve(s *Scratch, p *Prompt) {
-	s.shelves = s.shelves[:0]
-	if p.Exact && !p.Opaque && p.ExtraKey == "" {
-		s.shelves = r.Stores.Stored(s.shelves, Asked{Model: s.ranks[0].Worker.Info().Model(), Tokens: p.Tokens, LoRA: p.LoRA, Salt: p.Salt})
+	if !s.looked {
+		r.look(s, p)
+	}
+	s.looked = false
+	if len(s.shelves) == 0 {
+		return
+	}
+	for i := range s.shelves {
+		if shelf := &s.shelves[i]; shelf.Open {
+			for len(s.spots) <= int(shelf.Place) {
+				s.spots = append(s.spots, 0)
+			}
+			s.spots[shelf.Place] = int32(i) + 1
+		}
 	}
 	links := r.links.Load()
 	for i, rank := range s.ranks {
-		c := &s.candidates[i]
-		c.Tier, c.Remote, c.TierTime, c.RemoteTime = 0, 0, 0, 0
-		place := rank.Worker.Place()
-		if place == 0 || len(s.shelves) == 0 {
+		if place := rank.Worker.Place(); place != 0 && int(place) < len(s.spots) && s.spots[place] != 0 {
+			s.fetchable(&s.candidates[i], p, rank.Worker.Info(), &s.shelves[s.spots[place]-1], links)
+		}
+	}
+	clear(s.spots)
+}
+
+// fetchable tells a candidate what it could fetch; own is the shelf of its place.
+func (s *Scratch) fetchable(c *policy.Candidate, p *Prompt, info *worker.Info, own *Shelf, links *policy.Links) {
+	bytes, here := tokenBytes(info), c.Cached
+	if n := usable(p, info, own.Tokens); n > here {
+		c.Tier = int32(n - here)
+		c.TierTime = float32(float64(n-here) * bytes / tierSpeed)
+		here = n
+	}
+	for i := len(s.shelves) - 1; i >= 0; i-- {
+		shelf := &s.shelves[i]
+		n := usable(p, info, shelf.Tokens)
+		if n-here < max(1, int(c.Remote)) {
+			return // those that follow are no longer
+		}
+		hop := links.Between(shelf.Place, own.Place)
+		if shelf.Place == own.Place || shelf.Kind != own.Kind || hop.Broken || hop.Speed <= 0 {
 			continue
 		}
-		info := rank.Worker.Info()
-		bytes, here := tokenBytes(info), c.Cached
-		for _, shelf := range s.shelves {
-			if n := usable(p, info, shelf.Tokens); shelf.Place == place && n > here {
-				c.Tier = int32(n - here)
-				c.TierTime = float32(float64(n-here) * bytes / tierSpeed)
-				here = n
-			}
-		}
-		for _, shelf := range s.shelves {
-			hop, n := links.Between(shelf.Place, place), usable(p, info, shelf.Tokens)
-			if shelf.Place == place || hop.Broken || hop.Speed <= 0 || n <= here {
-				continue
-			}
-			// The longest of them; of equal ones the fastest.
-			more, took := int32(n-here), float32(float64(n-here)*bytes*(1/hop.Speed+1/tierSpeed))
-			if more > c.Remote || (more == c.Remote && took < c.RemoteTime) {
-				c.Remote, c.RemoteTime = more, took
-			}
+		// The longest of them; of equal ones the fastest.
+		if took := float32(float64(n-here) * bytes * (1/hop.Speed + 1/tierSpeed)); c.Remote == 0 || took < c.RemoteTime {
+			c.Remote, c.RemoteTime = int32(n-here), took
 		}
 	}
 }

@@ -13,10 +13,21 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// shelves are what tiers hold of any prompt.
+// shelves are what tiers hold of any prompt. Each place has a tier, and all are of one kind.
 type shelves []route.Shelf
 
-func (s shelves) Stored(dst []route.Shelf, _ route.Asked) []route.Shelf { return append(dst, s...) }
+func (s shelves) Stored(dst []route.Shelf, _ route.Asked) []route.Shelf {
+	for place := uint32(1); place < 10; place++ {
+		shelf := route.Shelf{Place: place, Open: true}
+		for _, known := range s {
+			if known.Place == place {
+				shelf.Tokens = known.Tokens
+			}
+		}
+		dst = append(dst, shelf)
+	}
+	return dst
+}
 
 // at puts ranks onto places.
 func (f *fleet) at(places ...uint32) {
@@ -161,4 +172,35 @@ func TestPairsGoByLinks(t *testing.T) {
 	x = r.Explain(&f.scratch, p, 1)
 	require.Equal(t, []bool{true, false}, []bool{x.Decodes[0].Broken, x.Decodes[1].Broken})
 	require.InDelta(t, 4000*policy.UsualBytes/1e10, x.Decodes[1].Cost.Transfer, 1e-9)
+}
+
+// A router that chooses for another one goes by what that one knows of tiers, and needs to know of none itself.
+func TestAnotherChoosesByTiers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	moved := 0
+	for range 40 {
+		f := newFleet(t, tiny(), tiny(), tiny(), tiny())
+		f.at(1, 2, 3, 3)
+		f.busy(rng)
+		own, asks, o := f.asking(policy.KV{Options: policy.Defaults})
+		alone := f.with(policy.KV{Options: policy.Defaults})
+		known := shelves{{Place: 1 + rng.Uint32N(3), Tokens: rng.IntN(4000)}}
+		for _, r := range []*route.Router{asks, alone} {
+			r.Stores = known
+			f.linked(r, 3, 20e9)
+		}
+		p := prompt(tokens(1, 4001))
+		blind, err := own.Pick(&f.scratch, p, nil)
+		require.NoError(t, err)
+		want, err := alone.Pick(&f.scratch, p, nil)
+		require.NoError(t, err)
+		got, err := asks.Pick(&f.scratch, p, nil)
+		require.NoError(t, err)
+		require.Equal(t, want.Rank.ID(), got.Rank.ID())
+		require.Equal(t, 1, o.asked)
+		if blind.Rank != want.Rank {
+			moved++
+		}
+	}
+	require.Positive(t, moved, "no tier moved a choice, and nothing was shown")
 }

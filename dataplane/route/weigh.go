@@ -24,6 +24,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 		if err != nil || s.admitted(&d) {
 			if err == nil {
 				r.Passed.take(s, &d)
+				d.Fetch = r.fetchOf(s, p, &d, req)
 			}
 			return d, err
 		}
@@ -33,6 +34,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 // choose finds out what the candidates have and lets the policy pick.
 func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (Decision, policy.Request, error) {
 	d, now := Decision{session: p.Session}, time.Now()
+	s.looked = false
 	if err := r.gather(s, p, tried, now); err != nil {
 		return Decision{}, policy.Request{}, err
 	}
@@ -87,6 +89,7 @@ func (r *Router) weigh(s *Scratch, p *Prompt, now time.Time) {
 		c.Pending, c.InFlight, c.Waiting = load.Pending, load.InFlight, load.Waiting
 		c.Rate, c.Pool, c.Used, c.Most = load.Rate, load.Pool, load.Used, load.Most
 		c.Age, c.Tree = silence(rank, load, nanos), 0
+		c.Tier, c.Remote, c.TierTime, c.RemoteTime = 0, 0, 0, 0
 		c.Weight, c.Full = 0, 0
 		if s.judged {
 			if v := rank.Worker.Verdict(nanos); v != 0 {
@@ -101,9 +104,7 @@ func (r *Router) weigh(s *Scratch, p *Prompt, now time.Time) {
 		}
 	}
 	clear(s.byHolder)
-	if r.Stores != nil {
-		r.shelve(s, p)
-	}
+	r.shelve(s, p)
 }
 
 const (

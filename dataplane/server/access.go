@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/accesslog"
 	"github.com/warmpath/warmpath/dataplane/openai"
@@ -65,8 +64,8 @@ func (e *exchange) name(line *accesslog.Entry) {
 }
 
 // recordRefusal writes a request that no worker has answered.
-func (e *exchange) recordRefusal(ctx *fasthttp.RequestCtx) {
-	e.status = ctx.Response.StatusCode()
+func (e *exchange) recordRefusal(c call) {
+	e.status = c.answer().Response.StatusCode()
 	e.record(openai.Usage{}, time.Now())
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -51,6 +50,7 @@ func TestTextIsFollowed(t *testing.T) {
 	resp, _ = h.post("/v1/chat/completions", image)
 	assert.Equal(t, "none", resp.Header.Get("X-Warmpath-Overlap-Source"))
 	assert.Regexp(t, `^0/`, resp.Header.Get("X-Warmpath-Overlap"))
+	h.awaitEnded(7)
 	st := h.server.Status()
 	assert.Zero(t, st.Compared)
 	assert.EqualValues(t, 6, st.Approx.Compared)
@@ -76,7 +76,7 @@ func TestFailuresAreNotBelieved(t *testing.T) {
 			_, _ = io.WriteString(rw, "no")
 		})
 		h.post("/v1/chat/completions", chatBody(1, ""))
-		require.Eventually(t, none, 5*time.Second, time.Millisecond, "it answered %d", status)
+		require.Eventually(t, none, patience, tick, "it answered %d", status)
 	}
 
 	reached, seen := make(chan struct{}), make(chan struct{})
@@ -100,12 +100,12 @@ func TestFailuresAreNotBelieved(t *testing.T) {
 	leave()
 	<-done
 	<-seen
-	require.Eventually(t, none, 5*time.Second, time.Millisecond, "the client left before the first byte")
+	require.Eventually(t, none, patience, tick, "the client left before the first byte")
 
 	w.dies("/v1/chat/completions", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"choi`) })
 	_, _, err = h.do(http.MethodPost, h.base+"/v1/chat/completions", chatBody(1, ""))
 	require.Error(t, err)
-	require.Eventually(t, held, 5*time.Second, time.Millisecond, "an answer that has begun was prefilled")
+	require.Eventually(t, held, patience, tick, "an answer that has begun was prefilled")
 }
 
 // TestAnswersThatDoNotSay: without usage, and with one that counts a prompt more
@@ -121,10 +121,10 @@ func TestAnswersThatDoNotSay(t *testing.T) {
 	} {
 		w.answers("/v1/chat/completions", test.reply)
 		h.post("/v1/chat/completions", chatBody(1, test.more))
-		require.Eventually(t, func() bool { return h.server.Status().InFlight == 0 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return h.server.Status().InFlight == 0 }, patience, tick)
 		assert.Zero(t, h.router.Approx.Stats().Contradicted)
 	}
 	w.answers("/v1/chat/completions", chatReply(400, 0))
 	h.post("/v1/chat/completions", chatBody(1, ""))
-	require.Eventually(t, func() bool { return h.router.Approx.Stats().Contradicted == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.router.Approx.Stats().Contradicted == 1 }, patience, tick)
 }

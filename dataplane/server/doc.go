@@ -1,6 +1,22 @@
 // Package server is the router's HTTP face: routes, limits, the path of a
 // request from the client to a worker and back, and the operator's API.
 //
+// # Who reads a request
+//
+// The server is fasthttp's: it accepts connections, gives each a goroutine, and
+// drains them. Plain requests, which are nearly all that a router gets, do not
+// pass through it, though: proxy.Plain reads and answers them within the read by
+// which fasthttp waits for the next request. That is a sixth of what a small
+// request costs. They are POSTs of HTTP/1.1 to the paths of apiOf that say what
+// they want in the one usual way. All others are fasthttp's: other methods and
+// paths (the operator's, models, aborts, preflights), chunked uploads,
+// expectations, connections that are to be closed, TLS, heads that are unusual
+// in any way; so are all errors in HTTP itself.
+// An exchange sees either as a call. What a plain request's answer needs of
+// fasthttp it gets as a response to fill: chunks and streams of events, gzip,
+// changed bodies, the router's own errors. Only an answer that is here as a whole, and
+// short, leaves without (proxy.Inbound.Pass).
+//
 // # Concurrency
 //
 // fasthttp runs each request on its connection's goroutine; an exchange, the
@@ -15,7 +31,8 @@
 //
 // # Ownership
 //
-// Bodies stay in fasthttp's buffers and are sent to the worker from there.
+// Bodies stay in the buffers into which they were read, fasthttp's or those of
+// proxy.Inbound, and are sent to the worker from there.
 //
 // # Errors
 //

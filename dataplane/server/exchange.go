@@ -46,13 +46,16 @@ type exchange struct {
 	inferred bool // the body was read: an API whose answers are counted
 	started  time.Time
 	firstAt  time.Time
+	whole    bool // the answer came in one piece: it ended when it began
 	status   int
+	events   bool           // the answer is a stream of events
 	awaited  *worker.Worker // Await was called for it and Begun was not
 	key      uint64
 
 	rid   []byte // the request's id, ours or the client's
 	field []byte // `"rid":"…"`, when it is ours
 	rank  []byte
+	lines []byte // of the client's header, or of the answer's
 	parts [][]byte
 	extra []proxy.Field
 	text  []byte // a chat, for prompt.Text
@@ -74,41 +77,41 @@ func newExchange(s *Server) *exchange {
 var _ proxy.Observer = (*exchange)(nil)
 
 // serve answers one request; withBody says that its method has one.
-func (e *exchange) serve(ctx *fasthttp.RequestCtx, api openai.API, withBody bool) {
+func (e *exchange) serve(c call, api openai.API, withBody bool) {
 	e.api, e.started = api, time.Now()
 	e.s.inFlight.Add(1)
 	if withBody {
-		if err := e.req.Parse(api, ctx.PostBody()); err != nil {
-			e.refuse(ctx, err)
+		if err := e.req.Parse(api, c.body()); err != nil {
+			e.refuse(c, err)
 			return
 		}
 		e.inferred = api != openai.APIOther
 		if l := e.s.Lint; l != nil && e.inferred {
-			l.Offer(ctx.PostBody())
+			l.Offer(c.body())
 		}
 	}
-	e.client = proxy.ClientOf(ctx.Conn())
+	e.client = c.client()
 	e.client.Guard(&e.canceler)
-	e.describe(ctx)
-	if e.wait(ctx) {
-		e.forward(ctx)
+	e.describe(c)
+	if e.wait(c) {
+		e.forward(c)
 	}
 }
 
 // describe fills in what routing needs to know.
-func (e *exchange) describe(ctx *fasthttp.RequestCtx) {
+func (e *exchange) describe(c call) {
 	e.prompt = route.Prompt{
 		Model: e.req.Model, LoRA: e.lora(), Salt: e.req.CacheSalt, ExtraKey: e.req.ExtraKey,
 		Opaque: e.req.Multimodal || e.req.Batch,
 		// Four bytes a token is what English text and JSON come to; it only has to
 		// order prompts by size.
-		Estimate: len(ctx.PostBody()) / 4, DP: -1, Output: e.req.MaxTokens * e.req.N * e.req.Prompts,
+		Estimate: len(c.body()) / 4, DP: -1, Output: e.req.MaxTokens * e.req.N * e.req.Prompts,
 	}
 	if e.req.HasRank {
 		e.prompt.DP = e.req.Rank
 	}
 	if e.s.Router.Sessions != nil || e.s.AccessLog != nil {
-		e.prompt.Session = sessionOf(ctx, &e.req)
+		e.prompt.Session = sessionOf(c, &e.req)
 	}
 	if !e.inferred || e.req.Batch {
 		return
@@ -164,7 +167,7 @@ func (e *exchange) Body(p []byte) {
 // firstByte marks the prompt as prefilled.
 func (e *exchange) firstByte() {
 	e.firstAt = time.Now()
-	e.lease.FirstByte()
+	e.lease.FirstByteAt(e.firstAt)
 	e.flight.Prefilled()
 	e.begun()
 }
@@ -179,7 +182,7 @@ func (e *exchange) begun() {
 
 // Broken implements proxy.Observer: the worker's answer ended early.
 func (e *exchange) Broken(error) []byte {
-	if !e.req.Stream {
+	if !e.events {
 		return nil // cut: a part of a JSON document must not pass for the whole
 	}
 	out := openai.Upstream("The worker failed before the end of its answer.").AppendSSE(nil)
@@ -189,7 +192,10 @@ func (e *exchange) Broken(error) []byte {
 // Closed implements proxy.Observer: the answer has ended, one way or another.
 func (e *exchange) Closed(err error) {
 	e.stopLegs(err != nil)
-	now := time.Now()
+	now := e.firstAt
+	if !e.whole {
+		now = time.Now()
+	}
 	usage := e.usage.Usage()
 	switch {
 	case err != nil:
@@ -271,9 +277,9 @@ func (e *exchange) endAttempt() {
 }
 
 // refuse answers with an error before any worker was asked or after all failed.
-func (e *exchange) refuse(ctx *fasthttp.RequestCtx, err error) {
-	e.s.fail(ctx, errorFor(err, e.prompt.Model))
-	e.recordRefusal(ctx)
+func (e *exchange) refuse(c call, err error) {
+	e.s.fail(c.answer(), errorFor(err, e.prompt.Model))
+	e.recordRefusal(c)
 	e.release()
 }
 
@@ -306,6 +312,6 @@ func (e *exchange) release() {
 	e.prompt, e.decision = route.Prompt{}, route.Decision{}
 	e.tried, e.parts, e.extra, e.doubted = e.tried[:0], e.parts[:0], e.extra[:0], nil
 	e.client, e.inferred, e.status, e.lease, e.failed = nil, false, 0, worker.Lease{}, 0
-	e.started, e.firstAt = time.Time{}, time.Time{}
+	e.started, e.firstAt, e.whole = time.Time{}, time.Time{}, false
 	s.exchanges.Put(e)
 }

@@ -2,10 +2,12 @@ package server
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/proxy"
 )
 
 // Marks are fields that the server adds to a request's header for itself. No
@@ -18,6 +20,12 @@ const (
 var (
 	expectContinue = []byte("100-continue")
 	optionClose    = []byte("close")
+
+	connectionField = []byte(fasthttp.HeaderConnection)
+	// notNominated are fields that the server needs itself. None of them goes to a worker as it came.
+	notNominated = [][]byte{
+		connectionField, []byte("te"), []byte("trailer"), []byte("host"), []byte("expect"), []byte("content-length"), []byte("transfer-encoding"),
+	}
 )
 
 // headerReceived looks at a request's header before its body is read. fasthttp
@@ -35,26 +43,40 @@ func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfi
 			h.SetBytesV(fasthttp.HeaderExpect, expectContinue)
 		}
 	}
-	// fasthttp takes "close" alone for what it says, and not "close, TE".
-	if c := h.Peek(fasthttp.HeaderConnection); len(c) > len("close") && listsClose(c) {
-		h.SetConnectionClose()
-	}
+	dropNominated(h)
 	if h.ContentLength() == -1 { // chunked
 		h.Add(markTrailer, "1")
 	}
 	return fasthttp.RequestConfig{MaxRequestBodySize: s.live().MaxBodyBytes}
 }
 
-// listsClose reports whether a list of connection options has close.
-func listsClose(list []byte) bool {
-	for len(list) > 0 {
-		var option []byte
-		option, list, _ = bytes.Cut(list, []byte{','})
-		if bytes.EqualFold(bytes.TrimSpace(option), optionClose) {
-			return true
+// dropNominated takes out of the header what Connection says is of this connection only (RFC 9110 7.6.1). fasthttp takes "close" alone for
+// what it says, and not "close, TE", and of several such fields knows the last.
+func dropNominated(h *fasthttp.RequestHeader) {
+	if len(h.Peek(fasthttp.HeaderConnection)) == 0 {
+		return
+	}
+	closes, within := h.ConnectionClose(), false
+	for line := range bytes.Lines(h.RawHeaders()) {
+		list := line
+		if line[0] != ' ' && line[0] != '\t' { // else it goes on with the field before
+			var name []byte
+			name, list, _ = bytes.Cut(line, []byte{':'})
+			within = bytes.EqualFold(name, connectionField)
+		}
+		for within && len(list) > 0 {
+			var option []byte
+			option, list, _ = bytes.Cut(list, []byte{','})
+			option = bytes.TrimSpace(option)
+			closes = closes || bytes.EqualFold(option, optionClose)
+			if !slices.ContainsFunc(notNominated, func(name []byte) bool { return bytes.EqualFold(name, option) }) {
+				h.DelBytes(option)
+			}
 		}
 	}
-	return false
+	if closes {
+		h.SetConnectionClose()
+	}
 }
 
 // expect answers a client that asks before it sends its body: 100, or why not.
@@ -71,7 +93,7 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	default:
 		return fasthttp.StatusContinue
 	}
-	linger(ctx) // some clients send without waiting
+	proxy.Linger(ctx) // some clients send without waiting
 	return ctx.Response.StatusCode()
 }
 

@@ -95,11 +95,11 @@ func (s *Server) serveExplain(ctx *fasthttp.RequestCtx) {
 	e.api, e.started = bodyAPI(ctx.PostBody()), time.Now()
 	s.inFlight.Add(1) // release takes it back
 	if err := e.req.Parse(e.api, ctx.PostBody()); err != nil {
-		e.refuse(ctx, err)
+		e.refuse(call{ctx: ctx}, err)
 		return
 	}
 	e.inferred = true
-	e.describe(ctx)
+	e.describe(call{ctx: ctx})
 	x := s.Router.Explain(&e.scratch, &e.prompt, seed)
 	answer := s.explained(&x, &e.prompt)
 	e.release()

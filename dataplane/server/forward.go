@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -29,41 +30,41 @@ var errHung = errors.New("server: worker hangs")
 
 // forward sends the request to the best worker, and to the next best one for
 // as long as no answer has begun.
-func (e *exchange) forward(ctx *fasthttp.RequestCtx) {
+func (e *exchange) forward(c call) {
 	e.identify()
 	var last error
 	var lost [2]int // workers that failed after they may have seen the request; decode workers apart
-	for attempt := 0; attempt <= e.s.live().Retries; attempt++ {
-		d, err := e.choose(ctx)
+	for attempt := 0; attempt <= max(e.s.live().Retries, 0); attempt++ {
+		d, err := e.choose(c)
 		if err != nil {
 			if last != nil && errors.Is(err, route.ErrNoWorker) {
 				err = last // what went wrong says more than that nobody is left
 			}
-			e.refuse(ctx, err)
+			e.refuse(c, err)
 			return
 		}
 		e.decision, e.failed = d, 0
-		resp, err := e.attempt(ctx)
+		resp, err := e.attempt(c)
 		if err == nil && !e.tryAnother(resp) {
-			e.answer(ctx, resp)
+			e.answer(c, resp)
 			return
 		}
 		if errors.Is(err, errClient) {
-			e.passRefusal(ctx)
+			e.passRefusal(c)
 			return
 		}
 		if err == nil {
 			err = fmt.Errorf("cannot get answer of %s: %w", d.Rank.ID(), errRefused)
 			_ = resp.Close()
 		}
-		if e.giveUp(ctx, err) {
+		if e.giveUp(c, err) {
 			return
 		}
 		if mayHaveDied(err) {
 			lost[e.failed]++
 		}
 		if max(lost[0], lost[1]) > maxLost {
-			e.refuse(ctx, err)
+			e.refuse(c, err)
 			return
 		}
 		last = err
@@ -71,7 +72,7 @@ func (e *exchange) forward(ctx *fasthttp.RequestCtx) {
 			e.tried = append(e.tried, d.Rank)
 		}
 	}
-	e.refuse(ctx, last)
+	e.refuse(c, last)
 }
 
 // mayHaveDied reports whether a worker may have died with the request in its hands.
@@ -80,14 +81,16 @@ func mayHaveDied(err error) bool {
 }
 
 // attempt sends the request to the decision's rank, or to both of a pair.
-func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
+func (e *exchange) attempt(c call) (*proxy.Response, error) {
 	if e.decision.Decode != nil {
-		return e.attemptPair(ctx)
+		return e.attemptPair(c)
 	}
 	rank := e.decision.Rank
-	e.compose(ctx)
-	e.lease = rank.Load.Begin(e.decision.Uncached())
-	e.seated(rank)
+	e.compose(c)
+	now := time.Now()
+	e.upstream.Now = now
+	e.lease = rank.Load.BeginFetch(now, e.decision.Uncached(), e.decision.Fetch.Tokens())
+	e.seated(rank, now)
 	e.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, &e.decision)
 	e.s.Router.Sent(&e.scratch, &e.decision)
 	e.awaited = rank.Worker
@@ -97,6 +100,9 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 		// A streaming worker sends its header before it has computed anything.
 		// Nothing is promised to the client until the first byte of the body.
 		if err = resp.Await(); err == nil {
+			err = e.kept()
+		}
+		if err == nil {
 			e.firstByte()
 			switch {
 			case resp.Status < fasthttp.StatusInternalServerError:
@@ -122,6 +128,16 @@ func (e *exchange) attempt(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
 		rank.Worker.Fault(time.Now())
 	}
 	return nil, err
+}
+
+// kept ends the time in which a monitor may take the request away from its worker, and fails if one just did: then no more will come of an
+// answer of which the beginning is here.
+func (e *exchange) kept() error {
+	e.begun()
+	if e.canceler.Canceled() {
+		return proxy.ErrCanceled
+	}
+	return nil
 }
 
 // headerPrefill names the prefill worker of an answer's pair; X-Warmpath-Worker is the decode worker then.
@@ -153,12 +169,13 @@ func (e *exchange) tryAnother(resp *proxy.Response) bool {
 }
 
 // giveUp ends the request after a failure that no other worker can mend.
-func (e *exchange) giveUp(ctx *fasthttp.RequestCtx, err error) bool {
+func (e *exchange) giveUp(c call, err error) bool {
 	if e.client.Gone() {
 		e.abort()
 		e.s.metrics.clientGone.Inc()
-		ctx.SetConnectionClose()
-		ctx.SetStatusCode(499) // nobody reads it; the metrics do
+		answer := c.answer()
+		answer.SetConnectionClose()
+		answer.SetStatusCode(499) // nobody reads it; the metrics do
 		e.release()
 		return true
 	}
@@ -166,7 +183,7 @@ func (e *exchange) giveUp(ctx *fasthttp.RequestCtx, err error) bool {
 		if errors.Is(err, proxy.ErrTimeout) {
 			e.abort()
 		}
-		e.refuse(ctx, err)
+		e.refuse(c, err)
 		return true
 	}
 	if errors.Is(err, errHung) && e.decision.Decode == nil {
@@ -178,20 +195,34 @@ func (e *exchange) giveUp(ctx *fasthttp.RequestCtx, err error) bool {
 
 // compose makes the upstream request: the client's bytes, with the id and the
 // rank spliced in.
-func (e *exchange) compose(ctx *fasthttp.RequestCtx) {
+func (e *exchange) compose(c call) {
 	w := e.decision.Rank.Worker
 	e.parts, e.extra = e.parts[:0], e.extra[:0]
-	body := ctx.PostBody()
+	body := c.body()
 	if e.inferred {
 		e.compositeBody(body)
 	} else if len(body) > 0 {
 		e.parts = append(e.parts, body)
 	}
+	e.lines = c.appendLines(e.lines[:0], e.extra)
 	e.upstream = proxy.Request{
 		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS},
-		Method: ctx.Method(), Path: ctx.RequestURI(), Header: &ctx.Request.Header, Extra: e.extra, Body: e.parts,
+		Method: c.method(), Path: c.target(), Lines: e.lines, Extra: e.extra, Body: e.parts, Plain: c.plain != nil,
 		HeaderTimeout: e.s.live().FirstByteTimeout, ReadTimeout: e.s.live().StallTimeout,
 	}
+}
+
+// originForm is a request's target as a server wants it: what a client sends that takes this router for its proxy has a scheme and a host in
+// front, which not every worker understands.
+func originForm(target []byte) []byte {
+	if len(target) == 0 || target[0] == '/' {
+		return target
+	}
+	_, rest, ok := bytes.Cut(target, []byte("://"))
+	if i := bytes.IndexByte(rest, '/'); ok && i >= 0 {
+		return rest[i:]
+	}
+	return target
 }
 
 // compositeBody splices the fields that the worker must see into the body.
@@ -230,10 +261,12 @@ func (e *exchange) compositeBody(body []byte) {
 	e.parts = openai.SpliceField(e.parts, body, fields)
 }
 
+var eventStream = []byte("text/event-stream")
+
 // answer forwards the worker's answer to the client.
-func (e *exchange) answer(ctx *fasthttp.RequestCtx, resp *proxy.Response) {
+func (e *exchange) answer(c call, resp *proxy.Response) {
 	d := &e.decision
-	e.status = resp.Status
+	e.status, e.events = resp.Status, bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)
 	if e.inferred {
 		e.usage.Reset(e.api, e.req.Stream)
 		e.output.Reset(e.req.Stream)
@@ -251,10 +284,14 @@ func (e *exchange) answer(ctx *fasthttp.RequestCtx, resp *proxy.Response) {
 	overlap := strconv.AppendInt(room[:0], int64(d.Matched), 10)
 	overlap = append(overlap, '/')
 	overlap = strconv.AppendInt(overlap, int64(d.Total), 10)
+	if c.plain != nil && e.pass(c, resp, overlap) {
+		return
+	}
+	ctx := c.answer()
 	switch {
 	case d.Decode != nil && e.leg.merges:
 		proxy.ForwardRewrite(ctx, resp, e, &e.leg.merger)
-	case e.compresses(ctx, resp):
+	case e.compresses(c, resp):
 		proxy.ForwardGzip(ctx, resp, e, &e.s.compressors)
 	default:
 		proxy.Forward(ctx, resp, e)
@@ -267,4 +304,28 @@ func (e *exchange) answer(ctx *fasthttp.RequestCtx, resp *proxy.Response) {
 		ctx.Response.Header.SetBytesV("X-Warmpath-Overlap", overlap)
 		ctx.Response.Header.Set("X-Warmpath-Overlap-Source", source)
 	}
+}
+
+// pass forwards the answer to a plain request, if it can be in one piece.
+func (e *exchange) pass(c call, resp *proxy.Response, overlap []byte) bool {
+	if e.decision.Decode != nil || e.compresses(c, resp) {
+		return false
+	}
+	l := e.lines[:0]
+	l = append(l, "X-Warmpath-Worker: "...)
+	l = append(l, e.decision.Rank.ID()...)
+	l = append(l, "\r\n"...)
+	if e.inferred {
+		l = append(l, "X-Warmpath-Overlap: "...)
+		l = append(l, overlap...)
+		l = append(l, "\r\nX-Warmpath-Overlap-Source: "...)
+		l = append(l, e.decision.Source.String()...)
+		l = append(l, "\r\n"...)
+	}
+	e.lines, e.whole = l, true
+	if c.plain.Pass(resp, e, l, e.firstAt) {
+		return true // e is another request's by now
+	}
+	e.whole = false
+	return false
 }

@@ -13,8 +13,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
 const (
@@ -49,7 +47,7 @@ func testUsageIsCounted(t *testing.T) {
 	w.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
 	h.post("/generate", idsBody)
-	require.Eventually(t, func() bool { return h.server.Status().Requests == 1 }, 5*time.Second, time.Millisecond)
+	h.awaitEnded(1)
 	st := h.server.Status()
 	assert.EqualValues(t, 9, st.PromptTokens)
 	assert.EqualValues(t, 8, st.HitTokens)
@@ -133,15 +131,14 @@ func TestHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 
 func testHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 	t.Helper()
+	t.Parallel()
 	hung, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	release := make(chan struct{})
 	wait := func(http.ResponseWriter, *http.Request) { <-release }
 	good.answers("/generate", idsReply)
 	arrived := make(chan struct{}, 8)
 	hung.on("/generate", func(rw http.ResponseWriter, r *http.Request) { arrived <- struct{}{}; wait(rw, r) })
-	h := start(t, []*fakeWorker{hung, good}, withPolicy("round-robin"), withWorkers(func(c *worker.Config) {
-		c.Timeout, c.HangAfter = 50*time.Millisecond, 150*time.Millisecond
-	}))
+	h := start(t, []*fakeWorker{hung, good}, withPolicy("round-robin"), withWorkers(soonHung))
 	t.Cleanup(func() { close(release) })
 	type answer struct {
 		resp *http.Response
@@ -335,7 +332,7 @@ func testDrainAnswersWhatHasBegun(t *testing.T) {
 	<-begun
 	stopped := make(chan struct{})
 	go func() { h.stop(); close(stopped) }()
-	require.Eventually(t, func() bool { return h.server.Status().Draining }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.server.Status().Draining }, patience, tick)
 	close(finish)
 	assert.Equal(t, "data: one\n\ndata: [DONE]\n\n", <-answer)
 	<-stopped
@@ -349,7 +346,7 @@ func TestDrainDoesNotWaitForSilentConnections(t *testing.T) {
 func testDrainDoesNotWaitForSilentConnections(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	h := start(t, []*fakeWorker{w})
+	h := start(t, []*fakeWorker{w}, withDrain(time.Hour))
 	h.dial()
 	conn, _ := h.dial() // over TLS, one that has said who it is
 	if c, ok := conn.(*tls.Conn); ok {
@@ -362,7 +359,7 @@ func testDrainDoesNotWaitForSilentConnections(t *testing.T) {
 	go func() { h.stop(); close(stopped) }()
 	select {
 	case <-stopped:
-	case <-time.After(20 * time.Second): // the drain's own limit is 30 s
+	case <-time.After(patience): // the drain's own limit is far beyond
 		t.Fatal("the drain waits for a connection without a request")
 	}
 }

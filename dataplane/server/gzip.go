@@ -16,7 +16,7 @@ const defaultGzipMin = 4 << 10
 // compresses reports whether an answer goes to the client as gzip: the client
 // asks for it, it is JSON that nobody has compressed, and it is long enough.
 // Streams of events are never compressed: an event would wait for the next one.
-func (e *exchange) compresses(ctx *fasthttp.RequestCtx, resp *proxy.Response) bool {
+func (e *exchange) compresses(c call, resp *proxy.Response) bool {
 	smallest := e.s.live().GzipMinBytes
 	if smallest < 0 || e.req.Stream || resp.Status != fasthttp.StatusOK {
 		return false
@@ -24,9 +24,8 @@ func (e *exchange) compresses(ctx *fasthttp.RequestCtx, resp *proxy.Response) bo
 	if n := resp.ContentLength(); n >= 0 && n < int64(smallest) {
 		return false
 	}
-	h := &resp.Header
-	return asksGzip(&ctx.Request.Header) && isJSON(h.ContentType()) && len(h.ContentEncoding()) == 0 &&
-		!bytes.Contains(h.Peek(fasthttp.HeaderCacheControl), noTransform)
+	return c.http11() && asksGzip(c.peek(fasthttp.HeaderAcceptEncoding)) && isJSON(resp.Peek(fasthttp.HeaderContentType)) &&
+		len(resp.Peek(fasthttp.HeaderContentEncoding)) == 0 && !bytes.Contains(resp.Peek(fasthttp.HeaderCacheControl), noTransform)
 }
 
 var (
@@ -40,13 +39,9 @@ func isJSON(mediaType []byte) bool {
 	return bytes.EqualFold(bytes.TrimSpace(mediaType), typeJSON)
 }
 
-// asksGzip reports whether a client of HTTP/1.1, which takes chunks, asks for
-// gzip and does not like plain answers better (RFC 9110 12.5.3).
-func asksGzip(h *fasthttp.RequestHeader) bool {
-	list := h.Peek(fasthttp.HeaderAcceptEncoding)
-	if len(list) == 0 || !h.IsHTTP11() {
-		return false
-	}
+// asksGzip reports whether a client whose Accept-Encoding is list asks for gzip
+// and does not like plain answers better (RFC 9110 12.5.3).
+func asksGzip(list []byte) bool {
 	gzip, others, identity := -1, -1, -1 // in thousandths
 	for len(list) > 0 {
 		var item []byte
@@ -98,7 +93,7 @@ func quality(params []byte) int {
 // compressOwn compresses an answer of the router itself.
 func (s *Server) compressOwn(ctx *fasthttp.RequestCtx) {
 	body := ctx.Response.Body()
-	if s.live().GzipMinBytes < 0 || len(body) < s.live().GzipMinBytes || !asksGzip(&ctx.Request.Header) {
+	if s.live().GzipMinBytes < 0 || len(body) < s.live().GzipMinBytes || !ctx.Request.Header.IsHTTP11() || !asksGzip(ctx.Request.Header.Peek(fasthttp.HeaderAcceptEncoding)) {
 		return
 	}
 	ctx.SetBody(s.compressors.AppendGzip(nil, body))

@@ -173,6 +173,9 @@ func withWorkers(f func(*worker.Config)) option {
 	return func(_ *server.Config, c *worker.Config, _ *string) { f(c) }
 }
 
+// soonHung gives up who is asked in vain for a second: soon enough to wait for, and no machine stalls probe after probe for so long.
+func soonHung(c *worker.Config) { c.Timeout, c.HangAfter = time.Second/2, time.Second }
+
 // withTLS makes the clients' listener one for https.
 func withTLS(cfg *tls.Config) option {
 	return func(c *server.Config, _ *worker.Config, _ *string) { c.TLS = cfg }
@@ -184,7 +187,8 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	cfg := server.Config{Listener: l, Version: "test", MaxBodyBytes: 1 << 20, Log: log}
-	workerCfg := worker.Config{Interval: 20 * time.Millisecond, Log: log}
+	// A machine that stalls makes no worker slow: tests of workers that hang set shorter times.
+	workerCfg := worker.Config{Interval: 20 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log}
 	transportTLS := &tls.Config{}
 	if encrypted(t) {
 		cfg.TLS, cfg.OperatorTLS, transportTLS = serverTLS(t), serverTLS(t), clientTLS(t)
@@ -259,7 +263,7 @@ func (h *harness) checkNothingLeaked() {
 			}
 		}
 		return h.server.Status().InFlight == 0
-	}, 10*time.Second, 5*time.Millisecond, "load of ended requests is still counted")
+	}, patience, tick, "load of ended requests is still counted")
 }
 
 func (h *harness) awaitReady(n int) {
@@ -272,7 +276,16 @@ func (h *harness) awaitReady(n int) {
 			}
 		}
 		return ready == n
-	}, 10*time.Second, 5*time.Millisecond, "workers did not become ready")
+	}, patience, tick, "workers did not become ready")
+}
+
+// awaitEnded waits until n requests have ended and all that is counted of them is: a client has its answer before.
+func (h *harness) awaitEnded(n uint64) {
+	h.t.Helper()
+	require.Eventually(h.t, func() bool {
+		st := h.server.Status()
+		return st.Requests == n && st.InFlight == 0
+	}, patience, tick, "%d requests have not ended", n)
 }
 
 // do sends one request and reads the whole answer.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"regexp"
 	"strconv"
 	"time"
 
@@ -38,6 +39,7 @@ type metrics struct {
 	policy        func() string          // of the router, now
 
 	pairs  *pairMetrics
+	fetch  fetchMetrics
 	ranks  rankSeries
 	totals totals
 }
@@ -76,12 +78,17 @@ func newMetrics(s *Server) *metrics {
 	m.aborts = counter("aborts_total", "Requests aborted at a worker because their client left.").WithLabelValues()
 	m.abortsDropped = counter("aborts_dropped_total", "Aborts not sent because too many were under way.").WithLabelValues()
 	m.pairs = newPairMetrics(m, counter)
+	m.fetch = newFetchMetrics(counter)
 	m.refused = counter("tls_refused_total", "Clients whose TLS handshake failed.").WithLabelValues()
 	m.registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, fleetCollector{s}, budgetCollector{s.Index},
+		newGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, fleetCollector{s}, budgetCollector{s.Index},
 		trustCollector{s.Registry}, healthCollector{s.Registry, &s.Router.Passed})
+	m.registry.MustRegister(s.Metrics...)
 	if s.Replicas != nil {
 		m.registry.MustRegister(replicaCollector{s.Replicas})
+	}
+	if s.Cluster != nil {
+		m.registry.MustRegister(clusterCollector{s})
 	}
 	if s.Sessions != nil {
 		m.registry.MustRegister(sessionCollector{s.Sessions})
@@ -92,6 +99,12 @@ func newMetrics(s *Server) *metrics {
 		}, func() float64 { return float64(s.HugeBytes()) }))
 	}
 	return m
+}
+
+// newGoCollector tells of the runtime what it does by default, and what the collector's last run has found in use.
+func newGoCollector() prometheus.Collector {
+	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
+	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live))
 }
 
 // failed counts an error answer of the router's own.
@@ -139,6 +152,9 @@ func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err e
 	count := &e.decision.Rank.Count
 	count.PromptTokens.Add(uint64(usage.PromptTokens))
 	count.CachedTokens.Add(uint64(usage.CachedTokens))
+	if e.req.N <= 1 {
+		m.fetch.answered(e.decision.Rank.ID(), &e.decision, usage.CachedTokens)
+	}
 	if d := &e.decision; d.Source != route.Nothing {
 		expected := d.Cached
 		if !d.Exact && d.PromptTokens > 0 { // both were estimated: their ratio is better than either

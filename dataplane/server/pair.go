@@ -47,26 +47,26 @@ var errManyAnswers = openai.BadRequest("n", "Pairs of prefill and decode workers
 var errUnpaired = openai.BadRequest("", "Pairs of prefill and decode workers do not serve this route: it needs a worker that does both.")
 
 // either reports whether any worker of a pair can answer: what asks for a description, or is computed outside the model.
-func either(ctx *fasthttp.RequestCtx) bool {
-	switch string(ctx.Path()) {
+func either(c call) bool {
+	switch string(c.path()) {
 	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize":
 		return true
 	default:
-		return !ctx.IsPost()
+		return string(c.method()) != fasthttp.MethodPost
 	}
 }
 
 // choose picks the rank for the next attempt, or the pair.
-func (e *exchange) choose(ctx *fasthttp.RequestCtx) (route.Decision, error) {
+func (e *exchange) choose(c call) (route.Decision, error) {
 	d, err := e.pick()
 	for errors.Is(err, route.ErrNoWorker) && e.relent() {
 		d, err = e.pick()
 	}
 	switch {
 	case err != nil || d.Decode == nil:
-	case !e.inferred && either(ctx):
+	case !e.inferred && either(c):
 		d.Decode = nil
-	case !e.inferred && string(ctx.Path()) != pathResponses:
+	case !e.inferred && string(c.path()) != pathResponses:
 		return e.chooseOne(errUnpaired)
 	case e.req.N > 1:
 		return e.chooseOne(errManyAnswers)
@@ -86,16 +86,17 @@ func (e *exchange) chooseOne(refusal error) (route.Decision, error) {
 
 // attemptPair sends the request to the decision's two ranks at once. Its error is nil for an answer that is the client's,
 // errClient where the prefill worker's refusal is, and else says what failed: who is to blame is among e.tried by then.
-func (e *exchange) attemptPair(ctx *fasthttp.RequestCtx) (*proxy.Response, error) {
+func (e *exchange) attemptPair(c call) (*proxy.Response, error) {
 	d := &e.decision
 	if e.leg == nil {
 		e.leg = newPrefillLeg(e.s, &e.canceler)
 	}
 	l := e.leg
-	e.composePair(ctx)
+	e.composePair(c)
 	e.lease = d.Decode.Load.BeginDecode(d.DecodeTokens())
-	l.lease = d.Rank.Load.Begin(d.Uncached())
-	e.seatedPair()
+	now := time.Now()
+	l.lease = d.Rank.Load.BeginFetch(now, d.Uncached(), d.Fetch.Tokens())
+	e.seatedPair(now)
 	l.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, d)
 	e.s.Router.Sent(&e.scratch, d)
 	e.awaited = d.Decode.Worker
@@ -105,6 +106,9 @@ func (e *exchange) attemptPair(ctx *fasthttp.RequestCtx) (*proxy.Response, error
 	resp, err := e.s.Transport.Do(&e.canceler, &e.upstream)
 	if err == nil {
 		if err = e.judge(resp); err == nil {
+			err = e.kept()
+		}
+		if err == nil {
 			e.pairBegan(resp)
 			return resp, nil
 		}
@@ -347,8 +351,9 @@ func causeOf(err error) string {
 }
 
 // passRefusal makes the prefill worker's refusal the client's answer: the decode worker's would be the same.
-func (e *exchange) passRefusal(ctx *fasthttp.RequestCtx) {
+func (e *exchange) passRefusal(c call) {
 	l := e.leg
+	ctx := c.answer()
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(l.status)
 	ctx.SetContentTypeBytes(l.mime)

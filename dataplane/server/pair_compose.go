@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/warmpath/warmpath/dataplane/disagg"
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
@@ -55,7 +53,7 @@ func (m *legMemory) reset() {
 
 // composePair makes the requests for both ranks: the client's bytes, with what the router has to say as the last members of
 // the body. There it wins over members of the same names, which clients have that knew SGLang's own load balancer.
-func (e *exchange) composePair(ctx *fasthttp.RequestCtx) {
+func (e *exchange) composePair(c call) {
 	l, d := e.leg, &e.decision
 	if len(e.tried) > 0 {
 		e.identify() // the aborts of the attempt before, of which one comes a second later, must not meet this one at a rank of both
@@ -63,7 +61,7 @@ func (e *exchange) composePair(ctx *fasthttp.RequestCtx) {
 	l.reset()
 	l.events, l.keep = e.req.Stream, e.req.PromptLogprobs
 	m := &l.memory
-	m.lines = proxy.AppendLines(m.lines, &ctx.Request.Header, pairHeaders) // once: it cannot be read by two
+	m.lines = c.appendLines(m.lines, pairHeaders) // once: it cannot be read by two
 	ranks, prompts, prefill := len(d.Rank.Worker.Ranks()), 1, -1
 	if e.req.Batch {
 		prompts = e.req.Prompts
@@ -91,8 +89,8 @@ func (e *exchange) composePair(ctx *fasthttp.RequestCtx) {
 			m.fields = disagg.AppendPrefillRank(m.fields, prefill)
 		}
 	}
-	l.request = e.legRequest(ctx, d.Rank, 0, e.s.live().Pair.PrefillTimeout)
-	e.upstream = e.legRequest(ctx, d.Decode, 1, e.s.live().FirstByteTimeout)
+	l.request = e.legRequest(c, d.Rank, 0, e.s.live().Pair.PrefillTimeout)
+	e.upstream = e.legRequest(c, d.Decode, 1, e.s.live().FirstByteTimeout)
 }
 
 // next parts what is in fields from what comes.
@@ -123,11 +121,11 @@ func (m *legMemory) header(name string, value func(dst []byte) []byte) {
 }
 
 // legRequest makes one leg's request: 0 is the prefill worker's.
-func (e *exchange) legRequest(ctx *fasthttp.RequestCtx, rank *worker.Rank, which int, wait time.Duration) proxy.Request {
+func (e *exchange) legRequest(c call, rank *worker.Rank, which int, wait time.Duration) proxy.Request {
 	m, w := &e.leg.memory, rank.Worker
 	leg := &m.legs[which]
 	leg.extra = append(leg.extra, m.shared...)
-	body := ctx.PostBody()
+	body := c.body()
 	if len(m.fields) > 0 {
 		leg.parts = openai.SpliceLast(leg.parts, body, m.fields)
 	} else {
@@ -148,7 +146,7 @@ func (e *exchange) legRequest(ctx *fasthttp.RequestCtx, rank *worker.Rank, which
 		read = wait // it says nothing until the prompt is computed and sent, but for the header of a stream
 	}
 	return proxy.Request{
-		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS}, Method: ctx.Method(), Path: ctx.RequestURI(),
+		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS}, Method: c.method(), Path: c.target(),
 		Lines: m.lines, Extra: leg.extra, Body: leg.parts, HeaderTimeout: wait, ReadTimeout: read,
 		Once: true, // its rooms are the attempt's own
 	}

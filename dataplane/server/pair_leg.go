@@ -189,7 +189,7 @@ func (l *prefillLeg) ask() error {
 	}
 	defer func() { _ = resp.Close() }()
 	l.status = resp.Status
-	l.mime = append(l.mime[:0], resp.Header.ContentType()...)
+	l.mime = append(l.mime[:0], resp.Peek("Content-Type")...)
 	if err := l.read(resp); err != nil {
 		return l.failed(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/server"
-	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
 func TestPairAnswers(t *testing.T) {
@@ -91,14 +90,17 @@ func TestPairFailuresGoElsewhere(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %s/stream=%v", leg, f.name, stream), func(t *testing.T) {
+					options := []option{withPolicy("round-robin")}
+					if f.hangs {
+						t.Parallel() // most of it is waiting
+						options = append(options, withWorkers(soonHung))
+					}
 					p, d := newPair(t, 2, 2, 1)
 					bad := p[0]
 					if leg == "decode" {
 						bad = d[0]
 					}
-					h := startPair(t, p, d, withPolicy("round-robin"), withWorkers(func(c *worker.Config) {
-						c.Timeout, c.HangAfter = 50*time.Millisecond, 150*time.Millisecond
-					}))
+					h := startPair(t, p, d, options...)
 					if f.act != nil {
 						bad.does(f.act)
 					} else {
@@ -329,7 +331,9 @@ func TestPairPrefillDiesWhenItIsDone(t *testing.T) {
 
 // A decode worker that does not begin although the prompt is computed is given up, and so is one whose prefill worker says nothing.
 func TestPairDeadlines(t *testing.T) {
+	t.Parallel()
 	t.Run("decode lags", func(t *testing.T) {
+		t.Parallel()
 		p, d := newPair(t, 1, 2, 1)
 		d[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
 			l.arrives(b)
@@ -337,7 +341,7 @@ func TestPairDeadlines(t *testing.T) {
 			flush(rw)
 			<-r.Context().Done()
 		})
-		h := startPair(t, p, d, withPolicy("round-robin"), withServer(func(c *server.Config) { c.Pair.Timeout = 2 * time.Second }))
+		h := startPair(t, p, d, withPolicy("round-robin"), withServer(func(c *server.Config) { c.Pair.Timeout = 5 * time.Second }))
 		for range 2 {
 			resp, got := h.post("/generate", pairRequest(true))
 			assert.Equal(t, http.StatusOK, resp.StatusCode)
@@ -347,6 +351,7 @@ func TestPairDeadlines(t *testing.T) {
 		noneRunning(t, h)
 	})
 	t.Run("prefill is silent", func(t *testing.T) {
+		t.Parallel()
 		p, d := newPair(t, 1, 1, 1)
 		p[0].does(hangs)
 		d[0].does(hangs)

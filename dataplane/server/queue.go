@@ -86,15 +86,15 @@ func (r *waitRoom) room(rank *worker.Rank, now time.Time) int {
 }
 
 // wait holds the request back while every rank that could take it is full; false: it was refused, or its client left.
-func (e *exchange) wait(ctx *fasthttp.RequestCtx) bool {
+func (e *exchange) wait(c call) bool {
 	// Fast path: somebody has room.
 	if r := e.s.waits; r == nil || !e.inferred || !r.Engaged() {
 		return true
 	}
-	return e.waitSlow(ctx)
+	return e.waitSlow(c)
 }
 
-func (e *exchange) waitSlow(ctx *fasthttp.RequestCtx) bool {
+func (e *exchange) waitSlow(c call) bool {
 	ranks, err := e.s.Router.Fit(&e.scratch, &e.prompt)
 	if err != nil {
 		return true // Pick says it better
@@ -103,7 +103,7 @@ func (e *exchange) waitSlow(ctx *fasthttp.RequestCtx) bool {
 	if !e.canceler.OnCancel(func() { gone <- struct{}{} }) {
 		gone <- struct{}{}
 	}
-	e.place, err = e.s.waits.Enter(gone, lineOf(ranks[0], e.prompt.Model), e.waiter(ctx))
+	e.place, err = e.s.waits.Enter(gone, lineOf(ranks[0], e.prompt.Model), e.waiter(c))
 	e.canceler.OnCancel(nil)
 	var full *queue.RefusedError
 	switch {
@@ -113,13 +113,13 @@ func (e *exchange) waitSlow(ctx *fasthttp.RequestCtx) bool {
 		}
 		return true
 	case e.client.Gone():
-		e.giveUp(ctx, err)
+		e.giveUp(c, err)
 	case errors.As(err, &full):
-		e.s.fail(ctx, errorFor(err, e.prompt.Model))
-		ctx.Response.Header.Set("Retry-After", strconv.Itoa(int(full.RetryAfter.Seconds())))
+		e.s.fail(c.answer(), errorFor(err, e.prompt.Model))
+		c.answer().Response.Header.Set("Retry-After", strconv.Itoa(int(full.RetryAfter.Seconds())))
 		e.release()
 	default:
-		e.refuse(ctx, err)
+		e.refuse(c, err)
 	}
 	return false
 }
@@ -137,8 +137,8 @@ func lineOf(rank *worker.Rank, model string) string {
 }
 
 // waiter describes the request to the queue.
-func (e *exchange) waiter(ctx *fasthttp.RequestCtx) *queue.Waiter {
-	w := &queue.Waiter{Client: e.clientID(ctx), Priority: queue.NoPriority, Tokens: e.prompt.Len(), DP: e.prompt.DP}
+func (e *exchange) waiter(c call) *queue.Waiter {
+	w := &queue.Waiter{Client: e.clientID(c), Priority: queue.NoPriority, Tokens: e.prompt.Len(), DP: e.prompt.DP}
 	if e.req.HasPriority {
 		w.Priority = e.req.Priority
 	}
@@ -157,12 +157,12 @@ func (e *exchange) waiter(ctx *fasthttp.RequestCtx) *queue.Waiter {
 
 // clientID says whose turn the request takes: that of its API key and, behind one, of the user that the body names; without either,
 // that of its address.
-func (e *exchange) clientID(ctx *fasthttp.RequestCtx) uint64 {
+func (e *exchange) clientID(c call) uint64 {
 	var h maphash.Hash
 	h.SetSeed(e.s.waits.seed)
 	named := false
 	for _, name := range [...]string{fasthttp.HeaderAuthorization, "X-Api-Key"} {
-		key := ctx.Request.Header.Peek(name)
+		key := c.peek(name)
 		_, _ = h.Write(key)
 		_ = h.WriteByte(0)
 		named = named || len(key) > 0
@@ -170,7 +170,7 @@ func (e *exchange) clientID(ctx *fasthttp.RequestCtx) uint64 {
 	user := e.req.RawUser()
 	_, _ = h.Write(user)
 	if !named && len(user) == 0 {
-		_, _ = h.Write(ctx.RemoteIP())
+		_, _ = h.Write(c.remoteIP())
 	}
 	return h.Sum64()
 }
@@ -196,25 +196,25 @@ func (e *exchange) pick() (route.Decision, error) {
 }
 
 // seated tells the queue that the request is counted as a rank's load, and whether that was the last room there.
-func (e *exchange) seated(rank *worker.Rank) {
+func (e *exchange) seated(rank *worker.Rank, now time.Time) {
 	r := e.s.waits
 	if r == nil {
 		return
 	}
 	e.place.Began(rank)
-	if info := rank.Worker.Info(); info != nil && r.room(rank, time.Now()) <= 0 {
+	if info := rank.Worker.Info(); info != nil && r.room(rank, now) <= 0 {
 		r.Full(lineOf(rank, e.prompt.Model))
 	}
 }
 
 // seatedPair is seated for a pair: the place is the prefill rank's, and either may be full now.
-func (e *exchange) seatedPair() {
+func (e *exchange) seatedPair(now time.Time) {
 	r := e.s.waits
 	if r == nil {
 		return
 	}
-	e.seated(e.decision.Rank)
-	if rank := e.decision.Decode; r.room(rank, time.Now()) <= 0 {
+	e.seated(e.decision.Rank, now)
+	if rank := e.decision.Decode; r.room(rank, now) <= 0 {
 		r.Full(lineOf(rank, e.prompt.Model))
 	}
 }

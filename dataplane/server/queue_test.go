@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -42,7 +44,7 @@ func busyWorker(t *testing.T) (w *fakeWorker, began chan string, finish chan str
 
 func (h *harness) awaitWaiting(n int) {
 	h.t.Helper()
-	require.Eventually(h.t, func() bool { return h.server.Status().Queue.Waiting == n }, 60*time.Second, time.Millisecond, "%d requests do not wait", n)
+	require.Eventually(h.t, func() bool { return h.server.Status().Queue.Waiting == n }, patience, tick, "%d requests do not wait", n)
 }
 
 // send posts in the background and returns the status, 0 for none.
@@ -143,7 +145,7 @@ func TestQueueDrains(t *testing.T) {
 	h.awaitWaiting(1)
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); h.stop() }()
-	require.Eventually(t, func() bool { return h.server.Status().Draining }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.server.Status().Draining }, patience, tick)
 	finish <- struct{}{}
 	require.Contains(t, <-began, "second", "who waits at shutdown is served")
 	finish <- struct{}{}
@@ -194,4 +196,37 @@ func TestQueueSurvivesWorkersThatDie(t *testing.T) {
 	wg.Wait()
 	require.GreaterOrEqual(t, *second, 500, "its worker is gone")
 	require.Zero(t, h.server.Status().Queue.Waiting)
+}
+
+// TestQueueAnswersOnce: a request that has waited gets one answer, and the next one on its connection gets its own.
+func TestQueueAnswersOnce(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(server.QueueConfig{MaxInFlight: 1}))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	first := h.send(t.Context(), &wg, `{"input_ids":[1]}`)
+	<-began
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.base, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	br := bufio.NewReader(conn)
+	for turn := range 3 {
+		_, err = io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 17\r\n\r\n{\"input_ids\":[2]}")
+		require.NoError(t, err)
+		if turn == 0 {
+			h.awaitWaiting(1)
+			finish <- struct{}{}
+		}
+		<-began
+		finish <- struct{}{}
+		resp, err := http.ReadResponse(br, nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(body), `"done"`, "turn %d", turn)
+		require.Zero(t, br.Buffered(), "something follows the answer")
+	}
+	wg.Wait()
+	require.Equal(t, http.StatusOK, *first)
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -187,7 +186,7 @@ func TestMetricsAndStatus(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	h.post("/generate", idsBody)
 	h.post("/generate", "nonsense")
-	require.Eventually(t, func() bool { return h.server.Status().Requests == 2 }, 5*time.Second, time.Millisecond)
+	h.awaitEnded(2)
 	_, got, err := h.do(http.MethodGet, h.operator+"/metrics", "")
 	require.NoError(t, err)
 	for _, want := range []string{

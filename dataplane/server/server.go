@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
@@ -49,7 +50,7 @@ type Config struct {
 	ForwardIDs       bool          // plain chats carry their token ids to the worker, once the ids are proved
 	Queue            QueueConfig   // of requests while all workers are full
 	Pair             PairConfig    // of requests to a prefill and a decode worker
-	Retries          int           // further workers tried before the answer begins; default 3
+	Retries          int           // further workers tried before the answer begins; default 3; negative: none
 	FirstByteTimeout time.Duration // default 30 min: long prompts wait in the worker's queue
 	StallTimeout     time.Duration // between two reads of an answer; default 10 min
 	DrainTimeout     time.Duration // for requests in flight at shutdown; default 30 s
@@ -86,8 +87,11 @@ type Parts struct {
 	AccessLog *accesslog.Log // nil: none is kept
 
 	Replicas     *replica.Group      // nil: no other router is asked or told
+	Cluster      Cluster             // nil: the router is of none
 	Fleet        Fleet               // nil: the registry has the workers that it is told to have
 	ConfigStatus func() ConfigStatus // nil: nothing is known of a configuration
+
+	Metrics []prometheus.Collector // served beside the server's own
 }
 
 // Server serves clients and operators.
@@ -150,14 +154,17 @@ func (s *Server) fasthttp(h fasthttp.RequestHandler) *fasthttp.Server {
 		ReadBufferSize:        s.cfg.MaxHeaderBytes,
 		WriteBufferSize:       4 << 10, // each stream has one. What is longer and whole leaves in one write by proxy.Stream
 		ReduceMemoryUsage:     true,    // an idle connection has no buffers; proxy.Client sees to it that this costs no system call
-		IdleTimeout:           5 * time.Minute,
+		IdleTimeout:           idleTimeout,
+		ConnState:             proxy.NoteState,
 		ReadTimeout:           0, // a deadline for reading would also cut a stream that is being answered
 		NoDefaultServerHeader: true,
-		NoDefaultDate:         true,
-		NoDefaultContentType:  true,
-		CloseOnShutdown:       true,
-		TCPKeepalive:          true,
-		Logger:                quiet{s.cfg.Log},
+		// A form would be taken apart, and its long parts written to files, for nobody.
+		DisablePreParseMultipartForm: true,
+		NoDefaultDate:                true,
+		NoDefaultContentType:         true,
+		CloseOnShutdown:              true,
+		TCPKeepalive:                 true,
+		Logger:                       quiet{s.cfg.Log},
 	}
 }
 
@@ -183,7 +190,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	serve(s.client, s.encrypted(s.Watcher.Listen(s.cfg.Listener), s.cfg.TLS))
+	serve(s.client, s.encrypted(s.Watcher.ListenPlain(s.cfg.Listener, s.plain()), s.cfg.TLS))
 	sweeping, stopSweeping := context.WithCancel(context.Background())
 	g.Go(func() error { s.sweep(sweeping); return nil })
 	if s.operator != nil {

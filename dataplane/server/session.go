@@ -1,8 +1,6 @@
 package server
 
 import (
-	"github.com/valyala/fasthttp"
-
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/route"
 )
@@ -12,9 +10,9 @@ const headerSession = "X-Session-ID"
 
 // sessionOf returns the key of the request's session: session_id or
 // session_params.id of the body, or the header; 0 where it has none.
-func sessionOf(ctx *fasthttp.RequestCtx, req *openai.Request) uint64 {
+func sessionOf(c call, req *openai.Request) uint64 {
 	if req.SessionID != "" {
 		return route.SessionKey(req.SessionID)
 	}
-	return route.SessionKey(ctx.Request.Header.Peek(headerSession))
+	return route.SessionKey(c.peek(headerSession))
 }

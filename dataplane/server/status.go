@@ -39,6 +39,8 @@ type Status struct {
 	Workers       []WorkerStatus       `json:"workers"`
 	// Replicas is what is known of other routers; nil where this one never asks or tells them.
 	Replicas *replica.Status `json:"replicas,omitempty"`
+	// Cluster is nil where the router is of none.
+	Cluster *ClusterStatus `json:"cluster,omitempty"`
 	// Sources is where workers are from.
 	Sources []SourceStatus `json:"sources,omitempty"`
 	// Config is what became of the configuration file; nil where none is known.
@@ -132,6 +134,7 @@ func (s *Server) Status() Status {
 		Queue:    s.queueStatus(),
 		Lint:     s.lintReport(),
 		Replicas: s.replicaStatus(),
+		Cluster:  s.clusterStatus(),
 		Tokens:   s.Models.Status(),
 		Workers:  []WorkerStatus{},
 	}

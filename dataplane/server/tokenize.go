@@ -11,6 +11,7 @@ type ownIDs struct {
 	writer *tokens.Writer
 	cursor *session.Cursor
 	ids    []uint32
+	lent   tokens.Prompt // a worker's, where the choice rests on those
 	model  *tokens.Model // that made the ids which the choice rests on; nil where others did
 
 	forward bool   // the worker gets the ids, and need not tokenize
@@ -23,6 +24,8 @@ func (o *ownIDs) init(c *session.Cursor) { o.cursor, o.writer = c, tokens.NewWri
 const keptIDs = 1 << 16
 
 func (o *ownIDs) reset() {
+	o.lent.Release()
+	o.lent = tokens.Prompt{}
 	o.model, o.ids, o.forward = nil, o.ids[:0], false
 	if cap(o.ids) > keptIDs {
 		o.ids = nil
@@ -61,6 +64,7 @@ func (e *exchange) tokenize() bool {
 	if err != nil {
 		return false
 	}
+	e.own.lent = known
 	if made {
 		e.s.Models.Compare(m, &e.req, e.own.ids, known.IDs)
 	}

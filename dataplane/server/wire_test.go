@@ -88,8 +88,8 @@ func testExpectContinue(t *testing.T) {
 	assert.Equal(t, `{"rid":"a","text":"x"}`, w.lastBody())
 }
 
-// TestClientIsMissedSoon: the worker's connection ends within 10 ms of the client's. The best of some tries counts: the
-// machine may be busy with something else.
+// TestClientIsMissedSoon: the worker's connection ends within 10 ms of the client's. One such try is enough: the machine may be busy with
+// something else in all others.
 func TestClientIsMissedSoon(t *testing.T) { overBoth(t, testClientIsMissedSoon) }
 
 func testClientIsMissedSoon(t *testing.T) {
@@ -104,7 +104,7 @@ func testClientIsMissedSoon(t *testing.T) {
 	})
 	h := start(t, []*fakeWorker{w})
 	best := time.Hour
-	for range 10 {
+	for end := time.Now().Add(patience); best >= 10*time.Millisecond && time.Now().Before(end); {
 		conn, _ := h.dial()
 		_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 22\r\n\r\n{\"rid\":\"a\",\"text\":\"x\"}")
 		require.NoError(t, err)

@@ -3,7 +3,7 @@
 //
 // Pages are named by SGLang's own hash, in a namespace that tells the model, the rank, the layout and the type of the bytes (the package in
 // integrations/sglang makes it up; here it is opaque). One memfd holds them, cut into slabs of equal slots. wire.go describes the protocol with engines on a
-// Unix socket, peerwire.go the one between tiers on TCP; bytes of pages move by shared memory and by NIXL.
+// Unix socket, peerwire.go the one between tiers on TCP, trust.go how they know each other; bytes of pages move by shared memory and by NIXL.
 //
 // # Who writes where
 //
@@ -22,13 +22,18 @@
 // learnt as in ARC: a prompt that comes once does not flush the tier, and on conversations it is not worse than LRU, as fixed shares are (TestPolicyOnTrace).
 // Pages of different sizes share the memory by slabs, which go to whom uses them.
 //
+// # Hints
+//
+// A router that sends a request here, and reckons with pages of another node's tier, says so at once (hints.go, package hint), so that they are on their way before the engine
+// asks. Such a pull is no use of any page: what comes is on probation, whatever it was before, and one hint brings a quarter of the tier at most.
+//
 // # Concurrency
 //
 // Tier's methods may be called from any goroutine. Tier.mu guards the index, leases and pulls, and is held for look-ups only, never for I/O or a copy; peerSet.mu,
 // transport.mu, server.mu, peerServer.mu guard tables and are taken alone; peer.asking is held for one
 // question to a peer, with a deadline. Goroutines,
 // all of which end with Run: one for each connection of an engine and of a peer, one for each peer, which connects and pulls, one each for leases, for warming and
-// for making NIXL's agents, and one for each transfer in quarantine.
+// for making NIXL's agents, one for each transfer in quarantine, and at most 16 for hints. hints.mu guards what hints are known, and is taken alone.
 //
 // # Ownership
 //
@@ -37,6 +42,6 @@
 //
 // # Errors
 //
-// [ErrConfig] for settings, [ErrWire] and [ErrRegion] for clients and peers that break the protocol or their word, which ends their connection and no other,
+// [ErrConfig] for settings, [ErrTrust] for peers of another key or certificate, or of none, who are told so and refused, [ErrWire] and [ErrRegion] for clients and peers that break the protocol or their word, which ends their connection and no other,
 // [ErrPageSize] and [ErrNamespaces] for pages that cannot be kept, [ErrHint] for hints, [ErrClosed] after Close.
 package tier

@@ -19,10 +19,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if code, mine := soakMain(); mine {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience is how long a test waits for what must happen: generous, since nothing is measured.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // serve runs a tier until the test ends.
 func serve(t *testing.T, cfg Config) *Tier {
@@ -41,8 +46,15 @@ func serveUntil(t *testing.T, cfg Config) (tier *Tier, stop func()) {
 	if cfg.Socket == "" {
 		cfg.Socket = filepath.Join(t.TempDir(), "kv.sock")
 	}
-	cfg.Ask = patience
-	cfg.Log = slog.New(slog.DiscardHandler)
+	if cfg.Ask == 0 {
+		cfg.Ask = patience
+	}
+	if cfg.pull == 0 {
+		cfg.pull = patience / 2
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	tier, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -76,10 +88,16 @@ func serveUntil(t *testing.T, cfg Config) (tier *Tier, stop func()) {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	within(t, patience, what, ok)
+}
+
+// within waits for a condition for so long.
+func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
 	for !ok() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after %v", what, patience)
+			t.Fatalf("%s: not after %v", what, limit)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -327,7 +345,7 @@ func chain(prompt uint32, n int) []Hash {
 	for i := range tokens {
 		tokens[i] = prompt
 	}
-	return PageHashes(tokens, testTokens)
+	return PageHashes(tokens, testTokens, "")
 }
 
 // store puts n pages of a prompt into the tier through an engine. Page i has the bytes of prompt<<32 + i.

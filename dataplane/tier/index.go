@@ -58,6 +58,7 @@ type namespace struct {
 	name  string
 	bytes int // of a page
 	class int32
+	pages int // readable
 }
 
 // index says which page lies where. It is not safe for concurrent use: Tier.mu guards it. It has no clock and does no I/O, so
@@ -74,6 +75,7 @@ type index struct {
 	clock   uint64
 	policy  policy
 	stats   counters
+	feed    feed
 }
 
 // counters are what the index counts; all but the gauges only grow.
@@ -111,8 +113,9 @@ func (x *index) space(name string, bytes int) (uint32, error) {
 		return 0, fmt.Errorf("%w: %d, restart the sidecar to forget them", ErrNamespaces, maxNamespaces)
 	}
 	ns := uint32(len(x.spaces))
-	x.spaces = append(x.spaces, namespace{name, bytes, x.classOf(bytes)})
+	x.spaces = append(x.spaces, namespace{name: name, bytes: bytes, class: x.classOf(bytes)})
 	x.names[name] = ns
+	x.joinFeed(ns)
 	return ns, nil
 }
 
@@ -183,13 +186,20 @@ func (x *index) parentOf(e int32) int32 {
 
 // reserve finds room for a page that is not here, for one writer. It returns none where the page is here already, being
 // written, or finds no room; present tells the first two.
-func (x *index) reserve(ns uint32, h Hash) (e int32, present bool) {
+func (x *index) reserve(ns uint32, h Hash) (e int32, present bool) { return x.reserveFor(ns, h, true) }
+
+// reserveFor is reserve for a page that somebody wants, or that is only expected to be wanted: the latter is on probation, whatever came of it
+// before, and teaches nothing.
+func (x *index) reserveFor(ns uint32, h Hash, wanted bool) (e int32, present bool) {
 	k := key{ns, h}
 	if _, ok := x.pages[k]; ok {
 		return none, true
 	}
 	class := x.spaces[ns].class
-	q := x.classes[class].recall(x.policy, k)
+	q := uint8(probation)
+	if wanted {
+		q = x.classes[class].recall(x.policy, k)
+	}
 	offset, ok := x.slot(class)
 	if !ok {
 		x.stats.full++
@@ -214,6 +224,8 @@ func (x *index) publish(ns uint32, hashes []Hash, es []int32, parent *Hash) {
 			x.stats.stored++
 			x.stats.ready++
 			x.stats.used += int64(x.spaces[ns].bytes)
+			x.spaces[ns].pages++
+			x.tell(key{ns, hashes[i]}, false)
 		}
 		parent = &hashes[i]
 	}
@@ -290,6 +302,8 @@ func (x *index) drop(e int32) {
 		x.unlink(e)
 		x.stats.ready--
 		x.stats.used -= int64(x.spaces[n.key.ns].bytes)
+		x.spaces[n.key.ns].pages--
+		x.tell(n.key, true)
 		if p := x.parentOf(e); p != none {
 			x.entries[p].children--
 		}

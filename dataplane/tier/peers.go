@@ -23,9 +23,8 @@ const (
 	askLimit = 100 * time.Millisecond
 	// dialLimit is the longest for a connection to be made, which is never waited for.
 	dialLimit = 2 * time.Second
-	// pullLimit bounds one pull, and pullLease, which outlives it, how long its pages are kept for us.
+	// pullLimit bounds one pull. Its pages are kept for us for twice as long.
 	pullLimit = 5 * time.Second
-	pullLease = 10 * time.Second
 	// firstRest and longestRest are how long a peer that failed is left alone.
 	firstRest, longestRest = 200 * time.Millisecond, 5 * time.Second
 	maxPulls               = 256 // that wait for one peer
@@ -153,7 +152,7 @@ func (p *peer) run(ctx context.Context) {
 				continue
 			}
 			if err := p.connect(ctx); err != nil {
-				p.tier.log.Debug("a peer's KV tier is out of reach", "peer", p.Name, "endpoint", p.Endpoint, "error", err)
+				p.tier.complain("a peer's KV tier is out of reach", p.Name, err)
 				retry.Reset(rest)
 				rest = min(rest*2, longestRest)
 				continue
@@ -167,7 +166,7 @@ func (p *peer) run(ctx context.Context) {
 func (p *peer) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
-	l, err := dialPeer(ctx, p.Endpoint)
+	l, err := p.tier.dialPeer(ctx, p.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -252,8 +251,8 @@ func (p *peer) dropPull(reason error) {
 	}
 }
 
-// elsewhere asks all peers for pages that are not here and has the ones of the best pulled. It returns how many will come.
-func (t *Tier) elsewhere(ns uint32, hashes []Hash, parent *Hash, wait time.Duration) int {
+// elsewhere asks all peers for pages that are not here and has the ones of the best pulled; hinted: since a router said that they will be asked for. It returns how many will come.
+func (t *Tier) elsewhere(ns uint32, hashes []Hash, parent *Hash, wait time.Duration, hinted bool) int {
 	peers := t.live()
 	if len(peers) == 0 || len(hashes) == 0 {
 		return 0
@@ -279,7 +278,7 @@ func (t *Tier) elsewhere(ns uint32, hashes []Hash, parent *Hash, wait time.Durat
 	}
 	t.counts.asked.Add(int64(len(r.hashes)))
 	t.counts.elsewhere.Add(int64(counts[best]))
-	return t.startPull(peers[best], ns, hashes[:counts[best]], parent)
+	return t.startPull(peers[best], ns, hashes[:counts[best]], parent, hinted)
 }
 
 // maxAsked bounds the pages of one question to a peer, and so of one pull.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/nixl"
 )
 
@@ -125,7 +126,7 @@ func TestPeerDies(t *testing.T) {
 	for name, fabric := range fabrics() {
 		t.Run(name, func(t *testing.T) {
 			f := fabric()
-			a, stop := serveUntil(t, Config{Listen: "127.0.0.1:0", Node: "a", Fabric: f})
+			a, stop := serveUntil(t, Config{Listen: natstest.Address(t), Node: "a", Fabric: f})
 			defer stop()
 			b := serve(t, Config{Listen: "127.0.0.1:0", Node: "b", Fabric: f})
 			meet(t, f, a, b)

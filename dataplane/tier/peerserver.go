@@ -1,6 +1,7 @@
 package tier
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/secure"
 )
 
 // maxPeers bounds the connections of other sidecars: two for each.
@@ -49,7 +52,7 @@ func (s *peerServer) run(ctx context.Context, l net.Listener) error {
 			c.Close()
 			continue
 		}
-		go s.serve(c)
+		go s.serve(ctx, c)
 	}
 }
 
@@ -63,20 +66,32 @@ func (s *peerServer) closeAll() {
 }
 
 // serve owns a connection, and all that its peer has pinned through it.
-func (s *peerServer) serve(c net.Conn) {
+func (s *peerServer) serve(ctx context.Context, c net.Conn) {
 	defer s.all.Done()
-	n := &peerSession{tier: s.tier, conn: c, pins: map[uint64]*lease{}}
+	defer s.forget(c)
+	safe, err := s.tier.greetPeer(ctx, c)
+	if err != nil {
+		s.tier.complain("a peer is refused by the KV tier", hostOf(c), err)
+		return
+	}
+	n := &peerSession{tier: s.tier, conn: safe, pins: map[uint64]*lease{}}
 	if s.tier.enter() == nil {
 		err := n.run()
 		for _, l := range n.pins {
 			s.tier.release(l)
 		}
 		s.tier.leave()
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrTrust):
+			s.tier.complain("a peer is refused by the KV tier", hostOf(c), err)
+		case err != nil:
 			s.tier.counts.refused.Add(1)
 			s.tier.log.Warn("a peer's connection to the KV tier failed", "peer", c.RemoteAddr(), "error", err)
 		}
 	}
+}
+
+func (s *peerServer) forget(c net.Conn) {
 	c.Close()
 	s.mu.Lock()
 	delete(s.open, c)
@@ -87,8 +102,10 @@ func (s *peerServer) serve(c net.Conn) {
 type peerSession struct {
 	tier    *Tier
 	conn    net.Conn
+	greeted bool
 	body    []byte
 	out     []byte
+	pages   *bufio.Writer // made for the first fetch
 	offsets []uint64
 	pins    map[uint64]*lease
 }
@@ -96,13 +113,17 @@ type peerSession struct {
 // run answers until the peer leaves. Only a peer that breaks the protocol is an error.
 func (n *peerSession) run() error {
 	for {
-		h, err := readFrame(n.conn, &n.body, time.Time{})
+		var deadline time.Time
+		if !n.greeted {
+			deadline = time.Now().Add(frameLimit) // a peer greets at once; later it may have nothing to ask for hours
+		}
+		h, err := readFrame(n.conn, &n.body, deadline, !n.greeted)
 		if err == nil {
 			err = n.answer(h)
 		}
 		switch {
 		case err == nil:
-		case errors.Is(err, ErrWire):
+		case errors.Is(err, ErrWire), errors.Is(err, ErrTrust):
 			return err
 		default:
 			return nil
@@ -110,8 +131,9 @@ func (n *peerSession) run() error {
 	}
 }
 
-// readFrame reads a message into body, which grows as needed. Once a message has begun the rest must come within frameLimit.
-func readFrame(c net.Conn, body *[]byte, deadline time.Time) (header, error) {
+// readFrame reads a message into body, which grows as needed. Once a message has begun the rest must come within frameLimit. The first one of a connection
+// shows whether the other side speaks this protocol or TLS.
+func readFrame(c net.Conn, body *[]byte, deadline time.Time, first bool) (header, error) {
 	var raw [headerBytes]byte
 	if err := c.SetReadDeadline(deadline); err != nil {
 		return header{}, err
@@ -126,6 +148,9 @@ func readFrame(c net.Conn, body *[]byte, deadline time.Time) (header, error) {
 	}
 	if _, err := io.ReadFull(c, raw[1:]); err != nil {
 		return header{}, err
+	}
+	if first && secure.IsRecord(raw[:]) { // of a greeting's length it would be ten thousand times too much
+		return header{}, fmt.Errorf("%w: %s: it speaks TLS", ErrTrust, sayPlain)
 	}
 	h, err := parseHeader(raw[:])
 	if err != nil {
@@ -148,10 +173,17 @@ func (n *peerSession) send(h header, body []byte) error {
 	return err
 }
 
+// fetchBuffer makes one write of small pages; large ones go past it, as they lie in the memory.
+const fetchBuffer = 64 << 10
+
 func (n *peerSession) answer(h header) error {
 	t := n.tier
+	if !n.greeted && h.op != opPeerHello {
+		return fmt.Errorf("%w: op %d of a peer before its greeting", ErrWire, h.op)
+	}
 	switch h.op {
 	case opPeerHello:
+		n.greeted = true
 		if len(n.body) != 4 || binary.LittleEndian.Uint32(n.body) != wireVersion {
 			return fmt.Errorf("%w: a peer of another version", ErrWire)
 		}
@@ -224,18 +256,29 @@ func (n *peerSession) fetch(h header, ns uint32, r pageRequest) error {
 	defer n.tier.release(l)
 	n.offsets = offsets
 	n.out = binary.LittleEndian.AppendUint32(n.out[:0], uint32(len(offsets)))
+	found := 0
 	for _, o := range offsets {
 		here := byte(0)
 		if o != absent {
 			here = 1
+			found++
 		}
 		n.out = append(n.out, here)
 	}
+	if err := n.conn.SetWriteDeadline(time.Now().Add(frameLimit)); err != nil { // sooner than the lease's end
+		return err
+	}
+	if n.pages == nil {
+		n.pages = bufio.NewWriterSize(n.conn, fetchBuffer)
+	}
+	answer := header{length: uint32(len(n.out) + found*int(r.bytes)), op: h.op, seq: h.seq}
+	_, _ = n.pages.Write(answer.append(nil)) // its first error is that of Flush
+	_, _ = n.pages.Write(n.out)
 	for _, o := range offsets {
 		if o != absent {
-			n.out = append(n.out, n.tier.arena.at(int64(o), int(r.bytes))...)
-			n.tier.counts.served.Add(1)
+			_, _ = n.pages.Write(n.tier.arena.at(int64(o), int(r.bytes)))
 		}
 	}
-	return n.send(h, n.out)
+	n.tier.counts.served.Add(int64(found))
+	return n.pages.Flush()
 }

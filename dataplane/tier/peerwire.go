@@ -16,8 +16,8 @@ import (
 //
 //	page request  lease or limit u32 | page bytes u32 | name bytes u16 | name | n u32 | n × hash
 //
-// It is neither encrypted nor authenticated: who reaches the endpoint reads the pages whose hashes he knows, which are as
-// good as the prompts. It belongs on the network that the engines' own transfers use, and on loopback by default.
+// The greeting comes first. All of it goes through TLS with both sides proved where the tier has [Trust]. Without, who reaches the endpoint reads the pages whose hashes he
+// knows, which are as good as the prompts: then it listens on loopback only, unless the operator insists.
 const (
 	opPeerHello = iota + 16
 	opHas

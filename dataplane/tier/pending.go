@@ -13,6 +13,11 @@ type pendingSet struct {
 // reserve finds room for pages that are not here, each of which follows the one before it, the first on parent where that is
 // known. results gets a set… value for each. The caller commits or abandons the batch.
 func (t *Tier) reserve(ns uint32, hashes []Hash, parent *Hash, results []byte) (*pendingSet, []byte) {
+	return t.reserveFor(ns, hashes, parent, results, true)
+}
+
+// reserveFor is reserve for pages that somebody wants, or that are only expected to be wanted.
+func (t *Tier) reserveFor(ns uint32, hashes []Hash, parent *Hash, results []byte, wanted bool) (*pendingSet, []byte) {
 	p := &pendingSet{tier: t, ns: ns, hashes: append([]Hash(nil), hashes...), entries: make([]int32, len(hashes))}
 	if parent != nil {
 		own := *parent
@@ -21,7 +26,7 @@ func (t *Tier) reserve(ns uint32, hashes []Hash, parent *Hash, results []byte) (
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, h := range p.hashes {
-		e, present := t.index.reserve(ns, h)
+		e, present := t.index.reserveFor(ns, h, wanted)
 		p.entries[i] = e
 		switch {
 		case present:
@@ -71,6 +76,7 @@ func (p *pendingSet) commit() {
 	p.tier.mu.Lock()
 	p.tier.index.publish(p.ns, p.hashes, p.entries, p.parent)
 	p.tier.mu.Unlock()
+	p.tier.wake()
 }
 
 // abandon gives the room back.
@@ -82,4 +88,5 @@ func (p *pendingSet) abandon() {
 		}
 	}
 	p.tier.mu.Unlock()
+	p.tier.wake() // others may have gone for their room
 }

@@ -1,22 +1,25 @@
 package tier
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 )
 
-// Hint is what a router tells the node that it has chosen: a request for these pages is on its way.
+// Hint says over HTTP that a request for these pages is on its way. Routers say so with package hint.
 type Hint struct {
-	Model     string   `json:"model"`               // as the engine names it; "" is any
-	InputIDs  []uint32 `json:"input_ids,omitempty"` // the prompt's tokens,
-	Hashes    []string `json:"hashes,omitempty"`    // or SGLang's page hashes, 64 hexadecimal digits each, from the first page on
-	PageSize  int      `json:"page_size,omitempty"` // tokens of a page; 0 is that of the engines here
+	Model     string   `json:"model"`                // as the engine names it; "" is any
+	InputIDs  []uint32 `json:"input_ids,omitempty"`  // the prompt's tokens,
+	Hashes    []string `json:"hashes,omitempty"`     // or SGLang's page hashes, 64 hexadecimal digits each, from the first page on
+	PageSize  int      `json:"page_size,omitempty"`  // tokens of a page; 0 is that of the engines here
+	CacheSalt string   `json:"cache_salt,omitempty"` // of the prompt, where the request has one
 	hashBytes []Hash
 }
 
@@ -42,59 +45,96 @@ func (t *Tier) Prefetch(h Hint) (e Expected, err error) {
 	if len(h.Hashes) == 0 && len(h.InputIDs) == 0 {
 		return e, fmt.Errorf("%w: neither input_ids nor hashes", ErrHint)
 	}
-	for _, s := range t.spacesOf(h.Model, h.PageSize) {
-		hashes := h.hashBytes
-		if len(hashes) == 0 {
-			hashes = PageHashes(h.InputIDs, s.tokens)
+	hashes := func(tokens int) []Hash {
+		if len(h.hashBytes) > 0 {
+			return h.hashBytes
 		}
-		e.Namespaces++
-		e.Pages += len(hashes)
-		e.Ready += t.find(s.ns, hashes, t.cfg.Ask)
+		return PageHashes(h.InputIDs, tokens, h.CacheSalt)
+	}
+	for chain, s := range t.chainsOf(t.spacesOf(h.Model, h.PageSize), hashes) {
+		_, ready := t.bring(s.ns, chain, 0, "")
+		e.add(len(chain), ready)
 	}
 	t.counts.hinted.Add(int64(e.Pages))
 	return e, nil
 }
 
+// add counts a namespace.
+func (e *Expected) add(pages, ready int) {
+	e.Namespaces++
+	e.Pages += pages
+	e.Ready += ready
+}
+
 // modelSpace is a namespace of a model.
 type modelSpace struct {
 	ns     uint32
-	tokens int // of a page
+	model  string
+	tokens int // of a page; 0: its name was not made by the backend in integrations/sglang
+	bytes  int // of a page
 }
 
-// spacesOf lists the namespaces of a model. Their names are written by the backend in integrations/sglang.
+// spacesOf lists the namespaces of a model, those of one page size together; "" is any model, 0 any size.
 func (t *Tier) spacesOf(model string, pageSize int) []modelSpace {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for ns := len(t.models); ns < len(t.index.spaces); ns++ { // names are read once
+		t.models = append(t.models, modelOf(uint32(ns), &t.index.spaces[ns]))
+	}
 	var found []modelSpace
-	for ns, s := range t.index.spaces {
-		var name struct {
-			Model  string `json:"model"`
-			Tokens int    `json:"tokens"`
-		}
-		if json.Unmarshal([]byte(s.name), &name) != nil || name.Tokens <= 0 {
-			continue
-		}
-		if (model == "" || name.Model == model) && (pageSize == 0 || name.Tokens == pageSize) {
-			found = append(found, modelSpace{uint32(ns), name.Tokens})
+	for _, s := range t.models {
+		if s.tokens > 0 && (model == "" || s.model == model) && (pageSize == 0 || s.tokens == pageSize) {
+			found = append(found, s)
 		}
 	}
+	slices.SortStableFunc(found, func(a, b modelSpace) int { return cmp.Compare(a.tokens, b.tokens) })
 	return found
 }
 
-// PageHashes names the whole pages of a prompt as SGLang does: each is SHA-256 of the one before it and of its tokens as
-// little-endian 32-bit numbers.
-func PageHashes(tokens []uint32, pageSize int) []Hash {
-	hashes := make([]Hash, 0, len(tokens)/pageSize)
-	var buf []byte
-	for ; len(tokens) >= pageSize; tokens = tokens[pageSize:] {
-		for _, id := range tokens[:pageSize] {
-			buf = binary.LittleEndian.AppendUint32(buf, id)
-		}
-		h := Hash(sha256.Sum256(buf))
+func modelOf(ns uint32, s *namespace) modelSpace {
+	var name struct {
+		Model  string `json:"model"`
+		Tokens int    `json:"tokens"`
+	}
+	if json.Unmarshal([]byte(s.name), &name) != nil {
+		name.Tokens = 0
+	}
+	return modelSpace{ns: ns, model: name.Model, tokens: max(name.Tokens, 0), bytes: s.bytes}
+}
+
+// PageHashes names the whole pages of a prompt as SGLang's storage does: each is SHA-256 of the one before it and of its tokens as
+// little-endian 32-bit numbers. With a cache salt, "" is none, the first one has a seed before it.
+func PageHashes(tokens []uint32, pageSize int, salt string) []Hash {
+	ids := make([]byte, 0, 4*len(tokens))
+	for _, id := range tokens {
+		ids = binary.LittleEndian.AppendUint32(ids, id)
+	}
+	return pageHashes(ids, pageSize, salt)
+}
+
+// pageHashes is PageHashes of ids of 4 bytes each.
+func pageHashes(ids []byte, pageSize int, salt string) []Hash {
+	page := 4 * pageSize
+	hashes := make([]Hash, 0, len(ids)/page)
+	buf := make([]byte, 0, len(Hash{})+page)
+	if salt != "" {
+		seed := storageSeed(salt)
+		buf = append(buf, seed[:]...)
+	}
+	for ; len(ids) >= page; ids = ids[page:] {
+		h := Hash(sha256.Sum256(append(buf, ids[:page]...)))
 		hashes = append(hashes, h)
 		buf = append(buf[:0], h[:]...)
 	}
 	return hashes
+}
+
+// storageSeed is what stands before the first page of prompts with a cache salt (storage_namespace_seed of SGLang 0.5.23): a mark, that there is no
+// extra_key (0), that there is a salt (1), its length and itself. The hashes in KV events have another seed.
+func storageSeed(salt string) Hash {
+	b := append([]byte("sglang-cache-namespace-v1"), 0, 1)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(salt)))
+	return sha256.Sum256(append(b, salt...))
 }
 
 // Handle answers POST /prefetch with a [Hint], and GET /tier with [Stats], both as JSON. It reports whether the request was one of them.

@@ -14,6 +14,7 @@ type pull struct {
 	hashes []Hash
 	parent *Hash
 	done   chan struct{}
+	hinted bool // it came of a router's hint
 }
 
 const (
@@ -22,7 +23,7 @@ const (
 )
 
 // startPull queues the pages for the peer's goroutine, in batches. It returns how many of them, from the first on, will come.
-func (t *Tier) startPull(p *peer, ns uint32, hashes []Hash, parent *Hash) int {
+func (t *Tier) startPull(p *peer, ns uint32, hashes []Hash, parent *Hash, hinted bool) int {
 	_, bytes := t.spaceOf(ns)
 	step := max(1, min(pullPages, pullBytes/max(1, bytes)))
 	hashes = append([]Hash(nil), hashes...) // the caller's are reused
@@ -31,7 +32,7 @@ func (t *Tier) startPull(p *peer, ns uint32, hashes []Hash, parent *Hash) int {
 		parent = &own
 	}
 	for at := 0; at < len(hashes); at += step {
-		q := &pull{ns: ns, hashes: hashes[at:min(at+step, len(hashes))], parent: parent, done: make(chan struct{})}
+		q := &pull{ns: ns, hashes: hashes[at:min(at+step, len(hashes))], parent: parent, done: make(chan struct{}), hinted: hinted}
 		parent = &q.hashes[len(q.hashes)-1]
 		t.announce(q)
 		select {
@@ -127,10 +128,10 @@ func (p *peer) pull(ctx context.Context, q *pull) {
 		return
 	}
 	defer t.leave()
-	ctx, cancel := context.WithTimeout(ctx, pullLimit)
+	ctx, cancel := context.WithTimeout(ctx, t.cfg.pull)
 	defer cancel()
 	began := time.Now()
-	room, _ := t.reserve(q.ns, q.hashes, q.parent, nil)
+	room, _ := t.reserveFor(q.ns, q.hashes, q.parent, nil, !q.hinted)
 	got, err := p.fill(ctx, q, room)
 	if err != nil {
 		t.counts.pullFailed.Add(1)
@@ -142,6 +143,9 @@ func (p *peer) pull(ctx context.Context, q *pull) {
 	t.counts.pulled.Add(int64(got))
 	t.counts.pulledBytes.Add(int64(got * bytes))
 	t.counts.pullTime.Add(int64(time.Since(began)))
+	if q.hinted {
+		t.hints.pulled.Add(int64(got))
+	}
 }
 
 // fill reads the pages, and commits or abandons the room for them: where NIXL could still write to it, once it cannot.
@@ -171,7 +175,7 @@ func (p *peer) dialPull(ctx context.Context) error {
 		p.dropPull(nil)
 	}
 	if p.pullLink == nil {
-		l, err := dialPeer(ctx, p.Endpoint)
+		l, err := p.tier.dialPeer(ctx, p.Endpoint)
 		if err != nil {
 			return err
 		}
@@ -204,7 +208,7 @@ func (p *peer) read(ctx context.Context, q *pull, room *pendingSet) (got int, bu
 		return 0, nil, err
 	}
 	name, bytes := t.spaceOf(q.ns)
-	r := pageRequest{lease: uint32(pullLease.Milliseconds()), bytes: uint32(bytes), name: name, hashes: q.hashes}
+	r := pageRequest{lease: uint32(2 * p.tier.cfg.pull.Milliseconds()), bytes: uint32(bytes), name: name, hashes: q.hashes}
 	body, seq, err := p.pullLink.call(ctx, opPin, r.encode())
 	if err != nil {
 		return 0, nil, err
@@ -230,6 +234,10 @@ func (p *peer) read(ctx context.Context, q *pull, room *pendingSet) (got int, bu
 		if err != nil {
 			return 0, transfer, err
 		}
+		// A peer that has died meanwhile may have left its process number, which is all that CMA knows of it, to another one.
+		if p.pullLink.ended() {
+			return 0, nil, errGone
+		}
 	}
 	return len(pieces), nil, p.pullLink.send(ctx, opUnpin, sequence(seq))
 }
@@ -245,27 +253,16 @@ func (p *peer) fetch(ctx context.Context, q *pull, room *pendingSet) (got int, e
 	for at := 0; at < len(q.hashes); at += step {
 		some := q.hashes[at:min(at+step, len(q.hashes))]
 		r := pageRequest{bytes: uint32(bytes), name: name, hashes: some}
-		body, _, err := p.pullLink.call(ctx, opFetch, r.encode())
+		n, err := p.pullLink.fetch(ctx, &r, func(i int, here bool) []byte {
+			if !here {
+				room.drop(at + i)
+				return nil
+			}
+			return room.memory(at + i)
+		})
+		got += n
 		if err != nil {
 			return 0, err
-		}
-		if len(body) < 4+len(some) {
-			return 0, fmt.Errorf("%w: %d bytes for %d pages", ErrWire, len(body), len(some))
-		}
-		here, data := body[4:4+len(some)], body[4+len(some):]
-		for i, flag := range here {
-			if flag == 0 {
-				room.drop(at + i)
-				continue
-			}
-			if len(data) < bytes {
-				return 0, fmt.Errorf("%w: pages are cut off", ErrWire)
-			}
-			if dst := room.memory(at + i); dst != nil {
-				copy(dst, data)
-				got++
-			}
-			data = data[bytes:]
 		}
 	}
 	return got, nil

@@ -50,6 +50,9 @@ func (n *session) run() {
 	defer t.counts.clients.Add(-1)
 	err := n.serve()
 	n.conn.Close()
+	if n.hello {
+		t.opened(n.ns, -1)
+	}
 	for _, l := range n.gets {
 		t.release(l)
 	}
@@ -220,6 +223,7 @@ func (n *session) greet(h header, files []*os.File) error {
 		return err
 	}
 	n.hello = true
+	n.tier.opened(n.ns, 1)
 	body := binary.LittleEndian.AppendUint32(nil, wireVersion)
 	body = binary.LittleEndian.AppendUint32(body, uint32(n.form.bytes))
 	body = binary.LittleEndian.AppendUint64(body, n.tier.instance)

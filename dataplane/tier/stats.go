@@ -28,19 +28,21 @@ type Stats struct {
 	Faults     int64   `json:"faults"`      // connections whose memory was not what was announced
 	HitRate    float64 `json:"hit_rate"`    // Found / Asked
 
-	Peers        int64   `json:"peers"`         // tiers of other nodes that answer
-	RemoteAsked  int64   `json:"remote_asked"`  // pages that peers were asked for
-	RemoteFound  int64   `json:"remote_found"`  // pages of them that a peer had
-	Pulled       int64   `json:"pulled"`        // pages pulled from peers
-	PulledBytes  int64   `json:"pulled_bytes"`  // bytes of them
-	PullSeconds  float64 `json:"pull_seconds"`  // that pulls took
-	PullFailures int64   `json:"pull_failures"` // pulls, of up to 128 pages each
-	Quarantined  int64   `json:"quarantined"`   // pages that a transfer which was given up may still write to
-	Served       int64   `json:"served"`        // pages given to peers
-	Hinted       int64   `json:"hinted"`        // pages that routers said would be asked for
-	Warming      int64   `json:"warming"`       // pages that this tier, being cold, wants of its peers
-	Warmed       int64   `json:"warmed"`        // of these, pages it has asked for
-	NIXL         bool    `json:"nixl"`          // pages move by NIXL; else by TCP
+	Peers        int64     `json:"peers"`         // tiers of other nodes that answer
+	RemoteAsked  int64     `json:"remote_asked"`  // pages that peers were asked for
+	RemoteFound  int64     `json:"remote_found"`  // pages of them that a peer had
+	Pulled       int64     `json:"pulled"`        // pages pulled from peers
+	PulledBytes  int64     `json:"pulled_bytes"`  // bytes of them
+	PullSeconds  float64   `json:"pull_seconds"`  // that pulls took
+	PullFailures int64     `json:"pull_failures"` // pulls, of up to 128 pages each
+	Quarantined  int64     `json:"quarantined"`   // pages that a transfer which was given up may still write to
+	Untrusted    int64     `json:"untrusted"`     // connections with peers that did not trust this tier, or that it did not trust
+	Served       int64     `json:"served"`        // pages given to peers
+	Hinted       int64     `json:"hinted"`        // pages that routers said would be asked for
+	Warming      int64     `json:"warming"`       // pages that this tier, being cold, wants of its peers
+	Warmed       int64     `json:"warmed"`        // of these, pages it has asked for
+	Hints        HintStats `json:"hints"`
+	NIXL         bool      `json:"nixl"` // pages move by NIXL; else by TCP
 }
 
 // Stats returns the present counts.
@@ -60,6 +62,8 @@ func (t *Tier) Stats() Stats {
 	s.Pulled, s.PulledBytes, s.PullFailures = n.pulled.Load(), n.pulledBytes.Load(), n.pullFailed.Load()
 	s.PullSeconds = time.Duration(n.pullTime.Load()).Seconds()
 	s.Quarantined, s.Served, s.Hinted, s.NIXL = n.quarantined.Load(), n.served.Load(), n.hinted.Load(), t.taker() != nil
+	s.Untrusted = n.untrusted.Load()
+	s.Hints = t.hints.stats()
 	s.Warming, s.Warmed = n.warming.Load(), n.warmed.Load()
 	if s.Asked > 0 {
 		s.HitRate = float64(s.Found) / float64(s.Asked)

@@ -30,6 +30,10 @@ type Config struct {
 	Log       *slog.Logger  // nil: slog's default
 	Now       func() time.Time
 	Policy    string // of eviction: "adaptive" (the default) or "lru"
+	Trust     Trust  // how other nodes' tiers know this one, and it them
+	Insecure  bool   // Listen may be an address that other machines reach, without Trust
+
+	pull time.Duration // bounds one pull; 0 is pullLimit, and tests on busy machines have more
 }
 
 // ErrConfig is a setting that cannot be.
@@ -53,14 +57,18 @@ type Tier struct {
 	index  *index
 	leases map[*lease]struct{}
 	pulls  map[key]*pull // pages that are on their way from a peer
+	models []modelSpace  // of the index's first namespaces, read from their names
 	closed bool
 	inUse  sync.WaitGroup // readers and writers of the arena
 
-	nixl     transport
-	peers    peerSet
-	listener net.Listener  // of peers; nil where there is none
-	cold     chan uint32   // namespaces that are new here
-	ended    chan struct{} // closed when Run ends
+	nixl       transport
+	complaints complaints
+	peers      peerSet
+	hints      *hints
+	listener   net.Listener  // of peers; nil where there is none
+	cold       chan uint32   // namespaces that are new here
+	changed    chan struct{} // capacity 1: there is something new for who follows
+	ended      chan struct{} // closed when Run ends
 
 	counts counts
 }
@@ -74,6 +82,7 @@ type counts struct {
 
 	asked, elsewhere, served        atomic.Int64 // pages peers were asked for; that one had; that peers were given
 	pulled, pulledBytes, pullTime   atomic.Int64
+	untrusted                       atomic.Int64 // connections with peers that did not trust us, or we them
 	warming, warmed                 atomic.Int64 // pages that a cold tier wants from its peers; that it asked for so far
 	pullFailed, quarantined, hinted atomic.Int64
 }
@@ -94,6 +103,9 @@ func New(cfg Config) (*Tier, error) {
 	if cfg.Ask == 0 {
 		cfg.Ask = askLimit
 	}
+	if cfg.pull == 0 {
+		cfg.pull = pullLimit
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
@@ -107,12 +119,17 @@ func New(cfg Config) (*Tier, error) {
 	t := &Tier{
 		cfg: cfg, log: cfg.Log, arena: a, index: newIndex(a.slabs(), a.slab, p), leases: map[*lease]struct{}{}, pulls: map[key]*pull{},
 		ended: make(chan struct{}), peers: peerSet{all: map[string]*peer{}},
-		place: placeOf(), rdma: hasRDMA(), cold: make(chan uint32, maxNamespaces),
+		place: placeOf(), rdma: hasRDMA(), cold: make(chan uint32, maxNamespaces), changed: make(chan struct{}, 1), hints: newHints(),
 	}
 	if cfg.Listen != "" {
 		if t.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 			a.close()
 			return nil, fmt.Errorf("cannot listen for peers of the KV tier: %w", err)
+		}
+		if err := exposed(&cfg, t.listener); err != nil {
+			t.listener.Close()
+			a.close()
+			return nil, err
 		}
 	}
 	var random [8]byte
@@ -157,6 +174,7 @@ func (t *Tier) Run(ctx context.Context) error {
 	defer func() {
 		stop()
 		opening.Wait()
+		t.hints.end()
 		err := t.closeTransport() // settles what peers' goroutines may wait for
 		close(t.ended)
 		all.Wait()
@@ -257,7 +275,7 @@ func (t *Tier) find(ns uint32, hashes []Hash, wait time.Duration) int {
 	if n > 0 {
 		parent = &hashes[n-1]
 	}
-	return n + t.elsewhere(ns, hashes[n:], parent, wait)
+	return n + t.elsewhere(ns, hashes[n:], parent, wait, false)
 }
 
 // exists returns how many of the pages, which follow each other, are here from the first on.

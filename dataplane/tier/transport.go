@@ -98,6 +98,22 @@ func (t *Tier) offering() *nixl.Agent {
 	return t.nixl.offers
 }
 
+// Agents are the numbers of the tier's NIXL agents: of the one that peers read from, which does nothing itself, and of the one that reads. It is empty
+// where there is no NIXL.
+func (t *Tier) Agents() map[string]nixl.Stats {
+	t.nixl.mu.Lock()
+	offers, taking := t.nixl.offers, t.nixl.taking
+	t.nixl.mu.Unlock()
+	all := map[string]nixl.Stats{}
+	if offers != nil {
+		all["kv-tier-offers"] = offers.Stats()
+	}
+	if taking != nil {
+		all["kv-tier-reads"] = taking.Stats()
+	}
+	return all
+}
+
 // closeTransport ends the agents. Peers that read from us then see that we are gone.
 func (t *Tier) closeTransport() error {
 	x := &t.nixl

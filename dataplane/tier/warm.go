@@ -54,9 +54,9 @@ func (t *Tier) warmFrom(ctx context.Context, p *peer, ns uint32) error {
 	if room <= 0 {
 		return nil
 	}
-	asking, cancel := context.WithTimeout(ctx, pullLimit)
+	asking, cancel := context.WithTimeout(ctx, t.cfg.pull)
 	defer cancel()
-	l, err := dialPeer(asking, p.Endpoint)
+	l, err := t.dialPeer(asking, p.Endpoint)
 	if err != nil {
 		return err
 	}

@@ -36,9 +36,10 @@ func (p Prompt) bytes() int64 { return 4*int64(cap(p.IDs)) + 8*int64(cap(p.Hashe
 
 // flight is a fetch that others may wait for. prompt and err are set before done closes.
 type flight struct {
-	done   chan struct{}
-	prompt Prompt
-	err    error
+	done    chan struct{}
+	waiting int // guarded by the shard's lock
+	prompt  Prompt
+	err     error
 }
 
 // shard is a part of the cache with its own lock and its own share of the bytes.
@@ -52,8 +53,8 @@ type shard struct {
 	recent  entry // sentinel of a ring of those that came again: next is the latest used, prev the oldest
 	fresh   entry // of those that came once
 	evicted uint64
-	seen    [seenSlots]uint32   // marks of keys that came
-	_       [cacheLine + 8]byte // so that two shards' locks never share a line
+	seen    [seenSlots]uint32    // marks of keys that came
+	_       [cacheLine + 56]byte // so that two shards' locks never share a line
 }
 
 func (s *Source) shardOf(k key) *shard { return &s.shards[k.hi>>60&(shardCount-1)] }
@@ -78,9 +79,11 @@ func (sh *shard) lookup(k key) (p Prompt, f *flight, first bool) {
 			e.again = true
 			sh.once -= e.bytes()
 		}
+		e.prompt.memory.share(1)
 		return e.prompt, nil, false
 	}
 	if f, ok := sh.flights[k]; ok {
+		f.waiting++
 		return Prompt{}, f, false
 	}
 	f = &flight{done: make(chan struct{})}
@@ -93,6 +96,7 @@ func (sh *shard) finish(k key, f *flight, p Prompt, err error) {
 	f.prompt, f.err = p, err
 	sh.mu.Lock()
 	delete(sh.flights, k)
+	p.memory.share(f.waiting)
 	if err == nil {
 		sh.addLocked(&entry{key: k, prompt: p})
 	}
@@ -122,6 +126,7 @@ func (sh *shard) addLocked(e *entry) {
 	if e.bytes() > sh.max {
 		return
 	}
+	e.prompt.memory.share(1)
 	sh.entries[e.key] = e
 	sh.bytes += e.bytes()
 	if e.again = sh.cameLocked(e.key); e.again {
@@ -163,6 +168,7 @@ func (sh *shard) dropLocked(e *entry) {
 		sh.once -= e.bytes()
 	}
 	sh.evicted++
+	e.prompt.Release()
 }
 
 func (sh *shard) addStats(st *Stats) {

@@ -204,8 +204,9 @@ func (ms *Models) Sample(m *Model, target string, req *openai.Request, own []uin
 	if ms.turn.Add(1)%uint64(ms.cfg.SampleEvery) != 0 || len(own) > maxSampleIDs {
 		return
 	}
+	around, at, prompt := appendAround(nil, req)
 	select {
-	case ms.jobs <- sample{m, kindOf(req), target, appendRequest(nil, req), slices.Clone(own)}:
+	case ms.jobs <- sample{m, kindOf(req), target, slices.Concat(around[:at], prompt, around[at:]), slices.Clone(own)}:
 	default:
 		ms.dropped.Add(1)
 	}
@@ -219,12 +220,15 @@ func (ms *Models) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case j := <-ms.jobs:
-			theirs, err := ms.cfg.Source.fetchIDs(ctx, j.target, j.body, new(scratch))
+			q := ms.cfg.Source.question()
+			q.parts[0] = j.body
+			theirs, err := ms.cfg.Source.fetchIDs(ctx, j.target, q)
+			ms.cfg.Source.giveBack(q)
 			if err != nil {
 				continue // the next one will tell
 			}
 			ms.sampled.Add(1)
-			ms.compare(j.model, j.kind, j.ids, theirs)
+			ms.compare(j.model, j.kind, j.ids, theirs.ids)
 		}
 	}
 }

@@ -91,14 +91,14 @@ type engine struct {
 	wrong atomic.Bool // it has another template
 }
 
-func (w *engine) Fetch(_ context.Context, _, _ string, body, _ []byte) (int, []byte, error) {
+func (w *engine) Fetch(_ context.Context, _ time.Time, _, _ string, parts [][]byte, _ func(int) []byte) (int, []byte, error) {
 	w.calls.Add(1)
 	var req struct {
 		Prompt   *string
 		Messages []struct{ Role, Content string }
 		Tools    []any
 	}
-	if err := json.Unmarshal(body, &req); err != nil {
+	if err := json.Unmarshal(slices.Concat(parts...), &req); err != nil {
 		return 400, nil, nil //nolint:nilerr // it is the worker's answer
 	}
 	var text strings.Builder
@@ -208,10 +208,11 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 		require.False(t, s.ask(t, m, kinds["chat"]()), "one that differs, and all have to be equal for long")
 	}
 	s.engine.wrong.Store(false)
-	for range 200 {
-		require.False(t, s.ask(t, m, kinds["chat"]()))
+	equal := 0
+	for ; !s.ask(t, m, kinds["chat"]()); equal++ {
+		require.Less(t, equal, 500, "not mended")
 	}
-	require.True(t, s.ask(t, m, kinds["chat"]()), "mended")
+	require.GreaterOrEqual(t, equal, 200) // more where a sample of before was compared late
 	assert.Equal(t, 1, strings.Count(s.logs.String(), `differ from the worker's; the workers tokenize until they are equal again" folder=`+s.models.Status()[0].Folder+" prompts=chat "), "said once")
 }
 

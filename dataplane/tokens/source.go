@@ -28,10 +28,11 @@ var (
 	ErrPaused = fmt.Errorf("%w: the worker failed lately", ErrUnavailable)
 )
 
-// Fetcher sends one POST to a worker and returns the whole answer, in memory of into where that has room. It must return soon after ctx
-// ends. The answer is the caller's; body must not be kept.
+// Fetcher sends one POST to a worker, of which the body is the parts one behind the other, and returns the whole answer. Where its length is
+// known before it comes, it is read into what room returns for so many bytes; room is called once at most. Fetch must return soon after ctx ends,
+// and after the deadline. The answer is the caller's; body must not be kept.
 type Fetcher interface {
-	Fetch(ctx context.Context, target, path string, body, into []byte) (status int, answer []byte, err error)
+	Fetch(ctx context.Context, deadline time.Time, target, path string, body [][]byte, room func(n int) []byte) (status int, answer []byte, err error)
 }
 
 // Config of a Source. Fetch is required; zero values mean the defaults.
@@ -56,12 +57,14 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Prompt is what is remembered of a prompt. All callers share it.
+// Prompt is what is remembered of a prompt. All callers share it, until each has called Release.
 type Prompt struct {
 	IDs []uint32
 	// Hashes are those of the whole blocks of Block tokens; none where Block is 0.
 	Hashes []radix.Hash
 	Block  int
+
+	memory *memory // nil: it is the garbage collector's
 }
 
 // Source gets and remembers token ids.
@@ -74,7 +77,9 @@ type Source struct {
 	shards   [shardCount]shard
 	targets  targets
 
-	scratches sync.Pool // *scratch
+	questions sync.Pool // *question
+	answers   sync.Pool // *answer
+	memories  pools
 
 	hits, misses, shared, failures atomic.Uint64
 }
@@ -140,7 +145,8 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 	if f == nil {
 		s.hits.Add(1)
 		if p.Block != s.block() { // known since before the block size was
-			p = s.cut(p.IDs)
+			// The cache's use of the old memory stays: whoever has the old hashes may read on.
+			p = s.cut(p.IDs, nil)
 			sh.renew(k, p)
 		}
 		return p, nil
@@ -156,15 +162,23 @@ func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request
 func (s *Source) lead(sh *shard, k key, f *flight, target string, req *openai.Request) (p Prompt, err error) {
 	err = ErrUnavailable
 	defer func() { sh.finish(k, f, p, err) }()
-	ids, err := s.load(target, req)
-	return s.cut(ids), err
+	m, err := s.load(target, req)
+	if err != nil {
+		return Prompt{}, err
+	}
+	p = s.cut(m.ids, m.hashes)
+	p.memory, m.hashes = m, p.Hashes
+	return p, nil
 }
 
-// cut adds the hashes of their blocks to ids.
-func (s *Source) cut(ids []uint32) Prompt {
+// cut adds the hashes of their blocks to ids, in memory of room where that has enough.
+func (s *Source) cut(ids []uint32, room []radix.Hash) Prompt {
 	p := Prompt{IDs: ids, Block: s.block()}
 	if p.Block > 0 {
-		p.Hashes = s.index.AppendHashes(make([]radix.Hash, 0, len(ids)/p.Block), ids, p.Block)
+		if n := len(ids) / p.Block; cap(room) < n {
+			room = make([]radix.Hash, 0, n)
+		}
+		p.Hashes = s.index.AppendHashes(room[:0], ids, p.Block)
 	}
 	return p
 }
@@ -175,50 +189,78 @@ func (s *Source) wait(done <-chan struct{}, f *flight) (Prompt, error) {
 	select {
 	case <-f.done:
 		return f.prompt, f.err
-	case <-done:
+	case <-done: // its use of the prompt is never given back
 		return Prompt{}, fmt.Errorf("%w: the caller left", ErrUnavailable)
 	}
 }
 
 // load asks the worker.
-func (s *Source) load(target string, req *openai.Request) ([]uint32, error) {
+func (s *Source) load(target string, req *openai.Request) (*memory, error) {
 	if err := s.targets.check(target); err != nil {
 		return nil, err
 	}
-	sc := s.scratch()
-	sc.body = appendRequest(sc.body[:0], req)
-	ids, err := s.fetchIDs(context.Background(), target, sc.body, sc)
-	s.scratches.Put(sc)
+	q := s.question()
+	var at int
+	var prompt []byte
+	q.text, at, prompt = appendAround(q.text[:0], req)
+	q.parts = [3][]byte{q.text[:at], prompt, q.text[at:]}
+	m, err := s.fetchIDs(context.Background(), target, q)
+	s.giveBack(q)
 	s.targets.record(target, err)
 	if err != nil {
 		s.failures.Add(1)
 		return nil, fmt.Errorf("cannot tokenize on %s: %w", target, err)
 	}
-	return ids, nil
+	return m, nil
 }
 
-// scratch is memory for a question and its answer: of a text of 64 KB they are 150 KB, which would be most of what a request allocates.
-type scratch struct{ body, answer []byte }
-
-// keptScratch bounds what is kept of an answer.
-const keptScratch = 4 << 20
-
-func (s *Source) scratch() *scratch {
-	if sc, ok := s.scratches.Get().(*scratch); ok && cap(sc.answer)+cap(sc.body) <= keptScratch {
-		return sc
-	}
-	return new(scratch)
+// question is one to a worker. Of a prompt of 64 KB it and its answer are 150 KB, which would be most of what a request allocates; so the
+// prompt stays where it came, and memory is lent to an answer when it begins, of which there are few at a time.
+type question struct {
+	parts  [3][]byte
+	text   []byte // of the first part and the last
+	room   func(n int) []byte
+	answer *answer // nil: room was not called
 }
 
-// fetchIDs asks the worker once. The answer is read into sc, the ids have memory of their own.
-func (s *Source) fetchIDs(ctx context.Context, target string, body []byte, sc *scratch) ([]uint32, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.deadline)
-	defer cancel()
-	status, answer, err := s.fetch.Fetch(ctx, target, "/v1/tokenize", body, sc.answer[:0])
-	if err == nil {
-		sc.answer = answer
+type answer struct{ b []byte }
+
+// keptQuestion and keptAnswer bound what is kept.
+const (
+	keptQuestion = 64 << 10
+	keptAnswer   = 4 << 20
+)
+
+func (s *Source) question() *question {
+	if q, ok := s.questions.Get().(*question); ok {
+		return q
 	}
-	return readAnswer(status, answer, err)
+	q := new(question)
+	q.room = func(n int) []byte {
+		var ok bool
+		if q.answer, ok = s.answers.Get().(*answer); !ok {
+			q.answer = new(answer)
+		}
+		q.answer.b = slices.Grow(q.answer.b[:0], n)
+		return q.answer.b
+	}
+	return q
+}
+
+// giveBack takes a question of which nobody needs the answer any more.
+func (s *Source) giveBack(q *question) {
+	if a := q.answer; a != nil && cap(a.b) <= keptAnswer {
+		s.answers.Put(a)
+	}
+	if q.answer, q.parts = nil, [3][]byte{}; cap(q.text) <= keptQuestion {
+		s.questions.Put(q)
+	}
+}
+
+// fetchIDs asks the worker once. The ids have memory of their own.
+func (s *Source) fetchIDs(ctx context.Context, target string, q *question) (*memory, error) {
+	status, answer, err := s.fetch.Fetch(ctx, time.Now().Add(s.deadline), target, "/v1/tokenize", q.parts[:], q.room)
+	return s.readAnswer(status, answer, err)
 }
 
 // errRefused is a worker's no to this prompt: the worker itself is well.
@@ -229,7 +271,7 @@ var comma = []byte{','}
 // idsRoom is what AppendTokens wants to have left at the end of a list, and one id for the last, which has no comma.
 const idsRoom = 33
 
-func readAnswer(status int, answer []byte, err error) ([]uint32, error) {
+func (s *Source) readAnswer(status int, answer []byte, err error) (*memory, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -241,35 +283,34 @@ func readAnswer(status int, answer []byte, err error) ([]uint32, error) {
 		return nil, fmt.Errorf("%w: status %d", errRefused, status)
 	}
 	// A comma stands behind nearly each id, so this never grows and is kept as it is.
-	ids, err := openai.AppendTokens(make([]uint32, 0, bytes.Count(answer, comma)+idsRoom), answer)
+	m := s.memories.get(bytes.Count(answer, comma) + idsRoom)
+	ids, err := openai.AppendTokens(m.ids, answer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return ids, nil
+	m.ids = ids
+	return m, nil
 }
 
-// requestRoom is for what stands around a prompt; where tools and other fields need more, the body grows.
-const requestRoom = 512
-
-// appendRequest appends the body for /v1/tokenize. Raw JSON is copied as it is: what the client
-// sent is what the worker's template sees in both places.
-func appendRequest(dst []byte, req *openai.Request) []byte {
-	dst = slices.Grow(dst, len(req.Prompt)+len(req.Messages)+requestRoom)
+// appendAround appends what stands around the prompt in the body for /v1/tokenize, and returns it with the prompt and its place. Raw JSON stays as
+// it is: what the client sent is what the worker's template sees in both places.
+func appendAround(dst []byte, req *openai.Request) (around []byte, at int, prompt []byte) {
 	dst = append(dst, '{')
 	if req.RawModel != nil {
 		dst = append(appendName(dst, "model"), req.RawModel...)
 		dst = append(dst, ',')
 	}
 	if req.Messages == nil {
-		dst = append(appendName(dst, "prompt"), req.Prompt...)
-		return append(dst, '}')
+		dst = appendName(dst, "prompt")
+		return append(dst, '}'), len(dst), req.Prompt
 	}
-	dst = append(appendName(dst, "messages"), req.Messages...)
+	dst = appendName(dst, "messages")
+	at = len(dst)
 	for _, f := range req.PromptFields() {
 		dst = append(dst, ',')
 		dst = append(appendName(dst, f.Name), f.Raw...)
 	}
-	return append(dst, '}')
+	return append(dst, '}'), at, req.Messages
 }
 
 func appendName(dst []byte, name string) []byte {

@@ -98,7 +98,7 @@ func TestIdentifyOthers(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 	l.Close()
 	<-ended
-	_, err = worker.Identify(t.Context(), url, worker.Config{})
+	_, err = worker.Identify(t.Context(), "http://127.0.0.1:1", worker.Config{})
 	require.Error(t, err)
 	assert.NotErrorIs(t, err, worker.ErrNotWorker, "what refuses connections may start")
 	_, err = worker.Identify(t.Context(), "ftp://x", worker.Config{})

@@ -21,9 +21,12 @@ type Load struct {
 	waiting  atomic.Int64 // of those, the ones without a first byte
 	pending  atomic.Int64 // prompt tokens dispatched, expected uncached and not prefilled
 	uncached atomic.Int64 // prompt tokens that requests in flight were expected to compute
-	reserved atomic.Int64 // KV tokens that decode legs in flight will need
-	sent     atomic.Int64 // of pending, all that ever were
-	foreign  foreign      // what other routers have sent
+	reserved atomic.Int64 // KV tokens that decode legs in flight will need, and those of prompts that others have fetched
+	// coming are the tokens that prompts without a first byte are to fetch from KV tiers. They are in no rank's report: a request that waits for
+	// room in the pool, with next to nothing to compute, would else be seen by nobody, and more would be sent there.
+	coming  atomic.Int64
+	sent    atomic.Int64 // of pending, all that ever were
+	foreign foreign      // what other routers have sent
 
 	mu      sync.Mutex
 	backlog policy.Backlog // guarded by mu; times are unix seconds
@@ -40,7 +43,7 @@ func (l *Load) Waiting() int64 { return l.waiting.Load() }
 // Pending returns the prompt tokens dispatched whose answer has not begun.
 func (l *Load) Pending() int64 { return l.pending.Load() }
 
-// Reserved returns the KV tokens that decode legs in flight will need.
+// Reserved returns the KV tokens that decode legs in flight will need, and those of prompts that others have fetched.
 func (l *Load) Reserved() int64 { return l.reserved.Load() }
 
 // Lease is one request's share of a rank's load. Each step takes effect once,
@@ -49,14 +52,18 @@ type Lease struct {
 	load   *Load
 	tokens int64 // to prefill
 	kept   int64 // reserved
+	coming int64 // from a KV tier, until the first byte; kept from then on
 	begun  bool
 	ended  bool
 }
 
 // Begin counts a request with uncached prompt tokens to prefill. The lease
 // belongs to the goroutine that serves the request.
-func (l *Load) Begin(uncached int) Lease {
-	tokens := int64(max(uncached, 0))
+func (l *Load) Begin(uncached int) Lease { return l.BeginFetch(time.Now(), uncached, 0) }
+
+// BeginFetch is Begin, now, for a prompt of which more is to come from a KV tier: that takes room in the pool, and no time to prefill.
+func (l *Load) BeginFetch(now time.Time, uncached, fetched int) Lease {
+	tokens, coming := int64(max(uncached, 0)), int64(max(fetched, 0))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shown.begin()
@@ -65,10 +72,11 @@ func (l *Load) Begin(uncached int) Lease {
 	l.pending.Add(tokens)
 	l.sent.Add(tokens)
 	l.uncached.Add(tokens)
-	l.backlog.Sent(seconds(time.Now()), float64(tokens))
+	l.coming.Add(coming)
+	l.backlog.Sent(seconds(now), float64(tokens))
 	l.shown.store(&l.backlog)
 	l.shown.end()
-	return Lease{load: l, tokens: tokens}
+	return Lease{load: l, tokens: tokens, coming: coming}
 }
 
 // BeginDecode counts the decode leg of a request, which will need room for so
@@ -87,6 +95,13 @@ func (l *Load) BeginDecode(tokens int) Lease {
 
 // FirstByte marks the prompt as prefilled.
 func (l *Lease) FirstByte() {
+	if l.load != nil && !l.begun {
+		l.FirstByteAt(time.Now())
+	}
+}
+
+// FirstByteAt is FirstByte, now.
+func (l *Lease) FirstByteAt(now time.Time) {
 	if l.load == nil || l.begun {
 		return
 	}
@@ -97,7 +112,10 @@ func (l *Lease) FirstByte() {
 	load.shown.begin()
 	load.waiting.Add(-1)
 	load.pending.Add(-l.tokens)
-	load.backlog.Begun(seconds(time.Now()), float64(l.tokens))
+	load.coming.Add(-l.coming)
+	load.reserved.Add(l.coming)
+	l.kept, l.coming = l.kept+l.coming, 0
+	load.backlog.Begun(seconds(now), float64(l.tokens))
 	load.shown.store(&load.backlog)
 	load.shown.end()
 }

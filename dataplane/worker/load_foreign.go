@@ -34,7 +34,7 @@ func (l *Load) Share() (s Share) {
 		before := l.shown.version.Load()
 		s = Share{
 			InFlight: l.inFlight.Load(), Waiting: l.waiting.Load(), Pending: l.pending.Load(),
-			Used: l.uncached.Load() + l.reserved.Load(), Sent: l.sent.Load(),
+			Used: l.uncached.Load() + l.reserved.Load() + l.coming.Load(), Sent: l.sent.Load(),
 		}
 		if before&1 == 0 && before == l.shown.version.Load() {
 			break

@@ -102,6 +102,7 @@ func (l *Load) read(v *Seen, at float64) {
 			v.Used = max(v.Used-s.ownUsed.Load()+s.used.Load(), 0)
 		}
 	}
+	v.Used += l.coming.Load()
 	v.Pending = int64(b.Tokens(at, v.Rate) + 0.5)
 }
 

@@ -79,7 +79,7 @@ func readMaps(r io.Reader) []mapping {
 	return maps
 }
 
-// advise asks for huge pages in s from now on. Where the kernel refuses, they stay small.
+// advise asks for huge pages in s from the first touch on. Where the kernel refuses, they stay small.
 func advise(s span) { madvise(s, unix.MADV_HUGEPAGE) }
 
 // collapse makes huge pages of the small ones in s. The kernel skips pages that are in use just now, and stops where no huge page is

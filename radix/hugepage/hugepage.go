@@ -3,6 +3,7 @@ package hugepage
 import (
 	"cmp"
 	"context"
+	"runtime/metrics"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,10 +11,6 @@ import (
 
 // Size is that of a huge page in bytes. Kernels with another size are left alone: it is 512 MiB on arm64 with pages of 64 KiB.
 const Size = 2 << 20
-
-// DefaultReserve holds a block index of some five million entries, and all else that a router has. A larger one grows into what
-// Run advises.
-const DefaultReserve = 256 << 20
 
 // DefaultInterval is short against the minutes in which an index fills.
 const DefaultInterval = 5 * time.Second
@@ -25,6 +22,9 @@ const (
 	// Bytes made huge in one call. Each call waits, holding no lock, until the kernel has got every CPU to give back the pages that
 	// it keeps at hand; between two huge pages of a call others get at the address space.
 	perCall = 16 * Size
+	// worthwhile is how much of a heap must be in use: at half of it no look-up was measurably faster, and what comes and goes with requests
+	// would be collapsed again and again.
+	worthwhile = 64 << 20
 	// Ticks between two readings of HugeBytes: the kernel walks all of the process's page tables for it, milliseconds for a GiB.
 	readEvery = 6
 )
@@ -44,7 +44,9 @@ func (k *Keeper) Run(ctx context.Context, interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for n := 0; ; n++ {
-		k.tend()
+		if inUse() >= worthwhile {
+			k.tend()
+		}
 		if n%readEvery == 0 {
 			k.huge.Store(Bytes())
 		}
@@ -75,12 +77,11 @@ func firstFrom(spans []span, next uintptr) int {
 	return i
 }
 
-// Collapse makes huge at once all that Run would in time. It is for measurements, which want the memory of a router that has been up
-// for a while.
-func Collapse() {
-	for _, s := range smallRanges() {
-		collapse(s)
-	}
+// inUse returns the bytes of the heap that the collector's last run has found in use.
+func inUse() uint64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return live[0].Value.Uint64()
 }
 
 // span is a range of addresses.

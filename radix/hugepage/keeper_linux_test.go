@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -14,25 +16,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// smallHeap returns n bytes of heap that are in memory in small pages.
+// smallHeap returns n bytes of heap, which the collector knows, that are in memory in small pages.
 func smallHeap(tb testing.TB, n int) []byte {
 	tb.Helper()
 	b := make([]byte, n)
+	runtime.GC()
 	start := uintptr(unsafe.Pointer(&b[0]))
-	s := span{start, start + uintptr(n)}.whole()
-	madvise(s, unix.MADV_DONTNEED) // all of it is zero
-	madvise(s, unix.MADV_NOHUGEPAGE)
+	madvise(span{start, start + uintptr(n)}.whole(), unix.MADV_DONTNEED) // all of it is zero
 	for i := 0; i < len(b); i += 4096 {
 		b[i] = 1
 	}
 	return b
 }
 
-// collapses skips the test where the kernel cannot say which pages are small, or has no huge ones.
+// collapses skips the test where the kernel cannot say which pages are small, or makes them huge only when or before it is asked.
 func collapses(tb testing.TB) {
 	tb.Helper()
-	if !asked() {
-		tb.Skipf("transparent huge pages are %q here", Setting())
+	if setting := Setting(); setting != "madvise" {
+		tb.Skipf("transparent huge pages are %q here", setting)
 	}
 	pagemap, err := os.Open("/proc/self/pagemap")
 	if err != nil {
@@ -62,7 +63,7 @@ func TestKeeperCollapses(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- k.Run(ctx, 5*time.Millisecond) }()
-	for deadline := time.Now().Add(20 * time.Second); k.HugeBytes() < n*3/4; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); k.HugeBytes() < n*3/4; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d bytes are huge, want most of %d", k.HugeBytes(), n)
 		}
@@ -78,16 +79,39 @@ func TestKeeperCollapses(t *testing.T) {
 	}
 }
 
-func TestCollapse(t *testing.T) {
+// TestKeeperLeavesSmallHeaps: what comes and goes with requests is not collapsed each time.
+func TestKeeperLeavesSmallHeaps(t *testing.T) {
 	if !alone(t) {
 		return
 	}
 	collapses(t)
-	const n = 64 << 20
-	b := smallHeap(t, n)
-	Collapse()
-	if huge := Bytes(); huge < n*3/4 {
-		t.Errorf("%d bytes are huge, want most of %d", huge, n)
+	b := smallHeap(t, worthwhile*3/4)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var k Keeper
+	if err := k.Run(ctx, time.Hour); err != nil || k.HugeBytes() != 0 {
+		t.Errorf("Run = %v, with %d bytes huge, want none of so small a heap", err, k.HugeBytes())
+	}
+	runtime.KeepAlive(b)
+}
+
+// TestGivenBackStaysSo: what Go gives back of memory that was collapsed the kernel does not fill again, as it does where memory is advised.
+func TestGivenBackStaysSo(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	collapses(t)
+	b := smallHeap(t, 96<<20)
+	var k Keeper
+	k.tend()
+	maps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(maps)) { // "VmFlags: rd wr mr mw me ac hg"
+		if flags := strings.Fields(line); len(flags) > 0 && flags[0] == "VmFlags:" && slices.Contains(flags, "hg") {
+			t.Errorf("memory is advised (%s): khugepaged may fill what was given back of it", strings.TrimSpace(line))
+		}
 	}
 	runtime.KeepAlive(b)
 }
@@ -108,9 +132,9 @@ func TestTickGoesOn(t *testing.T) {
 // BenchmarkTick is a tick that finds nothing to do.
 func BenchmarkTick(b *testing.B) {
 	collapses(b)
-	heap := smallHeap(b, 256<<20)
-	Collapse()
+	heap := smallHeap(b, perTick)
 	var k Keeper
+	k.tend()
 	for b.Loop() {
 		k.tend()
 	}

@@ -37,8 +37,9 @@ func asked() bool {
 	return setting == "always" || setting == "madvise"
 }
 
-// Reserve makes the heap grow, once, by n bytes that are advised and untouched, and returns how many they are: less where memory is
-// scarce, 0 where the kernel has no huge pages. Call it before the program has allocated much: it runs the garbage collector.
+// Reserve makes the heap grow, once, by n bytes that are advised with MADV_HUGEPAGE and untouched, and returns how many they are: less where
+// memory is scarce, 0 where the kernel has no huge pages. Call it before the program has allocated much: it runs the garbage collector. It is
+// for measurements, which want the memory of a router that has been up for a while: what Go gives back of it may come back.
 func Reserve(n int64) int64 {
 	if !asked() {
 		return 0

@@ -91,11 +91,11 @@ func TestReserveUnderMemoryLimit(t *testing.T) {
 		return
 	}
 	debug.SetMemoryLimit(100 << 20)
-	if n := Reserve(DefaultReserve); n > 25<<20 || n == 0 {
+	if n := Reserve(256 << 20); n > 25<<20 || n == 0 {
 		t.Errorf("Reserve = %d with a limit of 100 MiB, want a quarter of that", n)
 	}
 	debug.SetMemoryLimit(1 << 20)
-	if n := Reserve(DefaultReserve); n != 0 {
+	if n := Reserve(256 << 20); n != 0 {
 		t.Errorf("Reserve = %d with a limit of 1 MiB, want 0", n)
 	}
 }

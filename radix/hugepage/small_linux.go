@@ -29,15 +29,11 @@ func newQuery() *query {
 	return &query{size: 96, length: 1024, inverted: pageIsHuge, mask: pageIsHuge | pageIsPresent}
 }
 
-// smallRanges advises the heap and returns the ranges of it that are worth a collapse, each of perCall at most, in order of address.
-// Before Linux 6.7 it finds none.
+// smallRanges returns the ranges of the heap that are worth a collapse, each of perCall at most, in order of address. Before Linux 6.7 it
+// finds none.
 func smallRanges() []span {
 	if !asked() {
 		return nil
-	}
-	spans := heap()
-	for _, s := range spans {
-		advise(s.whole())
 	}
 	pagemap, err := os.Open("/proc/self/pagemap")
 	if err != nil {
@@ -46,7 +42,7 @@ func smallRanges() []span {
 	defer pagemap.Close()
 	var found []span
 	q := newQuery()
-	for _, s := range spans {
+	for _, s := range heap() {
 		found = q.small(found, pagemap.Fd(), s.whole())
 	}
 	return found

@@ -52,6 +52,21 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		}
 	})
+	b.Run("removed=700", func(b *testing.B) {
+		e := kvevent.Event{Kind: kvevent.Removed, Medium: kvevent.MediumGPU}
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 700 {
+			e.Hashes = append(e.Hashes, rng.Uint64())
+		}
+		payload := kvevent.Append(nil, &kvevent.Batch{Time: 1.5, Events: []kvevent.Event{e}}, kvevent.SGLang0523)
+		var batch kvevent.Batch
+		b.ReportAllocs()
+		for range b.N {
+			if err := batch.Decode(payload); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("hashes=1/tokens=4", func(b *testing.B) {
 		payload := shapeTests[0].payload()
 		var batch kvevent.Batch

@@ -35,6 +35,17 @@ func (b *Batch) Decode(payload []byte) error {
 	return nil
 }
 
+// kept bounds what a Batch keeps of ids and of hashes, 256 and 512 KiB: a message of 65,536 tokens.
+const kept = 64 << 10
+
+// Trim gives back what an unusually large message took, so that who has read one does not hold four times its size until the next. Its Events
+// are gone then.
+func (b *Batch) Trim() {
+	if max(cap(b.tokens), cap(b.hashes), 4*cap(b.raws), 16*cap(b.Events)) > kept {
+		*b = Batch{}
+	}
+}
+
 func (b *Batch) reset() {
 	*b = Batch{
 		Events: b.Events[:0], hashes: b.hashes[:0], tokens: b.tokens[:0], raws: b.raws[:0],
@@ -70,16 +81,15 @@ func (b *Batch) hashList(r *reader, e *Event) {
 	start := len(b.hashes)
 	b.hashes = slices.Grow(b.hashes, n)
 	e.RawHashes = nil
-	above := uint64(0)
 	for i := 0; i < n && !r.bad; i++ {
-		// Fast path: SGLang's hashes fill 64 bits, so nearly all come as int64 or uint64, half of them so and half so: which
-		// of the two it is must not be a branch.
-		if s := r.b[r.p:]; len(s) >= 9 && (s[0]^int64c)&^(int64c^uint64c) == 0 && wideCodes>>(s[0]&31)&1 == 1 {
-			v := binary.BigEndian.Uint64(s[1:])
-			above |= v & (uint64(s[0]&4) << 61) // uint64c has this bit, int64c has not
-			b.hashes = append(b.hashes, v)
-			r.p += 9
-			continue
+		// Fast path: SGLang's hashes fill 64 bits, so nearly all come as int64 or uint64.
+		have := len(b.hashes)
+		count, above := wideHashes(b.hashes[have:have+n-i], r.b[r.p:])
+		b.hashes = b.hashes[:have+count]
+		r.p += 9 * count
+		e.Unsigned = e.Unsigned || above
+		if i += count; i == n {
+			break
 		}
 		v, raw := e.hash(r)
 		b.hashes = append(b.hashes, v)
@@ -87,12 +97,39 @@ func (b *Batch) hashList(r *reader, e *Event) {
 			b.rawHash(e, n, i, raw)
 		}
 	}
-	e.Unsigned = e.Unsigned || above != 0
 	e.Hashes = b.hashes[start:len(b.hashes):len(b.hashes)]
 }
 
-// wideCodes has the bits of int64c and uint64c by their low five bits.
-const wideCodes = 1<<(int64c&31) | 1<<(uint64c&31)
+// wideHashes reads int64s and uint64s to dst, up to the first other value, and returns how many, and whether one was above int64.
+// Half of them come so and half so: which of the two it is must not be a branch.
+func wideHashes(dst []uint64, s []byte) (n int, above bool) {
+	signs := uint64(0)
+	for ; n+4 <= len(dst) && len(s) >= 4*9; n += 4 {
+		four, out := (*[4 * 9]byte)(s), (*[4]uint64)(dst[n:])
+		if other(four[0])|other(four[9])|other(four[18])|other(four[27]) != 0 {
+			break
+		}
+		out[0], out[1] = binary.BigEndian.Uint64(four[1:]), binary.BigEndian.Uint64(four[10:])
+		out[2], out[3] = binary.BigEndian.Uint64(four[19:]), binary.BigEndian.Uint64(four[28:])
+		signs |= out[0]&highest(four[0]) | out[1]&highest(four[9]) | out[2]&highest(four[18]) | out[3]&highest(four[27])
+		s = s[4*9:]
+	}
+	for ; n < len(dst) && len(s) >= 9 && other(s[0]) == 0; n++ {
+		dst[n] = binary.BigEndian.Uint64(s[1:])
+		signs |= dst[n] & highest(s[0])
+		s = s[9:]
+	}
+	return n, signs != 0
+}
+
+// highest is the highest bit for uint64c, and none for int64c.
+func highest(code byte) uint64 { return uint64(code&4) << 61 }
+
+// other is 0 for int64c and uint64c alone.
+func other(code byte) uint32 {
+	x := uint32(code ^ int64c)
+	return x * (x ^ int64c ^ uint64c)
+}
 
 // rawHash keeps the whole of the i-th of n hashes; the first one makes room for all.
 func (b *Batch) rawHash(e *Event, n, i int, raw []byte) {

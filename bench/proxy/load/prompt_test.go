@@ -60,7 +60,7 @@ func TestUniquePrompts(t *testing.T) {
 			seen := map[string]bool{}
 			for thread := range cfg.Threads {
 				w, again := newWriter(cfg, thread), newWriter(cfg, thread)
-				for range 20 >> (size >> 19) {
+				for range 20 >> (size >> 18) {
 					b := w.unique(nil)
 					require.Equal(t, b, again.unique(nil), "the same seed, the same prompts")
 					require.InDelta(t, size, len(b), idSize, "%s", a)

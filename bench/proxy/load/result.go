@@ -56,10 +56,22 @@ func (r *Result) merge(o *Result) {
 	r.gaps.Merge(&o.gaps)
 }
 
-// conclude fills in what follows from the sums.
+// Join adds o, what another run of the same load has measured.
+func (r *Result) Join(o *Result) {
+	r.merge(o)
+	r.Seconds += o.Seconds
+	r.CPU += o.CPU
+	r.sum()
+}
+
+// conclude fills in what the load was, and what follows from the sums.
 func (r *Result) conclude(c *Config) {
 	r.API, r.Size, r.Stream, r.Tokens, r.Turns, r.Conns, r.Target = c.API, c.Size, c.Stream, c.Tokens, c.Turns, c.Connections, c.Rate
 	r.Seconds = c.Time.Seconds()
+	r.sum()
+}
+
+func (r *Result) sum() {
 	r.Rate = float64(r.Answered) / r.Seconds
 	r.Latency, r.Service, r.First = r.latency.Times(), r.service.Times(), r.first.Times()
 	r.Late, r.Gap = r.late.Times(), r.gaps.Times()

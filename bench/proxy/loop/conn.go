@@ -31,7 +31,8 @@ type Conn struct {
 	connecting, closed bool
 }
 
-// Need announces that Data wants n bytes at once: they are read into one piece of memory, without copies of it.
+// Need announces that Data wants n bytes at once, counted from the first that it leaves unused: they are read into one piece of
+// memory, without copies of it.
 func (c *Conn) Need(n int) { c.need = n }
 
 // Pending reports whether bytes wait for the socket to take them.

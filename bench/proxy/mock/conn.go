@@ -66,7 +66,7 @@ func (k *conn) Data(c *loop.Conn, b []byte) (used int) {
 				_ = c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
 			}
 			if !h.Chunked {
-				c.Need(used + h.Size + size)
+				c.Need(h.Size + size) // of what is left after used
 			}
 			return used
 		}

@@ -8,6 +8,7 @@
 //	info.go    what routers ask a worker before they use it
 //	cache.go   a prefix cache of pages, least recently used leaf first out
 //	events.go  its changes as KV events over ZMQ
+//	fault.go   workers that fail when they are told to
 //
 // They compute nothing. An answer has as many tokens as max_tokens says, each the text "word"; a stream has one event for each. But
 // what they say of their cache is true: cached_tokens is what the cache held of the prompt, and the KV events are all changes of it,

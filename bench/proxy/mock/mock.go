@@ -47,7 +47,8 @@ type Stats struct {
 	Bytes       uint64 `json:"bytes"`    // bodies of prompts
 	Prompt      uint64 `json:"prompt_tokens"`
 	Cached      uint64 `json:"cached_tokens"`
-	Left        uint64 `json:"left"` // streams that the client left
+	Left        uint64 `json:"left"`   // streams that the client left
+	Faulty      uint64 `json:"faulty"` // requests that /bench/fault had fail
 	Connections int    `json:"connections"`
 }
 
@@ -64,6 +65,7 @@ type worker struct {
 	addr  string
 	cache *cache
 	pub   *events // nil without events
+	fault fault
 	stats Stats
 	ids   []uint32 // of the prompt at hand
 	out   []byte   // an answer at hand
@@ -168,6 +170,7 @@ func (w *Workers) sum() (s Stats) {
 		s.Prompt += k.stats.Prompt
 		s.Cached += k.stats.Cached
 		s.Left += k.stats.Left
+		s.Faulty += k.stats.Faulty
 		s.Connections += k.stats.Connections
 	}
 	return s

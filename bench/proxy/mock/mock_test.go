@@ -158,35 +158,55 @@ func TestTokenizeEqualsPrefill(t *testing.T) {
 	require.Contains(t, answer, fmt.Sprintf(`"cached_tokens":%d`, (len(got.Tokens)-1)/4*4))
 }
 
-func TestConnections(t *testing.T) {
-	w, urls := start(t, mock.Config{})
-	addr := strings.TrimPrefix(urls[0], "http://")
+// fourRequests are pipelined, the last ends the connection.
+func fourRequests() string {
 	body := `{"input_ids":[1,2,3],"sampling_params":{"max_new_tokens":1}}`
 	length := fmt.Sprintf("POST /generate HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	chunks := "POST /generate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n" + body[:5] + "\r\n" +
 		fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body)-5, body[5:])
-	last := strings.Replace(length, "\r\n", "\r\nConnection: close\r\n", 1)
-	c, err := net.Dial("tcp", addr)
-	require.NoError(t, err)
-	defer c.Close()
-	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
-	// Pipelined and cut at every place that a router might: byte by byte.
-	for _, b := range []byte(length + chunks + length + last) {
-		_, err = c.Write([]byte{b})
-		require.NoError(t, err)
-	}
+	return length + chunks + length + strings.Replace(length, "\r\n", "\r\nConnection: close\r\n", 1)
+}
+
+// readAnswers wants as many answers and the connection's end.
+func readAnswers(t *testing.T, c net.Conn, n int) {
+	t.Helper()
 	r := bufio.NewReader(c)
-	for range 4 {
+	for range n {
 		answer, err := http.ReadResponse(r, nil)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, answer.StatusCode)
 		_, err = io.Copy(io.Discard, answer.Body)
 		require.NoError(t, err)
 	}
-	_, err = r.ReadByte()
+	_, err := r.ReadByte()
 	require.ErrorIs(t, err, io.EOF)
+}
+
+// TestConnections cuts pipelined requests as a router might: byte by byte, and in two at every fifth byte.
+func TestConnections(t *testing.T) {
+	w, urls := start(t, mock.Config{})
+	all := fourRequests()
+	send := func(pieces ...string) {
+		c, err := net.Dial("tcp", strings.TrimPrefix(urls[0], "http://"))
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+		for _, p := range pieces {
+			_, err = io.WriteString(c, p)
+			require.NoError(t, err)
+			time.Sleep(100 * time.Microsecond) // so that most pieces come alone; nothing depends on it
+		}
+		readAnswers(t, c, 4)
+	}
+	send(strings.Split(all, "")...)
+	connections := 1
+	for cut := 1; cut < len(all); cut += 5 {
+		send(all[:cut], all[cut:])
+		connections++
+	}
 	s, _ := w.Stats(t.Context())
-	require.EqualValues(t, 4, s.Requests)
+	require.EqualValues(t, 4*connections, s.Requests)
+	require.Zero(t, s.Bad)
 	require.Zero(t, s.Connections)
 }
 

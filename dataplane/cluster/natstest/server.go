@@ -18,6 +18,9 @@ import (
 // module is what the program is built from, at the version that go.mod names.
 const module = "github.com/nats-io/nats-server/v2"
 
+// patience is how long a server may take to listen, however slow the machine.
+const patience = 2 * time.Minute
+
 // built is the folder of the program; "": it was not needed yet.
 var built string
 
@@ -46,7 +49,7 @@ func Clean() {
 // Server is one nats-server process with JetStream, on loopback, at a port that stays its own through restarts.
 type Server struct {
 	t     testing.TB
-	port  int
+	addr  string // host:port
 	store string
 	more  []string
 	cmd   *exec.Cmd
@@ -60,21 +63,16 @@ func Start(t testing.TB, more ...string) *Server {
 	return s
 }
 
-// Prepare takes a port for a server that does not run yet.
+// Prepare takes an address for a server that does not run yet.
 func Prepare(t testing.TB, more ...string) *Server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	s := &Server{t: t, port: l.Addr().(*net.TCPAddr).Port, store: t.TempDir(), more: more}
+	s := &Server{t: t, addr: Address(t), store: t.TempDir(), more: more}
 	t.Cleanup(s.Kill)
 	return s
 }
 
 // URL is where clients connect.
-func (s *Server) URL() string { return "nats://127.0.0.1:" + strconv.Itoa(s.port) }
+func (s *Server) URL() string { return "nats://" + s.addr }
 
 // PID is the process's.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
@@ -86,14 +84,15 @@ func (s *Server) Run() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	args := append([]string{"-a", "127.0.0.1", "-p", strconv.Itoa(s.port), "-js", "-sd", s.store}, s.more...)
+	host, port, _ := strings.Cut(s.addr, ":")
+	args := append([]string{"-a", host, "-p", port, "-js", "-sd", s.store}, s.more...)
 	s.cmd = exec.Command(path, args...)
 	s.cmd.Stderr = nil
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", s.addr)
 		if err == nil {
 			conn.Close()
 			return

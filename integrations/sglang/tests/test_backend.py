@@ -27,21 +27,21 @@ PAGE, LAYERS, HEADS, DIM, TOKENS = 4, 3, 2, 16, 512
 class HostPool:
     """A host pool as SGLang's MHATokenToKVPoolHost lays it out."""
 
-    def __init__(self, layout="layer_first", shared=True):
+    def __init__(self, layout="layer_first", shared=True, heads=HEADS):
         self.layout, self.page_size, self.size = layout, PAGE, TOKENS
-        self.layer_num, self.head_num, self.head_dim, self.dtype = LAYERS, HEADS, DIM, torch.bfloat16
+        self.layer_num, self.head_num, self.head_dim, self.dtype = LAYERS, heads, DIM, torch.bfloat16
         if layout == "layer_first":
-            dims = (2, LAYERS, TOKENS, HEADS, DIM)
+            dims = (2, LAYERS, TOKENS, heads, DIM)
         elif layout == "page_first":
-            dims = (2, TOKENS, LAYERS, HEADS, DIM)
+            dims = (2, TOKENS, LAYERS, heads, DIM)
         else:
-            dims = (2, TOKENS // PAGE, LAYERS, PAGE, HEADS, DIM)
+            dims = (2, TOKENS // PAGE, LAYERS, PAGE, heads, DIM)
         self.allocator = get_allocator_from_storage("shm" if shared else "default")
         self.kv_buffer = self.allocator.allocate(dims, dtype=self.dtype, device="cpu").zero_()
 
     def get_page_buffer_meta(self, indices):
         """As SGLang's, for these layouts."""
-        base, row = self.kv_buffer.data_ptr(), HEADS * DIM * 2
+        base, row = self.kv_buffer.data_ptr(), self.head_num * DIM * 2
         half = self.kv_buffer.numel()  # bytes of K: two a number
         pointers = []
         for index in indices.tolist()[::PAGE]:
@@ -183,6 +183,21 @@ class AgainstSidecar(Case):
         self.assertTrue(torch.equal(pool.page(51 * PAGE), contents[1]))
         self.assertEqual(backend.batch_exists([]), 0)
 
+    def test_questions_longer_than_a_socket_takes_at_once(self):
+        pool = HostPool()
+        backend = self.backend(pool)
+        keys, _ = self.stored(backend, pool, "long")
+        self.assertEqual(backend.batch_exists(keys + keys_of("rest", 40_000)), len(keys))
+
+    def test_stopped_before_it_has_read_all(self):
+        backend = self.backend(HostPool(), warmpath_exists_timeout=0.5)
+        self.process.send_signal(signal.SIGSTOP)
+        eventually("stopped", lambda: set(states(self.process.pid)) == {"T"})
+        began = time.monotonic()
+        self.assertEqual(backend.batch_exists(keys_of("x", 40_000)), 0)
+        self.assertGreater(time.monotonic() - began, 0.4)  # it waited for the sidecar, and not for ever
+        self.assertFalse(backend.pools["kv"].channel.exists.up)
+
     def test_parents(self):
         pool = HostPool()
         backend = self.backend(pool)
@@ -300,7 +315,7 @@ class Forms(unittest.TestCase):
         row = HEADS * DIM * 2
         self.assertEqual([p.address - base for p in parts], [i * TOKENS * row for i in range(2 * LAYERS)])
         self.assertTrue(all(p.stride == row and p.size == PAGE * row for p in parts))
-        self.assertEqual(len(form.Pages(parts)._runs), 1)  # one strided copy a page
+        self.assertEqual(len(form.Pages(parts, TOKENS, PAGE)._pool), 1)  # one strided copy a page
 
     def test_messages(self):
         flags, body = wire.set_(keys_of("m", 2), [1, 2], keys_of("p", 1)[0])

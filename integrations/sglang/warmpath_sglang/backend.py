@@ -72,7 +72,7 @@ class Pool:
         self.page_tokens = getattr(pool, "page_size", 1) or 1
         self._host = pool  # keeps the memory that the views below point into
         parts = form.pieces_of(pool, self.page_tokens)
-        self.pages = form.Pages(parts)
+        self.pages = form.Pages(parts, getattr(pool, "size", 0) or 0, self.page_tokens)
         regions = form.shared_regions(pool)
         placed = form.place(parts, regions)
         self.bounce = None
@@ -80,11 +80,12 @@ class Pool:
             logger.warning('the host pool is private: each page is copied twice; "allocator": "shm" in the extra config avoids it')
             count = max(1, min(128, (64 << 20) // self.pages.page_bytes))
             self.bounce = form.Bounce(self.pages.page_bytes, count)
+            self._bounced = self.pages.form(self.bounce.tensor)
             regions, placed = [(self.bounce.fd, 0, 0)], self.bounce.pieces()
         self.space = namespace(settings, config, pool, name)
         hello = wire.hello(self.page_tokens, self.space, len(regions), placed)
         self.channel = Channel(settings.socket, hello, [fd for fd, _, _ in regions])
-        self._arena = None  # tensor over the channel's arena
+        self._arena = None  # the channel's arena, and its memory as pages
 
     def exists(self, keys):
         body = wire.exists(keys, self.settings.peers_ms["exists"])
@@ -103,28 +104,24 @@ class Pool:
 
         def copy(arena, answer, number):
             offsets = wire.parse_offsets(answer, len(keys))
-            memory, size = self._memory(arena), self.pages.page_bytes
-            found = []
-            for offset, token in zip(offsets, tokens):
-                if offset == wire.ABSENT:
-                    break  # SGLang uses the leading pages only
-                if offset + size > arena.length:
-                    raise wire.WireError(f"a page at {offset} of {arena.length} bytes")
-                self.pages.scatter(memory[offset : offset + size], token)
-                found.append(True)
+            if wire.ABSENT in offsets:
+                offsets = offsets[: offsets.index(wire.ABSENT)]  # SGLang uses the leading pages only
+            if offsets and max(offsets) + self.pages.page_bytes > arena.length:
+                raise wire.WireError(f"a page at {max(offsets)} of {arena.length} bytes")
+            self.pages.scatter(self._form(arena), offsets, tokens[: len(offsets)])
             # The lease began after we asked. What was read after its end may have been another page.
             late = time.monotonic() - asked >= LEASE
             connection.tell(wire.RELEASE, wire.sequence(number), time.monotonic() + seconds)
             if late:
                 raise Down("the copy outlasted its lease")
-            return found + [False] * (len(keys) - len(found))
+            return [True] * len(offsets) + [False] * (len(keys) - len(offsets))
 
         body = wire.get(keys, int(LEASE * 1000), self.settings.peers_ms["get"])
         return connection.call(wire.GET, body, seconds, then=copy)
 
-    def _memory(self, arena):
+    def _form(self, arena):
         if self._arena is None or self._arena[0] is not arena:
-            self._arena = (arena, form.readable(arena.memory))
+            self._arena = (arena, self.pages.form(form.readable(arena.memory)))
         return self._arena[1]
 
     def set(self, keys, host_indices, parent):
@@ -140,9 +137,7 @@ class Pool:
     def _reachable(self, tokens):
         if self.bounce is None:
             return tokens
-        size = self.bounce.page_bytes
-        for slot, token in enumerate(tokens):
-            self.pages.gather(self.bounce.tensor[slot * size : (slot + 1) * size], token)
+        self.pages.gather(self._bounced, range(0, len(tokens) * self.bounce.page_bytes, self.bounce.page_bytes), tokens)
         return range(len(tokens))
 
     def _set(self, keys, tokens, parent):

@@ -4,11 +4,13 @@ A call on a connection that is down fails at once. One that is answered too late
 connects those that are down again, so that an engine never waits for a sidecar that is dead, stopped or starting.
 """
 
+import ctypes
 import logging
 import mmap
 import os
 import select
 import socket
+import struct
 import threading
 import time
 
@@ -29,6 +31,17 @@ class Arena:
         self.length = length
         # The mapping lives as long as somebody reads it, whatever became of the sidecar and its descriptor.
         self.memory = mmap.mmap(fd, length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+
+
+_timeval = struct.Struct("@ll")
+_libc = ctypes.PyDLL(None)  # which keeps Python's lock: see form.Pages
+_libc.send.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
+_libc.send.restype = ctypes.c_ssize_t
+
+
+def _send_at_once(fd, message):
+    """Sends what the kernel takes without waiting, and returns how many bytes. What went wrong is seen by who sends the rest, or receives."""
+    return max(0, _libc.send(fd, message, len(message), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL))
 
 
 class Connection:
@@ -78,31 +91,40 @@ class Connection:
     def _send(self, op, flags, number, body, deadline):
         if len(body) > wire.MAX_BODY:
             raise wire.WireError(f"a message of {len(body)} bytes")
-        self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
-        self._socket.sendall(wire.HEADER.pack(len(body), op, flags, 0, number) + body)
+        message = wire.HEADER.pack(len(body), op, flags, 0, number) + body
+        sent = _send_at_once(self._socket.fileno(), message)
+        while sent < len(message):  # the sidecar is slow, or the message long
+            self._limit(socket.SO_SNDTIMEO, deadline)
+            sent += self._socket.send(message[sent:])
 
     def _receive(self, op, number, deadline):
-        head = self._exactly(wire.HEADER.size, deadline)
-        length, got_op, _, status, got_number = wire.HEADER.unpack(head)
-        if length > wire.MAX_BODY or got_op != op or got_number != number:
-            raise wire.WireError(f"answer {got_number} to op {got_op} where {number} to {op} was due")
-        body = self._exactly(length, deadline)
+        """One call into the kernel where the sidecar is quick: the answer comes in one piece."""
+        got = bytearray()
+        need = wire.HEADER.size
+        while len(got) < need:
+            self._limit(socket.SO_RCVTIMEO, deadline)
+            chunk = self._socket.recv(1 << 16)
+            if not chunk:
+                raise EOFError("the sidecar has gone")
+            got += chunk
+            if len(got) >= wire.HEADER.size:
+                length, got_op, _, status, got_number = wire.HEADER.unpack_from(got)
+                if length > wire.MAX_BODY or got_op != op or got_number != number:
+                    raise wire.WireError(f"answer {got_number} to op {got_op} where {number} to {op} was due")
+                need = wire.HEADER.size + length
+        if len(got) > need:
+            raise wire.WireError(f"{len(got) - need} bytes after an answer")
+        body = bytes(got[wire.HEADER.size :])
         if status != 0:
             raise wire.WireError(f"the sidecar refused: {body.decode(errors='replace')}")
         return body
 
-    def _exactly(self, n, deadline):
-        parts = bytearray()
-        while len(parts) < n:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("no answer in time")
-            self._socket.settimeout(left)
-            chunk = self._socket.recv(n - len(parts))
-            if not chunk:
-                raise EOFError("the sidecar has gone")
-            parts += chunk
-        return bytes(parts)
+    def _limit(self, which, deadline):
+        """Lets the kernel keep the deadline: Python's own timeout is a second call, and each may cost 5 ms (see form.Pages)."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("no answer in time")
+        self._socket.setsockopt(socket.SOL_SOCKET, which, _timeval.pack(*divmod(max(1, int(left * 1e6)), 1_000_000)))
 
     def _drop(self):
         closing, self._socket = self._socket, None
@@ -124,6 +146,7 @@ class Connection:
         except BaseException:
             s.close()
             raise
+        s.settimeout(None)  # from here on the kernel's timeouts hold: see _limit
         self.arena = arena
         self._socket = s
         return page_bytes

@@ -96,30 +96,47 @@ class Bounce:
 
 
 class Pages:
-    """Copies pages between a pool and their canonical form. A page is a handful of strided copies, whatever the number of layers."""
+    """Copies pages between a pool and their canonical form.
 
-    def __init__(self, parts):
+    All pages of a call are one call into torch. What counts is how often a thread gives Python's lock away: SGLang's scheduler takes it and
+    computes with it, and each time it may be 5 ms until it comes back, which is longer than all copies of a prompt."""
+
+    def __init__(self, parts, tokens, page_tokens):
+        """tokens: how many the pool has room for."""
+        if tokens < page_tokens:
+            raise Unsupported(f"a pool of {tokens} tokens")
         self.parts = parts
         self.page_bytes = sum(p.size for p in parts)
-        self._runs = _runs(parts)
-
-    def _views(self, token):
-        """Views of a page in the pool, in canonical order."""
-        for first, count, step in self._runs:
-            yield _strided(first.address + token * first.stride, count, first.size, step)
-
-    def scatter(self, source, token):
-        """Writes a page, source being its canonical bytes (uint8)."""
+        self._pool = []  # [token, part, byte], and the first byte in the canonical form
         at = 0
-        for view in self._views(token):
-            view.copy_(source[at : at + view.numel()].view(view.shape))
-            at += view.numel()
+        for first, count, step in _runs(parts):
+            self._pool.append((_pages(first, count, step, tokens - page_tokens + 1), at))
+            at += count * first.size
 
-    def gather(self, target, token):
-        at = 0
-        for view in self._views(token):
-            target[at : at + view.numel()].view(view.shape).copy_(view)
-            at += view.numel()
+    def form(self, memory):
+        """memory (uint8) as pages in canonical form, by their first bytes: what scatter and gather take. It is made once."""
+        starts = memory.numel() - self.page_bytes + 1
+        if starts < 1:
+            raise Unsupported(f"{memory.numel()} bytes for pages of {self.page_bytes}")
+        return [memory.as_strided((starts, *view.shape[1:]), (1, view.shape[2], 1), at) for view, at in self._pool]
+
+    def scatter(self, form, offsets, tokens):
+        """Writes pages to the pool: the one at offsets[i] in memory becomes that of tokens[i]."""
+        _copy(
+            [view[token] for view, _ in self._pool for token in tokens],
+            [view[offset] for view in form for offset in offsets],
+        )
+
+    def gather(self, form, offsets, tokens):
+        _copy(
+            [view[offset] for view in form for offset in offsets],
+            [view[token] for view, _ in self._pool for token in tokens],
+        )
+
+
+def _copy(targets, sources):
+    if targets:
+        torch._foreach_copy_(targets, sources)
 
 
 def _runs(parts):
@@ -136,11 +153,11 @@ def _runs(parts):
     return runs
 
 
-def _strided(address, count, size, step):
-    """A [count, size] view of bytes that lie step apart."""
-    length = (count - 1) * step + size
-    raw = (ctypes.c_uint8 * length).from_address(address)
-    return torch.frombuffer(raw, dtype=torch.uint8).as_strided((count, size), (step, 1))
+def _pages(first, count, step, tokens):
+    """[token, part, byte] of the parts of pages that begin at any of so many tokens."""
+    length = (tokens - 1) * first.stride + (count - 1) * step + first.size
+    raw = (ctypes.c_uint8 * length).from_address(first.address)
+    return torch.frombuffer(raw, dtype=torch.uint8).as_strided((tokens, count, first.size), (first.stride, step, 1))
 
 
 def readable(memory):

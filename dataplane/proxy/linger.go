@@ -1,4 +1,4 @@
-package server
+package proxy
 
 import (
 	"bufio"
@@ -6,26 +6,21 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"github.com/warmpath/warmpath/dataplane/proxy"
 )
 
-// Limits of linger: what a client may still send of a body that was refused.
+// Limits of Linger: what a client may still send of a body that was refused.
 const (
 	lingerTime  = 2 * time.Second
 	lingerBytes = 256 << 20
 )
 
-// linger sends the answer to a request whose body will not be read, and then
+// Linger sends the answer to a request whose body will not be read, and then
 // reads on until the client has seen it. Closing a connection with unread
 // bytes resets it, and a reset discards the answer on its way to the client:
 // people would see "connection reset" where they should see a 413. What
 // fasthttp sends after this goes to a closed socket.
-func linger(ctx *fasthttp.RequestCtx) {
+func Linger(ctx *fasthttp.RequestCtx) {
 	conn := ctx.Conn()
-	if c := proxy.ClientOf(conn); c != nil && !ctx.IsTLS() {
-		conn = c.NetConn()
-	}
 	half, ok := conn.(interface{ CloseWrite() error })
 	if !ok || conn.SetDeadline(time.Now().Add(lingerTime)) != nil {
 		return

@@ -1,0 +1,159 @@
+package policies
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/policy"
+)
+
+// With Config.TierTokens each node keeps a copy of every page that its workers computed, in host memory of its own: warmpath node --kv-tier. A
+// request looks there when it comes to a worker, whatever the router knew; what a peer's tier has and this one has not is pulled over the
+// network, one request after the other, and the request does not enter a batch before it is there (SGLang's wait_complete). What comes from the tier
+// is copied to the GPU as pages of a worker's own host memory are. Prompts of less than 256 tokens, which SGLang does not look up, are looked up.
+
+// tierDelay is how much later than of a worker's cache routers know of a change in a tier: sidecars gather them for so long.
+const tierDelay = 100 * time.Millisecond
+
+// depot is the KV tier of one node.
+type depot struct {
+	tier
+	plan   *plan
+	all    *[]*depot // of all nodes
+	link   clock     // of one token from another one; 0: nothing is pulled
+	free   clock     // when all that was asked for has come
+	pulls  []pull    // under way, by time
+	pulled int64     // tokens
+}
+
+// pull is the first upto pages of a request's prompt on their way.
+type pull struct {
+	t     *task
+	upto  int32
+	ready clock
+}
+
+// settle stores what has come by now.
+func (d *depot) settle(now clock) {
+	for len(d.pulls) > 0 && d.pulls[0].ready <= now {
+		d.store(d.pulls[0].t.path, d.pulls[0].upto)
+		d.pulls = d.pulls[1:]
+	}
+}
+
+// supply is what t can have at a worker of this node, in pages: have of them when have they are ready, here already or on their way for
+// another request, and then those up to upto from another node's tier.
+func (d *depot) supply(w *worker, t *task, now clock) (have int32, ready clock, from *depot, upto int32) {
+	usable := w.usable(t.job)
+	have, ready = max(w.cache.match(t.path, usable), d.cache.match(t.path, usable)), now
+	if w.host != nil {
+		have = max(have, w.host.cache.match(t.path, usable))
+	}
+	for i := range d.pulls {
+		p := &d.pulls[i]
+		if n := min(d.plan.shared(t, p.t, usable), p.upto); n > have && p.ready > now {
+			have, ready = n, p.ready
+		}
+	}
+	upto = have
+	if d.link == 0 {
+		return have, ready, nil, upto
+	}
+	for _, other := range *d.all {
+		if n := other.cache.match(t.path, usable); other != d && n > upto {
+			from, upto = other, n
+		}
+	}
+	return have, ready, from, upto
+}
+
+// arrival is when pages have come that are asked for now.
+func (d *depot) arrival(pages int32, now clock) clock {
+	return max(now, d.free) + clock(int(pages)*d.plan.page)*d.link
+}
+
+// order has pulled what t lacks, and returns when all is here.
+func (d *depot) order(w *worker, t *task, now clock) clock {
+	d.settle(now)
+	have, ready, from, upto := d.supply(w, t, now)
+	if from == nil {
+		return ready
+	}
+	from.cache.touch(t.path, upto)
+	d.free = d.arrival(upto-have, now)
+	d.pulls = append(d.pulls, pull{t, upto, d.free})
+	d.pulled += int64(int(upto-have) * d.plan.page)
+	return max(ready, d.free)
+}
+
+// buildDepots gives the nodes of the first workers their tiers.
+func (s *run) buildDepots() {
+	if s.cfg.TierTokens == 0 {
+		return
+	}
+	link := clock(0)
+	if s.cfg.LinkTokensPerSecond > 0 {
+		link = max(clock(float64(second)/s.cfg.LinkTokensPerSecond), 1)
+	}
+	for i, w := range s.targets() {
+		at := i / s.cfg.NodeWorkers
+		if at == len(s.depots) {
+			d := &depot{plan: s.plan, all: &s.depots, link: link}
+			d.tier = tier{cache: newCache(s.plan, func(n, held int32) { s.tierEvent(at, n, held) }), pool: int32(s.cfg.TierTokens / s.page)}
+			s.depots = append(s.depots, d)
+		}
+		w.depot = s.depots[at]
+	}
+	for _, r := range s.replicas {
+		if !s.ablated.tiers && s.pick != nil {
+			r.shelves, r.shelved = newView(s.plan, len(s.depots)), make([]overlap, len(s.depots))
+		}
+	}
+}
+
+// tierEvent tells every replica what a node's tier holds.
+func (s *run) tierEvent(node int, n, held int32) {
+	for _, r := range s.replicas {
+		if r.shelves != nil {
+			r.shelves.expect(change{at: s.notes.now + ticks(s.cfg.EventDelay+tierDelay), worker: int32(node), node: n, held: held})
+		}
+	}
+}
+
+// stored finds what r knows of t's prompt in tiers; false: nothing.
+func (s *run) stored(r *replica, t *task) (some bool) {
+	if r.shelves == nil {
+		return false
+	}
+	r.shelves.catchUp(s.notes.now)
+	r.shelves.match(r.shelved, t.path, int32((t.input-1)/s.page))
+	for i := range r.shelved {
+		some = some || r.shelved[i].held > 0
+	}
+	return some
+}
+
+// offer tells candidate i what it could fetch, as package route does: of its own node's tier, and behind that from the peer that has most.
+func (s *run) offer(r *replica, i int) {
+	c, node := &r.spaces[i], i/s.cfg.NodeWorkers
+	here := max(c.Cached, int(r.shelved[node].held)*s.page)
+	c.Tier = int32(here - c.Cached)
+	c.TierTime = float32(float64(c.Tier) / s.cfg.Service.HostTokensPerSecond)
+	if s.cfg.LinkTokensPerSecond <= 0 {
+		return
+	}
+	for other := range r.shelved {
+		if more := int(r.shelved[other].held)*s.page - here; other != node && more > int(c.Remote) {
+			c.Remote = int32(more)
+			c.RemoteTime = float32(float64(more) * (1/s.cfg.LinkTokensPerSecond + 1/s.cfg.Service.HostTokensPerSecond))
+		}
+	}
+}
+
+// fetches is what the policy reckons that its choice will fetch, in tokens.
+func (p *replica) fetches(req policy.Request, some candidates, index int) int {
+	if f, ok := p.pick.(policy.Fetcher); ok && req.Stored {
+		tier, remote := f.Fetched(req, some, index)
+		return tier + remote
+	}
+	return 0
+}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/node"
+	"github.com/warmpath/warmpath/dataplane/shelf"
+	kvtier "github.com/warmpath/warmpath/dataplane/tier"
+)
+
+// newAnnouncer makes what tells the cluster's routers of a tier's contents, and adds its metrics to the node; nil without either. Its Run must follow.
+func newAnnouncer(cfg *node.Config, pages *kvtier.Tier, shared *cluster.Cluster, log *slog.Logger) *shelf.Announcer {
+	if pages == nil || shared == nil {
+		return nil
+	}
+	name := cfg.Name
+	if name == "" {
+		name, _ = os.Hostname() // where that fails node.New does, too
+	}
+	a := shelf.NewAnnouncer(shelf.AnnouncerConfig{Node: name, Bus: shared, Source: pages, Log: log})
+	cfg.Extra.Metrics = append(cfg.Extra.Metrics, a.Collector())
+	return a
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/shelf"
+	kvtier "github.com/warmpath/warmpath/dataplane/tier"
+)
+
+// shelfSite is two nodes with a worker and a KV tier each, and a router. The first node is a process; the second one is told of by the test, since only
+// it can say that the link between them was measured where there is no NIXL.
+type shelfSite struct {
+	t       *testing.T
+	front   string
+	workers []string // URLs
+	first   *process
+	sockets []string
+}
+
+func startShelfSite(t *testing.T) *shelfSite {
+	t.Helper()
+	nats := natstest.Start(t)
+	addrs := freePorts(t, 3)
+	dir := t.TempDir()
+	s := &shelfSite{
+		t: t, front: addrs[2], workers: []string{"http://" + addrs[0], "http://" + addrs[1]},
+		sockets: []string{filepath.Join(dir, "first.sock"), filepath.Join(dir, "second.sock")},
+	}
+	for _, addr := range addrs[:2] {
+		newProcess(t, "sim", "--listen", addr, "--time-scale", "10")
+	}
+	s.first = newProcess(t, "node", "--cluster", nats.URL(), "--listen", "127.0.0.1:0", "--name", "first", "--no-find", "--worker", s.workers[0],
+		"--kv-tier", "16MiB", "--kv-tier-socket", s.sockets[0], "--kv-tier-no-nixl", "--link-every", "0")
+	s.runSecond(nats.URL(), false)
+	newProcess(t, serveArgs("--cluster", nats.URL(), "--listen", s.front)...)
+	return s
+}
+
+// runSecond is the second node's sidecar, as far as its tier goes, and says that its link to the first one was measured. Only where it
+// pulls does it know the other tier and hear hints.
+func (s *shelfSite) runSecond(url string, pulls bool) *kvtier.Tier {
+	s.t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	joined, err := cluster.Open(s.t.Context(), cluster.Config{URLs: []string{url}, Log: quiet})
+	require.NoError(s.t, err)
+	pages, err := kvtier.New(kvtier.Config{Bytes: 16 << 20, Socket: s.sockets[1], Node: "second", Ask: patience, Log: quiet})
+	require.NoError(s.t, err)
+	require.NoError(s.t, joined.AnnounceNode(cluster.Node{
+		Name: "second", Workers: []cluster.Worker{{URL: s.workers[1]}}, Tier: pages.Record(),
+		Links: []cluster.Link{{To: "first", Read: 50e9, Write: 50e9}},
+	}))
+	a := shelf.NewAnnouncer(shelf.AnnouncerConfig{Node: "second", Bus: joined, Source: pages, Log: quiet})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	silent, sees := func() {}, (*cluster.Cluster)(nil)
+	if pulls {
+		silent, sees = hearHints(pages, joined, "second", quiet), joined
+	}
+	options := tierOptions{}
+	go func() { ended <- options.run(ctx, pages, sees, quiet) }()
+	go func() { a.Run(ctx); ended <- nil }()
+	s.t.Cleanup(func() {
+		silent()
+		stop()
+		for range 2 {
+			require.NoError(s.t, <-ended)
+		}
+		require.NoError(s.t, joined.Close())
+	})
+	return pages
+}
+
+// shelved is what a router says of one worker and a prompt.
+type shelved struct{ tier, remote int }
+
+// explain asks the router where a prompt goes, and what each worker could fetch.
+func (s *shelfSite) explain(ids []uint32) (winner string, got map[string]shelved, text string) {
+	s.t.Helper()
+	body, err := json.Marshal(map[string]any{"input_ids": ids, "sampling_params": map[string]any{}})
+	require.NoError(s.t, err)
+	text = fetch(http.MethodPost, "http://"+s.front+"/explain", string(body))
+	var said struct {
+		Winner string
+		Ranks  []struct {
+			ID      string
+			Overlap *struct{ Tier, Remote int }
+		}
+	}
+	if json.Unmarshal([]byte(text), &said) != nil {
+		return "", nil, text
+	}
+	got = map[string]shelved{}
+	for _, r := range said.Ranks {
+		if r.Overlap != nil {
+			got[r.ID] = shelved{r.Overlap.Tier, r.Overlap.Remote}
+		}
+	}
+	return said.Winner, got, text
+}
+
+// await waits until the router says this of the first and the second worker; a worker that it does not know counts as one that could fetch nothing.
+func (s *shelfSite) await(ids []uint32, first, second shelved) {
+	s.t.Helper()
+	var last string
+	awaitThat(s.t, func() bool {
+		var got map[string]shelved
+		_, got, last = s.explain(ids)
+		return len(got) > 0 && got[s.workers[0]] == first && got[s.workers[1]] == second
+	}, func() string { return last })
+}
+
+// A router knows what engines have put into tiers, and sends prompts there; it forgets a node that is killed, and believes nothing of what it held before.
+func TestRoutersKnowWhatTiersHold(t *testing.T) {
+	s := startShelfSite(t)
+	ids, none := prompt(4000, 1), shelved{}
+	awaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "not both workers are known" })
+	s.await(ids, none, none)
+
+	// An engine of two ranks: what one of them holds is of no use.
+	ranks := []*tierEngine{dialTierEngine(t, s.sockets[0], "0/2"), dialTierEngine(t, s.sockets[0], "1/2")}
+	other := dialTierEngine(t, s.sockets[1], "0/2")
+	ranks[0].store(ids)
+	ranks[1].store(ids[:1600])
+	s.await(ids, shelved{tier: 1600}, shelved{remote: 1600})
+	ranks[1].store(ids)
+	s.await(ids, shelved{tier: 3984}, shelved{remote: 3984}) // whole pages, and never the last token
+	for seed := range 20 {
+		body := bytes.NewReader(must(json.Marshal(map[string]any{"input_ids": append(ids[:3200:3200], prompt(300, 50+seed)...), "sampling_params": map[string]any{}})))
+		resp, err := http.Post("http://"+s.front+"/explain?seed="+string(rune('1'+seed%9)), "application/json", body)
+		require.NoError(t, err)
+		var said struct{ Winner string }
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&said))
+		resp.Body.Close()
+		assert.Equal(t, s.workers[0], said.Winner, "its tier has the prompt")
+	}
+	other.store(ids) // the second node has all of it itself
+	s.await(ids, shelved{tier: 3984}, shelved{tier: 3984})
+	text := fetch(http.MethodGet, "http://"+s.front+"/metrics", "")
+	for _, want := range []string{
+		`warmpath_shelf_node_pages{node="first"} 250`, `warmpath_shelf_node_pages{node="second"} 250`, "warmpath_shelf_pages 250", "warmpath_shelf_left_out_pages_total 0",
+	} {
+		assert.Contains(t, text, want)
+	}
+
+	began := time.Now()
+	s.first.kill()
+	s.await(ids, none, shelved{tier: 3984})
+	t.Logf("a killed node's tier is forgotten after %v", time.Since(began))
+	s.first.start()
+	awaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "the first worker is not back" })
+	s.await(ids, none, shelved{tier: 3984}) // nothing stale, and no engine that could take it from the other node
+	ranks = []*tierEngine{dialTierEngine(t, s.sockets[0], "0/2"), dialTierEngine(t, s.sockets[0], "1/2")}
+	s.await(ids, shelved{remote: 3984}, shelved{tier: 3984})
+	began = time.Now()
+	for _, rank := range ranks {
+		rank.store(ids[:800])
+	}
+	s.await(ids, shelved{tier: 800, remote: 3184}, shelved{tier: 3984})
+	t.Logf("stored pages are known after %v", time.Since(began))
+	require.False(t, strings.Contains(s.first.log.String(), "level=ERROR"))
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

@@ -1,0 +1,25 @@
+package dataplane
+
+import (
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/shelf"
+)
+
+// newShelves lets router count what the KV tiers of the cluster's nodes hold; nil: there is no cluster.
+func (d *Dataplane) newShelves(router *route.Router) *shelf.Index {
+	if d.cfg.Cluster == nil {
+		return nil
+	}
+	x := shelf.New(shelf.Config{Bus: d.cfg.Cluster, Log: d.cfg.Log})
+	router.Stores = x
+	return x
+}
+
+// share lets router choose by what the cluster's nodes hold and by the links between them, and tell them what to pull.
+func (d *Dataplane) share(router *route.Router) {
+	d.places = newPlaces(d.registry, router)
+	if d.shelves = d.newShelves(router); d.shelves != nil {
+		d.places.told = d.shelves.SetPlaces
+	}
+	d.hints = d.newHints(router)
+}
