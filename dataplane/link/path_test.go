@@ -34,6 +34,24 @@ func node(name, boot string, edit ...func(*link.Facts)) *link.Facts {
 	return f
 }
 
+// disturbed is a sample of which others took the core away for long in all transfers but one, of the calls or after them.
+func disturbed(s link.Sample, count int, post, transfer time.Duration) link.Sample {
+	s.Count, s.Post.Mean, s.Transfer.Mean = count, post, transfer
+	return s
+}
+
+// A preempted thread makes one path look like the other in the mean.
+var (
+	overBusyCMA = []link.Sample{
+		disturbed(sample(1<<20, 110*time.Microsecond, 100*time.Microsecond), 8, 100*time.Microsecond, 9*time.Millisecond),
+		disturbed(sample(64<<20, 60*time.Millisecond, 18*time.Millisecond), 1, 18*time.Millisecond, 60*time.Millisecond),
+	}
+	overBusyTCP = []link.Sample{
+		disturbed(sample(1<<20, 400*time.Microsecond, 50*time.Microsecond), 8, 9*time.Millisecond, 10*time.Millisecond),
+		disturbed(sample(64<<20, 120*time.Millisecond, 100*time.Millisecond), 1, 100*time.Millisecond, 120*time.Millisecond),
+	}
+)
+
 // A system call is five times faster on some machines than on others, and CMA with it.
 var (
 	overFastCMA = []link.Sample{sample(64, 7*time.Microsecond, 1500*time.Nanosecond), sample(64<<20, 10*time.Millisecond, 9*time.Millisecond)}
@@ -59,6 +77,8 @@ func TestPaths(t *testing.T) {
 		{"one machine, shared memory", node("a", "x"), node("b", "x"), overShm, link.Shared, nil},
 		{"a fast machine, CMA", node("a", "x", fastCalls), node("b", "x", fastCalls), overFastCMA, link.CMA, nil},
 		{"a fast machine, shared memory", node("a", "x", fastCalls), node("b", "x", fastCalls), overFastShm, link.Shared, nil},
+		{"a busy machine, CMA", node("a", "x"), node("b", "x"), overBusyCMA, link.CMA, nil},
+		{"a busy machine, TCP", node("a", "x"), node("b", "x"), overBusyTCP, link.TCP, []string{"over TCP"}},
 		{
 			"one machine, two users", node("a", "x"), node("b", "x", func(f *link.Facts) { f.UID = 1000 }),
 			overTCP, link.TCP,

@@ -92,13 +92,14 @@ func wait(t *testing.T, p *link.Prober, node string, ok func(cluster.Link) bool)
 func TestTwoNodesMeasureEachOther(t *testing.T) {
 	net, messages := nixl.NewLoopback(), &bus{}
 	peers := func() []string { return []string{"a", "b"} }
-	base := link.Config{Bus: messages, Peers: peers, Fabric: net, Retry: 10 * time.Millisecond, Largest: 1 << 20, Look: 5 * time.Millisecond}
+	base := link.Config{Bus: messages, Peers: peers, Fabric: net, Every: 20 * time.Millisecond, Largest: 1 << 20, Look: 5 * time.Millisecond}
 	a, b := base, base
 	a.Node, b.Node = "a", "b"
 	first, second := run(t, a), run(t, b)
 	for p, to := range map[*link.Prober]string{first: "b", second: "a"} {
-		l := wait(t, p, to, func(l cluster.Link) bool { return l.Broken == "" && !l.At.IsZero() })
-		if l.Path != string(link.CMA) && l.Path != string(link.Shared) || l.Read <= 0 || l.Write <= 0 || l.Latency <= 0 || l.Slow != "" {
+		// A transfer that another process interrupts looks like TCP: measured often, one is left in peace.
+		l := wait(t, p, to, func(l cluster.Link) bool { return l.Path == string(link.CMA) || l.Path == string(link.Shared) })
+		if l.Broken != "" || l.At.IsZero() || l.Read <= 0 || l.Write <= 0 || l.Latency <= 0 || l.Slow != "" {
 			t.Errorf("the link to %s = %+v", to, l)
 		}
 		agents := p.Agents()
