@@ -58,7 +58,7 @@ staticcheck: setup
 
 .PHONY: race
 race: setup ## all tests under the race detector, with the invariants compiled in
-	go test -race -tags invariants -timeout 12m $(PKG)
+	go test -race -tags invariants -timeout 40m $(PKG)
 
 # The race detector allocates by itself, so the zero-allocation tests run without it.
 .PHONY: alloc
@@ -82,7 +82,7 @@ test-gpu: setup ## what needs a GPU and its driver: facts of a real one, and wha
 test-engines: setup ## real SGLang engines and NIXL on this CPU, installed when missing (7 GB, once)
 	@scripts/setup.sh engines
 	bench/engines/install.sh
-	go test -tags engines -count=1 -timeout 30m -v ./bench/engines/...
+	go test -tags engines -count=1 -timeout 2h -v ./bench/engines/...
 	go test -count=1 -timeout 15m ./nixl
 
 .PHONY: test-tokenizers
@@ -127,6 +127,11 @@ deadcode: setup ## functions that nothing reaches
 .PHONY: tidy-check
 tidy-check: ## go.mod and go.sum are what `go mod tidy` makes
 	go mod tidy -diff
+
+.PHONY: fetch
+fetch: setup $(HADOLINT_BIN) # what tests need of registries: a bad line is met here, where CI tries again
+	go list -deps -test $(PKG) github.com/nats-io/nats-server/v2 >/dev/null
+	go run $(STATICCHECK) -version
 
 .PHONY: docker-lint
 docker-lint: $(HADOLINT_BIN) ## hadolint of Dockerfile.cuda

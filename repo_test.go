@@ -72,13 +72,15 @@ var rules = map[string]rule{
 	}},
 	"dataplane/server": {allow: []string{
 		"radix", "radix/approx", "dataplane/accesslog", "dataplane/cluster", "dataplane/console", "dataplane/disagg", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/lint",
-		"dataplane/proxy", "dataplane/queue", "dataplane/replica", "dataplane/route", "dataplane/session", "dataplane/tokens", "dataplane/worker",
+		"dataplane/proxy", "dataplane/queue", "dataplane/replica", "dataplane/route", "dataplane/session", "dataplane/shelf", "dataplane/tokens",
+		"dataplane/worker",
 	}},
 	"dataplane": {allow: []string{
 		"radix", "radix/hugepage", "zmq", "nvml", "dataplane/accesslog", "dataplane/cluster", "dataplane/console", "dataplane/discover", "dataplane/health",
 		"dataplane/hint", "dataplane/ingest", "dataplane/load", "dataplane/lint", "dataplane/node", "dataplane/replica", "dataplane/resident", "dataplane/openai", "dataplane/policy", "dataplane/proxy",
 		"dataplane/route", "dataplane/secure", "dataplane/server", "dataplane/session", "dataplane/shelf", "dataplane/tokens", "dataplane/worker",
 	}},
+	"dataplane/bubbletest":        {never: anyHTTP},
 	"dataplane/secure/securetest": {never: anyHTTP},
 	"dataplane/cluster":           {allow: []string{"dataplane/secure"}},
 	"dataplane/cluster/natstest":  {},

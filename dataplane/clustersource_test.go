@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/discover"
 	"github.com/warmpath/warmpath/dataplane/worker"
@@ -98,7 +99,7 @@ func watchCluster(t *testing.T, c *fakeCluster, f func(s *clusterSource, last fu
 }
 
 func TestClusterSourceFollowsNodes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := &fakeCluster{view: &cluster.View{}}
 		watchCluster(t, c, func(s *clusterSource, last func() (map[string]bool, int)) {
 			_, n := last()
@@ -140,7 +141,7 @@ func TestClusterSourceFollowsNodes(t *testing.T) {
 }
 
 func TestClusterSourceHeedsMarks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		nodes := []cluster.Node{nodeOf("n1", "a", "b"), nodeOf("n2", "c")}
 		late := nodeOf("n3", "d")
 		late.Started = time.Now()

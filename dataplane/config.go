@@ -66,6 +66,8 @@ type Config struct {
 	Joined   any    // what Cluster was opened with, as far as a reload must see that it is another one
 	Replicas string // of the routers in Cluster: ReplicasAuto (default) or ReplicasOff
 	Hints    string // to the sidecars in Cluster: HintsAuto (default) or HintsOff
+	// ClusterWait is for how long a router that starts lets its clients wait until it knows the workers of Cluster; default 3 s.
+	ClusterWait time.Duration
 
 	// Node is the sidecar in this process, whose workers and their health count as a source; nil: none. Who has it runs it.
 	Node *node.Node
@@ -84,6 +86,7 @@ func (c *Config) setDefaults() {
 	c.Policy = cmp.Or(c.Policy, "kv")
 	c.Replicas = cmp.Or(c.Replicas, ReplicasAuto)
 	c.Hints = cmp.Or(c.Hints, HintsAuto)
+	c.ClusterWait = cmp.Or(c.ClusterWait, startPatience)
 	c.Version = cmp.Or(c.Version, "dev")
 	c.IndexMaxBytes = cmp.Or(c.IndexMaxBytes, defaultIndexBytes())
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, time.Minute)
@@ -105,6 +108,11 @@ func (c *Config) check() error {
 	addr, flag := c.OperatorListen, "--operator-listen"
 	if addr == "" {
 		addr, flag = c.Listen, "--listen"
+	}
+	for _, a := range []string{c.Listen, addr} { // before the question who reaches it: "foo" is no open door but a slip
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			return fmt.Errorf("cannot listen on %q: want host:port, such as 127.0.0.1:8000: %w", a, err)
+		}
 	}
 	if c.OperatorKey != "" || loopback(addr) {
 		return nil

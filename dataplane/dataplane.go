@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -82,7 +83,7 @@ func New(cfg Config) (*Dataplane, error) {
 	offers := &offers{}
 	loads := load.New(load.Subscriber(zmq.Subscribe), cfg.Log)
 	d.registry = worker.NewRegistry(worker.Config{
-		Interval: cfg.ProbeInterval, Timeout: cfg.ProbeTimeout, HangAfter: cfg.HangAfter, Log: cfg.Log, TLS: toWorkers.Config,
+		Interval: cfg.ProbeInterval, Timeout: cfg.ProbeTimeout, HangAfter: cfg.HangAfter, Log: cfg.Log, TLS: toWorkers.Config, Dial: proxy.Dial,
 	}, observers{believed, d.intake, loads, offers})
 	d.keeper = newKeeper(d.registry, keeperConfig{Drain: cfg.DrainTimeout, Log: cfg.Log})
 	d.keeper.use(append(named, d.builtIn()...))
@@ -123,6 +124,7 @@ func (d *Dataplane) newServer(parts server.Parts, encrypted listenerTLS) (err er
 	parts.AccessLog = d.accessLog
 	if d.shelves != nil {
 		parts.Metrics = append(parts.Metrics, d.shelves.Collector())
+		parts.Tiers = d.shelves.Status
 	}
 	if d.hints != nil {
 		parts.Metrics = append(parts.Metrics, hintCollector{d.hints})
@@ -170,6 +172,9 @@ func (d *Dataplane) listen() error {
 	for _, addr := range addrs {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return fmt.Errorf("cannot listen on %s: %w: stop who listens there, or give another address", addr, syscall.EADDRINUSE)
+			}
 			return fmt.Errorf("cannot listen on %s: %w", addr, err)
 		}
 		d.listeners = append(d.listeners, l)

@@ -35,11 +35,11 @@ func newFetcher(t *testing.T) (f *fetcher, target string) {
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(left) })
-	reg := worker.NewRegistry(worker.Config{Log: slog.New(slog.DiscardHandler)}, nil)
+	reg := worker.NewRegistry(worker.Config{Timeout: time.Minute, HangAfter: time.Hour, Log: slog.New(slog.DiscardHandler)}, nil)
 	w, err := reg.Add(server.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = reg.Remove(w.URL) })
-	f = &fetcher{transport: proxy.NewTransport(proxy.Config{}), registry: reg}
+	f = &fetcher{transport: proxy.NewTransport(proxy.Config{DialTimeout: time.Minute}), registry: reg}
 	t.Cleanup(func() { _ = f.transport.Close() })
 	return f, w.URL
 }

@@ -82,7 +82,7 @@ func TestHintsAreSent(t *testing.T) {
 		change(&p)
 		h.Hint(p)
 	}
-	require.Eventually(t, func() bool { return h.sent.Load()+h.gone.Load()+h.none.Load() == 6 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.sent.Load()+h.gone.Load()+h.none.Load() == 6 }, time.Minute, time.Millisecond)
 	assert.Equal(t, []uint64{3, 3 * 48, 1, 2, 0}, []uint64{h.sent.Load(), h.tokens.Load(), h.gone.Load(), h.none.Load(), h.failed.Load()})
 	var from []string
 	for i, text := range b.messages() {
@@ -100,7 +100,7 @@ func TestHintsAreSent(t *testing.T) {
 	b.err = errors.New("down")
 	b.mu.Unlock()
 	h.Hint(hinted(64))
-	require.Eventually(t, func() bool { return h.failed.Load() == 1 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.failed.Load() == 1 }, time.Minute, time.Millisecond)
 }
 
 // While nothing can be sent a request goes on at once: what does not fit is dropped and counted, and the memory is bounded.
@@ -112,9 +112,9 @@ func TestHintsNeverWait(t *testing.T) {
 	}
 	require.EqualValues(t, 10, h.overflow.Load())
 	close(b.hold)
-	require.Eventually(t, func() bool { return h.sent.Load() == queuedHints }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.sent.Load() == queuedHints }, time.Minute, time.Millisecond)
 	h.Hint(hinted(keptHint)) // and what a long prompt took is given back
-	require.Eventually(t, func() bool { return h.sent.Load() == queuedHints+1 && len(h.free) == queuedHints }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.sent.Load() == queuedHints+1 && len(h.free) == queuedHints }, time.Minute, time.Millisecond)
 	for range queuedHints {
 		assert.LessOrEqual(t, cap((<-h.free).data), keptHint)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/discover"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
@@ -32,7 +33,7 @@ type yard struct {
 // inYard runs f with a keeper that drains for a minute.
 func inYard(t *testing.T, f func(y *yard)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		y := &yard{t: t, model: map[string]string{}}
 		log := slog.New(slog.DiscardHandler)
 		y.registry = worker.NewRegistry(worker.Config{Dial: y.dial, LoadEvery: -1, Log: log}, nil)

@@ -113,7 +113,7 @@ func (p *places) renumberLocked(nodes []cluster.Node) {
 }
 
 // linksLocked makes links of what nodes measured: what one can write to another or, where it has not measured that, what the other can read
-// from it. nil where nothing was measured, as without a cluster: then pairs are chosen by usual speeds.
+// from it; and of tiers how fast their engines read them. nil where nothing was measured, as without a cluster: then pairs are chosen by usual speeds.
 func (p *places) linksLocked(nodes []cluster.Node) *policy.Links {
 	most, measured := uint32(0), false
 	for _, n := range p.number {
@@ -133,6 +133,12 @@ func (p *places) linksLocked(nodes []cluster.Node) *policy.Links {
 				measured = true
 				links.Set(from, to, policy.Hop{Speed: max(speed, 0), Broken: l.Broken != ""})
 			}
+		}
+	}
+	for i := range nodes {
+		if t := nodes[i].Tier; t != nil && t.Speed > 0 {
+			measured = true
+			links.SetTier(p.number[nodes[i].Name], t.Speed)
 		}
 	}
 	if !measured {

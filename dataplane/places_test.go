@@ -53,6 +53,12 @@ func TestPlacesFollowAView(t *testing.T) {
 	assert.Equal(t, policy.Hop{Speed: 4e9}, l.Between(c, b), "what c could not measure is not broken")
 	assert.Equal(t, policy.Hop{}, l.Between(b, c))
 
+	shelved := node("b")
+	shelved.Tier = &cluster.Tier{Speed: 5e9}
+	p.take(&cluster.View{Nodes: []cluster.Node{node("a"), shelved, node("c")}})
+	assert.Equal(t, []float64{0, 5e9, 0}, []float64{router.Links().Tier(a), router.Links().Tier(b), router.Links().Tier(c)})
+	assert.Equal(t, policy.Hop{}, router.Links().Between(b, b), "a tier's speed is that of no pair")
+
 	// One node goes and another one comes: the others keep their numbers.
 	workers["d"] = workers["alone"]
 	p.take(&cluster.View{Nodes: []cluster.Node{node("c"), node("d"), node("a")}})
@@ -90,7 +96,7 @@ func TestPlacesOfLateWorkers(t *testing.T) {
 	go func() { done <- p.follow(ctx, from) }()
 	w, err := reg.Add(url)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.Place() == 1 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.Place() == 1 }, time.Minute, time.Millisecond)
 	stop()
 	require.NoError(t, <-done)
 	<-from.stopped

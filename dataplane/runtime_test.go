@@ -52,7 +52,17 @@ func TestHeadroom(t *testing.T) {
 		return int(now[0].Value.Uint64())
 	}
 	debug.SetGCPercent(1000) // more than any heap is given
+	// Small objects that stay, allocated before and behind, must not keep the one that the collector is to find.
+	var stay []*int64
+	t.Cleanup(func() { runtime.KeepAlive(stay) })
+	neighbours := func() {
+		for range 64 {
+			stay = append(stay, new(int64))
+		}
+	}
+	neighbours()
 	headroom{set: 1000}.watch()
+	neighbours()
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return percent() <= gcMost

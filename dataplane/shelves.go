@@ -10,7 +10,9 @@ func (d *Dataplane) newShelves(router *route.Router) *shelf.Index {
 	if d.cfg.Cluster == nil {
 		return nil
 	}
-	x := shelf.New(shelf.Config{Bus: d.cfg.Cluster, Log: d.cfg.Log})
+	x := shelf.New(shelf.Config{
+		Bus: d.cfg.Cluster, Log: d.cfg.Log, Hash: func(ids []uint32) uint64 { return uint64(d.index.HashBlock(ids)) },
+	})
 	router.Stores = x
 	return x
 }

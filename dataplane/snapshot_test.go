@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -88,7 +89,7 @@ func TestBadSnapshotIsNoSnapshot(t *testing.T) {
 // TestSnapshotsAreWrittenAllTheTime: every so often, and once more at the end.
 func TestSnapshotsAreWrittenAllTheTime(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "index")
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := fakeIntake(t, file)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})

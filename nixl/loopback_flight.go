@@ -10,6 +10,7 @@ type loopFlight struct {
 	status        cgo.StatusError
 }
 
+// create checks a request as the library does when it is made: memory that is not registered is found here, not when bytes move.
 func (e *loop) create(job *cgo.Job, local, remote []cgo.Region) (request, error) {
 	if err := e.enter(); err != nil {
 		return nil, err
@@ -50,6 +51,7 @@ func (e *loop) bytes(r cgo.Region) []byte {
 	return nil
 }
 
+// post begins a request. Its fate is the hook's: to fail at once, to end now, or to hang until the test lets it go on.
 func (e *loop) post(r request) error {
 	if err := e.enter(); err != nil {
 		return err
@@ -111,6 +113,7 @@ func (e *loop) finish(f *loopFlight, late cgo.StatusError) {
 	}
 }
 
+// release forgets a request and, as the library's, does not stop its bytes: see finish. That is what quarantine is for.
 func (e *loop) release(request) error {
 	if err := e.enter(); err != nil {
 		return err

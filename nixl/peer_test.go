@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -86,7 +85,7 @@ func obey(agent *nixl.Agent, memory *nixl.Memory, command string) error {
 		}
 		fmt.Println("sum", sum(memory.Bytes()[:n]))
 	case "note":
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		notes, err := agent.Receive(ctx)
 		if err != nil {

@@ -25,8 +25,9 @@ const (
 	// waitSlice bounds how long a wait for XIDs may hold up a shutdown. Each wait that ends wakes Go's monitor of system calls, which looks
 	// around for some milliseconds: five waits a second cost 6 ms of CPU a second on a busy machine, one costs 1.
 	waitSlice = time.Second
-	// grace is how long Run waits at its end for a read that is under way; one of 8 GPUs takes tens of milliseconds.
-	grace = 2 * time.Second
+	// grace is how long Run waits at its end for a read that is under way, or for the rest of waitSlice; a read of 8 GPUs takes tens of
+	// milliseconds, but on a machine with more to do than cores its thread may be kept waiting for a second or two.
+	grace, graceTicks = 5 * time.Second, 50
 )
 
 // Config says where the driver is and how often it is read.
@@ -84,7 +85,7 @@ func (m *Monitor) Busy(now time.Time) (symbol string, since time.Duration) {
 	return c.symbol, now.Sub(c.since)
 }
 
-// Run reads until ctx ends, and returns nil then; ErrHung if the driver does not come back within 2 s of that.
+// Run reads until ctx ends, and returns nil then; ErrHung if the driver does not come back within 5 s of that.
 func (m *Monitor) Run(ctx context.Context) error {
 	if m.running.Swap(true) {
 		return ErrRunning
@@ -102,15 +103,26 @@ func (m *Monitor) Run(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	patience := time.NewTimer(grace)
-	defer patience.Stop()
-	select {
-	case <-ended:
+	tick := time.NewTicker(grace / graceTicks)
+	defer tick.Stop()
+	if comesBack(ended, tick.C) {
 		return nil
-	case <-patience.C:
-		symbol, since := m.Busy(time.Now())
-		return fmt.Errorf("%w: in %s for %s", ErrHung, symbol, since.Round(time.Millisecond))
 	}
+	symbol, since := m.Busy(time.Now())
+	return fmt.Errorf("%w: in %s for %s", ErrHung, symbol, since.Round(time.Millisecond))
+}
+
+// comesBack waits for the owner through all ticks of grace. They are counted, not looked up on a clock: while the whole process stood
+// still, nobody could come back, and a ticker misses what it would have told meanwhile.
+func comesBack(ended <-chan struct{}, tick <-chan time.Time) bool {
+	for range graceTicks {
+		select {
+		case <-ended:
+			return true
+		case <-tick:
+		}
+	}
+	return false
 }
 
 // own is the owner of all calls into the driver.

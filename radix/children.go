@@ -124,7 +124,7 @@ func (c *children) place(h uint64, f *face) {
 		at := &slots[i]
 		switch at.tag.Load() {
 		case tagFree:
-			at.face.Store(f)
+			at.face.Store(f) // before the tag: a look-up that sees the tag must find a face
 			at.tag.Store(h)
 			s.used++
 			s.live++
@@ -167,7 +167,7 @@ func (c *children) change(r *run, f *face) {
 				at.face.Store(f)
 				return
 			}
-			at.tag.Store(tagGone)
+			at.tag.Store(tagGone) // before the face, for look-ups that come between; those that saw the tag check the face for nil
 			at.face.Store(nil)
 			s.live--
 			if len(slots) > stripeMin && s.live*8 < len(slots) || s.live == 0 {
@@ -187,6 +187,7 @@ func (s *stripe) resizeLocked() (more int64) {
 		s.slots.Store(new([]slot))
 		return -int64(len(old))
 	}
+	// At most half full afterwards, and shrunk below an eighth: between the two no table is made anew for a store and a removal in turn.
 	size := stripeMin
 	for size < 2*(s.live+1) {
 		size *= 2

@@ -8,19 +8,6 @@ import (
 	"testing"
 )
 
-func TestFindDomainDoesNotAllocate(t *testing.T) {
-	x := New(Config{})
-	k := salt(1)
-	d := x.Domain(k)
-	if n := testing.AllocsPerRun(100, func() {
-		if got, ok := x.FindDomain(k); !ok || got != d || x.Domain(k) != d {
-			t.Error("a domain is lost")
-		}
-	}); n != 0 {
-		t.Errorf("FindDomain and Domain allocate %v times, want 0", n)
-	}
-}
-
 // TestManyWorkers has 4,096 workers hold one prompt, and each an end of its own: look-ups find all of them, and what a worker takes is small.
 func TestManyWorkers(t *testing.T) {
 	const workers, prefix, tail = 4096, 1024, 8

@@ -78,6 +78,7 @@ func (o *worker) dropCopyLocked(p *place, named bool) {
 // removes a node or downwards as a tail goes. It returns the last of them and how many they were. The hold's run is locked.
 func (o *worker) takeRowLocked(h *hold, near uint32, t Tier, names []uint64) (last uint32, n int) {
 	r := h.run
+	// Where a name of the run belongs to another place too, or is not claimed yet, each is looked up by itself.
 	if t >= tiers || near >= r.claimed || len(r.unnamed) > 0 {
 		return near, 0
 	}
@@ -163,6 +164,7 @@ func (x *Index) Clear(w Worker) {
 }
 
 func (x *Index) clearLocked(o *worker) {
+	// The worker forgets first and its runs after: its lock is held throughout, and a run's lock is held for that run only.
 	holds := o.holds
 	o.table = engines{}
 	o.holds, o.spare, o.aliases, o.onRun, o.named, o.held, o.mapped = nil, nil, nil, nil, 0, 0, 0

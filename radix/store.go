@@ -26,6 +26,7 @@ func (x *Index) Store(s Store) error {
 	if o == nil {
 		return fmt.Errorf("cannot store for worker %d: %w", s.Worker, ErrUnknownWorker)
 	}
+	// Before any lock is taken: to make room may evict, and the lock of who evicts is above all others.
 	reserved, err := x.reserve(o, len(s.Blocks))
 	if err != nil {
 		x.lose(s.Worker, s.Engine)
@@ -64,6 +65,7 @@ type spot struct {
 func (x *Index) startLocked(o *worker, s *Store) (spot, error) {
 	if s.HasParent {
 		p := x.parentLocked(o, s.Parent, s.Domain)
+		// What was evicted here, the engine still names as a parent. That is no gap in its events, and no reason to learn all anew.
 		if p.hold == nil && o.partial.Load() {
 			x.budget.parents.Add(1)
 			x.loseLocked(o, s.Engine)
@@ -141,6 +143,7 @@ func (x *Index) growLocked(at spot, blocks []Hash, engine []uint64) (n int, next
 		return n, nil
 	}
 	end := uint32(at.offset + n)
+	// Of runs that go on here one at most begins with this block, and a dead one counts for nothing: put will replace it.
 	if f := x.children.find(r.face.Load(), end, blocks[n]); f != nil && !f.run.dead.Load() {
 		return n, f.run
 	}
@@ -228,6 +231,7 @@ func (o *worker) plainLocked(r *run, offset int, engine []uint64) int {
 
 func (x *Index) enterOneLocked(o *worker, h *hold, key uint64, offset uint32, t Tier) {
 	e := o.table.find(key)
+	// By name a copy is one bit of the hold. Only what differs from its run's names, is held twice or elsewhere has an entry in the table.
 	if e == nil && h.run.named(offset, key) {
 		if fresh, ok := h.enter(int(offset), 1, t); ok {
 			o.named += fresh
@@ -253,6 +257,7 @@ func (x *Index) enterOneLocked(o *worker, h *hold, key uint64, offset uint32, t 
 	}
 	if e.handle != h.handle || e.offset != offset {
 		old := o.holds[e.handle]
+		// Engines name blocks without the adapter, so one name is two blocks. In one domain the engine has moved the name: the old place goes.
 		if old.run.domain != h.run.domain {
 			o.becomeAliasLocked(e)
 			o.enterAliasLocked(key, h, offset, t)
@@ -262,7 +267,7 @@ func (x *Index) enterOneLocked(o *worker, h *hold, key uint64, offset uint32, t 
 		for t, n := range e.n {
 			c.release[t] = n > 0
 		}
-		o.later = append(o.later, c)
+		o.later = append(o.later, c) // the old run is another one, and one run is locked at a time
 		*e = entry{key: key, handle: h.handle, offset: offset}
 	}
 	if e.n[t] == 0 {

@@ -16,7 +16,8 @@ need_go() {
 }
 
 find_build_needs() {
-  command -v "${CC:-gcc}" >/dev/null || missing+=(gcc libc6-dev)
+  # A compiler may be there without the C library's headers, which its package only recommends.
+  echo '#include <stdlib.h>' | ${CC:-gcc} -E -x c - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
   # pkg-config itself may be missing, and then says nothing about libzmq: its package brings the headers either way.
   if ! command -v pkg-config >/dev/null; then
     missing+=(pkg-config libzmq3-dev)
@@ -29,6 +30,18 @@ find_build_needs() {
 find_engine_needs() {
   command -v python3 >/dev/null || missing+=(python3)
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+}
+
+# apt-get does not wait for the lock of the package lists, which a machine that has just booted updates by itself. Lists that cannot be
+# updated may still do: whether they name what is missing, the installation says.
+update_lists() {
+  local said
+  for _ in {1..60}; do
+    said=$("$@" apt-get -qq -o Acquire::Retries=3 update 2>&1) && return
+    [[ $said == *"Could not get lock"* ]] || break
+    sleep 5
+  done
+  echo "warmpath: the package lists cannot be updated: $said" >&2
 }
 
 install_missing() {
@@ -45,9 +58,9 @@ install_missing() {
     sudo=sudo
   fi
   echo "warmpath: installing ${missing[*]}" >&2
-  $sudo apt-get -qq update
+  update_lists $sudo env LC_ALL=C
   # Another apt-get may hold the lock, for instance on a machine that has just booted. Errors go to standard error.
-  $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 \
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 \
     install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 

@@ -8,12 +8,12 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	zmq4 "github.com/pebbe/zmq4"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/zmq"
 )
 
@@ -203,7 +203,7 @@ func TestReplayPort(t *testing.T) {
 
 // TestSilentPeer: what accepts and says nothing, as an HTTP server that waits for a line does.
 func TestSilentPeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
 		go func() { _, _ = io.Copy(io.Discard, there) }()
 		begin := time.Now()

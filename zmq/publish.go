@@ -22,9 +22,10 @@ func (p *Publisher) Run(ctx context.Context) error {
 }
 
 func (p *Publisher) loop() error {
+	// Sockets of ZeroMQ belong to one goroutine: what others publish lies in the queue, and the wake-up tells of it.
 	poller := zmq4.NewPoller()
 	poller.Add(p.wake.in, zmq4.POLLIN)
-	poller.Add(p.pub, zmq4.POLLIN)
+	poller.Add(p.pub, zmq4.POLLIN) // an XPUB: subscriptions can be read from it
 	if p.router != nil {
 		poller.Add(p.router, zmq4.POLLIN)
 	}
@@ -111,6 +112,8 @@ func (p *Publisher) serveReplays() error {
 	return nil
 }
 
+// replay answers with what is kept from a sequence number on, and then with the end mark, as SGLang's engines do: a subscriber that gets
+// only the mark knows that what it lacks is gone.
 func (p *Publisher) replay(peer []byte, from uint64) error {
 	for m := range p.kept.all {
 		if m.seq < from {
@@ -139,7 +142,7 @@ func (p *Publisher) answer(peer, topic []byte, seq uint64, payload []byte) error
 type ring struct {
 	limit int
 	buf   []outgoing
-	first int // Index of the oldest once buf is full.
+	first int // index of the oldest once buf is full
 }
 
 func (r *ring) push(m outgoing) {

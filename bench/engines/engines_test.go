@@ -11,7 +11,8 @@ import (
 
 // equalAtLeast is what the project promises: on this share of the requests that begin after the previous answer ended, the
 // router's expected overlap is the engine's cached_tokens. A request may begin in the millisecond between an answer's last
-// byte and the event of its last pages, which leave the engine at the same time; so it is not all of them.
+// byte and the event of its last pages, which leave the engine at the same time; so it is not all of them. Those are not counted of
+// which the overlap was another one while the machine stood still.
 const equalAtLeast = 0.95
 
 // TestRealEngines runs the whole proof on one pair of engines, because an engine takes a minute to start.

@@ -35,7 +35,15 @@ fi
 began=$SECONDS
 say "installing SGLang 0.5.23 into $root (about 7 GB)"
 python3 -m venv "$root/sglang"
-pip() { nice "$root/sglang/bin/pip" install --quiet --disable-pip-version-check "$@"; }
+# What pip has fetched it keeps, so that a download which a bad line has cut off costs that file only.
+pip() {
+  local try
+  for try in 1 2 3; do
+    nice "$root/sglang/bin/pip" install --quiet --disable-pip-version-check --retries 10 --timeout 60 "$@" && return
+    say "try $try failed"
+  done
+  return 1
+}
 say "PyTorch"
 pip torch==2.14.1 # the CUDA wheel, which is what sglang asks for; it imports without a GPU
 say "SGLang's requirements"
@@ -46,7 +54,7 @@ pip --no-deps torchvision==0.29.2 sglang==0.5.23
 pip --no-deps mooncake-transfer-engine-non-cuda==0.3.13.post1 # prefill-to-decode transfer over TCP
 pip --no-deps nixl==1.5.1 nixl-cu13==1.5.1                    # prefill-to-decode transfer over UCX
 # libmooncake and libnixl link against RDMA user space even where there is no RDMA device.
-libraries() { (cd "$root/debs" && apt-get download -q libibverbs1 libnl-3-200 libnl-route-3-200 librdmacm1); }
+libraries() { (cd "$root/debs" && apt-get -o Acquire::Retries=3 download -q libibverbs1 libnl-3-200 libnl-route-3-200 librdmacm1); }
 # A fresh machine has no package lists yet.
 libraries || { say "updating the package lists"; apt-get -qq update || sudo -n apt-get -qq update; libraries; }
 for deb in "$root"/debs/*.deb; do dpkg -x "$deb" "$root/lib"; done

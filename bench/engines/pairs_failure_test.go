@@ -32,14 +32,14 @@ func (p *proof) pairClientGone(t *testing.T) {
 				answer.Body.Close()
 			}
 		}()
-		waitRunning(t, prefills, 1, time.Minute)
+		waitRunning(t, prefills, 1)
 		cancel()
-		took := waitRunning(t, prefills, 0, time.Minute)
+		took := waitRunning(t, prefills, 0)
 		<-gone
 		for _, e := range p.legs("decode") {
 			e.proc.signal(t, syscall.SIGCONT)
 		}
-		rest := waitRunning(t, p.engines, 0, time.Minute)
+		rest := waitRunning(t, p.engines, 0)
 		p.note(t, "client gone, decode engines stopped (stream %v): the prefill engines were idle %.2f s later, the others %.2f s after they went on",
 			stream, took.Seconds(), rest.Seconds())
 		r.waitIdle(t)
@@ -97,7 +97,7 @@ func (p *proof) pairKilled(t *testing.T) {
 		t.Errorf("%d streams ended without an error that says so", cut)
 	}
 	r.waitIdle(t)
-	waitRunning(t, p.engines, 0, time.Minute)
+	waitRunning(t, p.engines, 0)
 }
 
 // by reports whether an engine had a part in the answer.

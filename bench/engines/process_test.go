@@ -127,10 +127,14 @@ func tail(path string, lines int) string {
 }
 
 // given are the ports that freePorts has found: an engine listens on its own only after a while.
-var given = map[int]bool{}
+var (
+	given  = map[int]bool{}
+	claims []net.Listener // keeps them from the garbage collector
+)
 
 // freePorts finds n ports that nobody listens on. They lie below the range from which the kernel takes the ports of
-// outgoing connections, so that none of the test's own connections lands on one while an engine is still starting.
+// outgoing connections, so that none of the test's own connections lands on one while an engine is still starting. A name that the process
+// holds until its end keeps other tests from them, as those of package natstest do.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
@@ -140,12 +144,17 @@ func freePorts(t *testing.T, n int) []int {
 		if given[port] {
 			continue
 		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		claim, err := net.Listen("unix", fmt.Sprintf("@warmpath-test-port-%d", port))
 		if err != nil {
 			continue
 		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			claim.Close()
+			continue
+		}
 		l.Close()
-		given[port] = true
+		claims, given[port] = append(claims, claim), true
 		ports = append(ports, port)
 	}
 	if len(ports) < n {

@@ -28,7 +28,10 @@ func sequential(ctx context.Context, base string, client *openaiClient, seed uin
 			open[i] = newConversation(seed, opened, kindOf(opened))
 			opened++
 		}
-		outcomes = append(outcomes, open[i].next(ctx, base, client, len(outcomes)%2 == 0))
+		began := time.Now()
+		o := open[i].next(ctx, base, client, len(outcomes)%2 == 0)
+		o.at, o.took = began, time.Since(began)
+		outcomes = append(outcomes, o)
 	}
 	return outcomes
 }
@@ -66,12 +69,15 @@ type measured struct {
 	phase, policy string
 	outcomes      []outcome
 	wall          time.Duration
+	stalls        *stalls // of the machine meanwhile; nil: nobody looked
 }
 
 func measure(phase, policy string, replay func() []outcome) measured {
-	began := time.Now()
+	s, began := watchStalls(), time.Now()
 	outcomes := replay()
-	return measured{phase, policy, outcomes, time.Since(began)}
+	wall := time.Since(began)
+	s.stop()
+	return measured{phase, policy, outcomes, wall, s}
 }
 
 // errors counts the requests that failed.
@@ -104,18 +110,22 @@ func (m *measured) hitRate() float64 {
 // overlap compares expectation and report over the answered requests of which the router expected something.
 type overlap struct {
 	equal, over, under int // over: the router expected more than there was
+	stalled            int // of over and under: while the machine stood still, so that they say nothing
 }
 
 func (v overlap) compared() int { return v.equal + v.over + v.under }
 
-// share is 1 where the router knew every cache exactly.
-func (v overlap) share() float64 { return float64(v.equal) / float64(max(1, v.compared())) }
+// share is 1 where the router knew every cache exactly, as far as the machine let it.
+func (v overlap) share() float64 { return float64(v.equal) / float64(max(1, v.compared()-v.stalled)) }
 
 func (m *measured) overlap() overlap {
 	var v overlap
 	for i := range m.outcomes {
 		o := &m.outcomes[i]
 		expected, known := o.expected()
+		if o.err == nil && known && expected != o.cached && m.stalls.hit(o) {
+			v.stalled++
+		}
 		switch {
 		case o.err != nil || !known:
 		case expected == o.cached:

@@ -24,10 +24,11 @@ type outcome struct {
 	prompt int    // prompt tokens
 	cached int    // the engine's cached_tokens
 	ttft   time.Duration
-	ids    []int  // generated ids, of /generate only
-	text   string // generated text, of the openai client only
-	began  bool   // bytes of the answer had come when err happened
-	told   bool   // err is an error that the stream itself ended with, in the way of its API
+	ids    []int     // generated ids, of /generate only
+	text   string    // generated text, of the openai client and of chats only
+	asked  *chatBody // of chats that a test posts itself
+	began  bool      // bytes of the answer had come when err happened
+	told   bool      // err is an error that the stream itself ended with, in the way of its API
 	at     time.Time
 	took   time.Duration
 	err    error

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -33,12 +34,16 @@ func buildWarmpath(t *testing.T, dir string) string {
 	return binary
 }
 
+// unhurried are settings of a router on a machine that may stand still for seconds: with the defaults an engine that answers no probe for so
+// long counts as one that hangs, which it is where every process has cores of its own. One that died refuses connections at once.
+var unhurried = []string{"--probe-timeout", "10s", "--hang-after", "5m", "--pair-timeout", "5m"}
+
 // startRouter runs the router on the engines, which it knows by URL alone, and waits until every engine has answered a
 // request through it: only then are its expectations worth a comparison.
 func startRouter(t *testing.T, k *keeper, dir, binary, policy string, engines []*engine, more ...string) *router {
 	t.Helper()
 	r := &router{url: fmt.Sprintf("http://127.0.0.1:%d", freePorts(t, 1)[0])}
-	args := append([]string{"serve", "--listen", r.url[len("http://"):], "--policy", policy}, more...)
+	args := append([]string{"serve", "--listen", r.url[len("http://"):], "--policy", policy}, slices.Concat(unhurried, more)...)
 	pairs := false
 	for _, e := range engines {
 		args = append(args, e.flag(), e.url)
@@ -89,14 +94,14 @@ func (r *router) status(t *testing.T) routerStatus {
 // waitStatus polls the router's status until it fits.
 func (r *router) waitStatus(t *testing.T, what string, fits func(routerStatus) bool) {
 	t.Helper()
-	limit := time.Now().Add(time.Minute)
+	limit := time.Now().Add(patience)
 	for {
 		st := r.status(t)
 		if fits(st) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("after a minute the router has not %s: %+v", what, st)
+			t.Fatalf("after %v the router has not %s: %+v", patience, what, st)
 		}
 		<-time.After(10 * time.Millisecond)
 	}
@@ -105,10 +110,10 @@ func (r *router) waitStatus(t *testing.T, what string, fits func(routerStatus) b
 // waitReady waits until the router may use n workers and hears their events.
 func (r *router) waitReady(t *testing.T, n int) {
 	t.Helper()
-	limit := time.Now().Add(time.Minute)
+	limit := time.Now().Add(patience)
 	for !answers(r.url + "/health") { // the process has to begin to listen
 		if time.Now().After(limit) {
-			t.Fatal("the router does not listen after a minute")
+			t.Fatalf("the router does not listen after %v", patience)
 		}
 		<-time.After(10 * time.Millisecond)
 	}
@@ -139,13 +144,13 @@ func (r *router) waitIdle(t *testing.T) {
 // fill no cache page, so they leave no trace in what is measured.
 func (r *router) waitWorkers(t *testing.T, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	seen := map[string]bool{}
 	var last outcome
 	for len(seen) < n {
 		if ctx.Err() != nil {
-			t.Fatalf("after 30 s requests reach %d of %d engines: %v; the last: %+v", len(seen), n, seen, last)
+			t.Fatalf("after %v requests reach %d of %d engines: %v; the last: %+v", patience, len(seen), n, seen, last)
 		}
 		o := generate(ctx, r.url, []int{5, 6}, 1, false)
 		if o.err == nil && o.worker != "" {

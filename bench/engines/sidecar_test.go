@@ -73,7 +73,7 @@ type tierStats struct {
 
 // stats asks the sidecar; ok is false where it does not answer.
 func (s *sidecar) stats() (stats tierStats, ok bool) {
-	client := http.Client{Timeout: time.Second}
+	client := http.Client{Timeout: patience}
 	answer, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/tier", s.port))
 	if err != nil {
 		return stats, false
@@ -95,14 +95,14 @@ func (s *sidecar) must(t *testing.T) tierStats {
 // wait waits for what the sidecar will say.
 func (s *sidecar) wait(t *testing.T, what string, ok func(tierStats) bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	for {
 		stats, answers := s.stats()
 		if answers && ok(stats) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("sidecar %s: %s: not after a minute: %+v", s.name, what, stats)
+			t.Fatalf("sidecar %s: %s: not after %v: %+v", s.name, what, patience, stats)
 		}
 		<-time.After(20 * time.Millisecond)
 	}
@@ -122,14 +122,14 @@ func (s *sidecar) hint(t *testing.T, ids []int) {
 // waitStored waits until the sidecar has all whole pages of a prompt that its engine has computed, and no other engine.
 func (s *sidecar) waitStored(t *testing.T, ids []int) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	for {
 		told := s.expect(t, ids)
 		if told.Pages == s.ranks*(len(ids)/pageSize) && told.Ready == told.Pages {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("sidecar %s: the prompt's pages are not stored after a minute: %+v", s.name, told)
+			t.Fatalf("sidecar %s: the prompt's pages are not stored after %v: %+v", s.name, patience, told)
 		}
 		<-time.After(20 * time.Millisecond)
 	}

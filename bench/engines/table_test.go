@@ -24,7 +24,7 @@ func table(rows []measured, engines []*engine) string {
 	for i := range engines {
 		fmt.Fprintf(w, "worker %d\t", i+1)
 	}
-	fmt.Fprintln(w, "overlap as expected\tover\tunder\twall\t")
+	fmt.Fprintln(w, "overlap as expected\tover\tunder\tof these in a stall\twall\t")
 	for i := range rows {
 		m := &rows[i]
 		prompt, cached := m.tokens()
@@ -35,7 +35,8 @@ func table(rows []measured, engines []*engine) string {
 		for _, e := range engines {
 			fmt.Fprintf(w, "%.0f %%\t", 100*m.share(e.url))
 		}
-		fmt.Fprintf(w, "%d of %d (%.1f %%)\t%d\t%d\t%.0f s\t\n", v.equal, v.compared(), 100*v.share(), v.over, v.under, m.wall.Seconds())
+		fmt.Fprintf(w, "%d of %d (%.1f %%)\t%d\t%d\t%d\t%.0f s\t\n", v.equal, v.compared(),
+			100*float64(v.equal)/float64(max(1, v.compared())), v.over, v.under, v.stalled, m.wall.Seconds())
 	}
 	w.Flush()
 	return out.String()

@@ -22,12 +22,12 @@ func (p *tierProof) startRouter(t *testing.T, binary string) {
 	bus := fmt.Sprintf("127.0.0.1:%d", ports[1])
 	p.sa.cluster, p.sb.cluster = "nats://"+bus, "nats://"+bus
 	p.router = &router{url: fmt.Sprintf("http://127.0.0.1:%d", ports[0])}
-	p.router.proc = spawn(t, p.keeper, p.dir, "router", exec.Command(binary, "serve", "--policy", "kv", "--cluster-listen", bus,
-		"--listen", p.router.url[len("http://"):]))
-	limit := time.Now().Add(time.Minute)
+	args := append([]string{"serve", "--policy", "kv", "--cluster-listen", bus, "--listen", p.router.url[len("http://"):]}, unhurried...)
+	p.router.proc = spawn(t, p.keeper, p.dir, "router", exec.Command(binary, args...))
+	limit := time.Now().Add(patience)
 	for !answers(p.router.url + "/health") {
 		if time.Now().After(limit) {
-			t.Fatal("the router does not listen after a minute")
+			t.Fatalf("the router does not listen after %v", patience)
 		}
 		<-time.After(10 * time.Millisecond)
 	}
@@ -107,7 +107,7 @@ func (p *tierProof) waitExplained(t *testing.T, ids []int, e *engine, what strin
 		ID      string
 		Overlap explainedOverlap
 	}
-	limit := time.Now().Add(time.Minute)
+	limit := time.Now().Add(patience)
 	for {
 		text := p.router.post(t, "/explain", map[string]any{"model": tierModel, "input_ids": ids})
 		var x struct{ Ranks []rank }
@@ -120,7 +120,7 @@ func (p *tierProof) waitExplained(t *testing.T, ids []int, e *engine, what strin
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("after a minute the router does not know that pages for %s are in %s: %s", e.url, what, text)
+			t.Fatalf("after %v the router does not know that pages for %s are in %s: %s", patience, e.url, what, text)
 		}
 		<-time.After(20 * time.Millisecond)
 	}

@@ -107,7 +107,7 @@ func (e *engine) attach(t *testing.T, s *sidecar) {
 		"backend_name": "warmpath", "module_path": "warmpath_sglang.backend", "class_name": "WarmpathStorage", "interface_v1": 1, "allocator": "shm",
 		"prefetch_threshold": pageSize, "hicache_storage_pass_prefix_keys": true, "warmpath_socket": s.socket,
 		// Far beyond the defaults, so that a busy machine does not look like a dead sidecar.
-		"warmpath_exists_timeout": 5, "warmpath_get_timeout": 5, "warmpath_set_timeout": 5,
+		"warmpath_exists_timeout": 15, "warmpath_get_timeout": 15, "warmpath_set_timeout": 15,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -141,7 +141,7 @@ func (b *bench) find(p *Player) {
 func (b *bench) passes(p *Player) float64 {
 	buf := make([]radix.Overlap, 0, b.w.Workers)
 	begin, n := b.now(), 0
-	for b.now()-begin < b.cfg.Time && len(b.w.Tests) > 0 {
+	for len(b.w.Tests) > 0 && (n == 0 || b.now()-begin < b.cfg.Time) {
 		for i := range b.w.Tests {
 			buf = p.Match(buf[:0], b.w.Tests[i].Req)
 		}

@@ -259,7 +259,3 @@ func bound(p *plan) float64 {
 	}
 	return ratio(hit, all)
 }
-
-// Bound returns the hit rate that no router can exceed: of one cache without an end that every earlier prompt and answer
-// has entered at once.
-func Bound(trace []Request, page int) float64 { return bound(newPlan(trace, page, 1, false)) }

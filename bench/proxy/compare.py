@@ -221,7 +221,7 @@ OVERHEAD = 0.55  # seconds between two measurements: a process for the load, cac
 
 def fit(args):
     """Sets the time of a measurement so that all of them together take args.within minutes."""
-    modes = sum(bool(SCENARIOS[s][1]) + bool(SCENARIOS[s][2]) for s in args.scenario)
+    modes = sum(bool(SCENARIOS[s][1] and not args.open) + bool(SCENARIOS[s][2]) for s in args.scenario)
     memory = 2 * 14 * (len(args.router) - 1) if args.memory else 0
     each = (60 * args.within - 3 * len(args.router) - memory) / (modes * len(args.router) * args.rounds) - OVERHEAD
     warm = min(0.3, each / 4)
@@ -240,7 +240,7 @@ def compare(machine, args, keep):
         for scenario in args.scenario:
             flags, connections, rate = SCENARIOS[scenario]
             order = args.router if i % 2 == 0 else args.router[::-1]
-            modes = [("closed", ["--connections", str(connections)])] if connections else []
+            modes = [("closed", ["--connections", str(connections)])] if connections and not args.open else []
             modes += [("open", ["--connections", "512", "--rate", str(rate)])] if rate else []
             with turn(args.lock):
                 for mode, more in modes:
@@ -313,6 +313,7 @@ def arguments():
     p.add_argument("--warm", default="500ms")
     p.add_argument("--within", type=float, metavar="MINUTES", help="all of it takes about so long: sets --time and --warm")
     p.add_argument("--nice", type=int, default=-10, help="of all that is measured; below 0 it needs root")
+    p.add_argument("--open", action="store_true", help="only the open loops, for latencies")
     p.add_argument("--realtime", action="store_true",
                    help="open loops at real-time priority, so that other work on the machine counts less; needs root")
     p.add_argument("--lock", help="a file whose lock (flock) is held during each scenario, for several benchmarks that share a machine")

@@ -133,7 +133,9 @@ func TestSoakFindsALeak(t *testing.T) {
 		require.Equal(t, each > 0, heap.Grows, "%+v", heap)
 		if each > 0 {
 			require.ErrorContains(t, err, "heap grew by")
-			require.InEpsilon(t, 1000*float64(each), heap.Each, 0.5)
+			// What is sent to warm up leaks too and is not counted; on a slow machine that may be more than what is.
+			require.Greater(t, heap.Each, 500*float64(each))
+			require.Less(t, heap.Each, 20_000*float64(each))
 		}
 	}
 }

@@ -151,7 +151,7 @@ func sample(cfg *SoakConfig) (Sample, error) {
 
 // ask asks the router's metrics, if it has any.
 func (x *Sample) ask(target string) {
-	_, body, err := fasthttp.GetTimeout(nil, "http://"+target+"/metrics", 2*time.Second)
+	_, body, err := fasthttp.GetTimeout(nil, "http://"+target+"/metrics", connectTime)
 	if err != nil {
 		return
 	}

@@ -32,6 +32,7 @@ func ParseAPI(name string) (API, error) {
 	return 0, fmt.Errorf("cannot replay to %q: %w: want generate, completions or chat", name, ErrAPI)
 }
 
+// String names the API as the flag --api does.
 func (a API) String() string { return [...]string{"generate", "completions", "chat"}[a] }
 
 func (a API) path() string {

@@ -102,8 +102,14 @@ func (s *peers) watch(ctx context.Context, p *peer) {
 	close(p.lost)
 }
 
-// patience is how long an answer of a bootstrap server may take.
-func (l *life) patience() time.Duration { return max(time.Second, l.cfg.real(heartbeatTimeout)) }
+// patience is how long an answer of a bootstrap server may take. Where time is scaled, the machine that answers is not: one that stands still
+// for a while is not dead, as a server that is gone refuses connections at once.
+func (l *life) patience() time.Duration {
+	if l.cfg.TimeScale > 1 {
+		return max(30*time.Second, l.cfg.real(heartbeatTimeout))
+	}
+	return l.cfg.real(heartbeatTimeout)
+}
 
 // forget drops what was learnt of p: it has restarted elsewhere.
 func (p *peer) forget() {

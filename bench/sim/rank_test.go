@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
@@ -47,7 +48,7 @@ type bubble struct {
 // inBubble runs f with a rank on the fake clock of a synctest bubble.
 func inBubble(t *testing.T, cfg Config, f func(b bubble)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		cfg = cfg.withDefaults()
 		events := &tape{}
 		k := newRank(0, &cfg, newFaults(), events, nil)

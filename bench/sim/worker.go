@@ -135,7 +135,7 @@ func (w *Worker) absent(ctx context.Context, o order) bool {
 
 const (
 	bindRetry   = 10 * time.Millisecond
-	bindTimeout = 10 * time.Second
+	bindTimeout = time.Minute // far beyond what libzmq takes: a machine that stalls must not end a simulation
 )
 
 // revive binds the same addresses again. libzmq closes sockets in the

@@ -7,7 +7,6 @@ func newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure: a trace replayed to a cluster, the block index, the cost of the proxy, policies simulated, NIXL",
-		Args:  cobra.NoArgs,
 	}
 	c.AddCommand(newBenchReplayCommand(), newBenchIndexCommand(), newBenchProxyCommand(), newBenchPoliciesCommand(), newBenchArticlesCommand(),
 		newBenchReplicasCommand(), newBenchNIXLCommand())

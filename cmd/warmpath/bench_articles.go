@@ -24,7 +24,7 @@ project began from (4 nodes, 50 prompts with Zipf's weights, 10,000 requests) fo
 policy, as a curve over how many prefixes a node keeps, beside the published 23, 31, 78,
 85 and 92 %, and says which of them can hold. It then repeats their calculations: 94.4 %
 of prefill saved, 20 to 5 GB, 32 times less to compute, 7 to 74 % by the order of a prompt.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var bar func(int)
 			a, err := policies.RunArticles(cmd.Context(), seed, func(done, total int) {

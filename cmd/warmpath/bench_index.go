@@ -52,7 +52,7 @@ A workload is a file (--workload, format KVWL0001) or is made (--generate):
 		Example: `  warmpath bench index --generate conversation --workers 64
   warmpath bench index --generate conversation_trace.jsonl --workers 256 --write conv_w256.bin
   warmpath bench index --workload conv_w256.bin --rounds 5 --json out.json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	f := c.Flags()

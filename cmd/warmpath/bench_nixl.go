@@ -45,7 +45,7 @@ ones too, 1,024 at a time, which is what the kernel takes.`,
 		Example: `  warmpath bench nixl
   UCX_TLS=tcp warmpath bench nixl --json out.json
   warmpath bench nixl --nixl-lib /opt/venv/lib/python3.11/site-packages/.nixl_cu12.mesonpy.libs/libnixl_capi.so`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err

@@ -61,7 +61,7 @@ wait at workers. Not simulated there: priorities, turns of clients, the deadline
   warmpath bench policies --trace mine.jsonl --routers 4 --share gossip --rate 1.5 --policy kv,approx
   warmpath bench policies --trace mine.jsonl --rate 2 --queue depth-first,fifo --policy kv
   warmpath bench policies --trace mine.jsonl --ablate all --policy kv`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.flags(c)
@@ -74,7 +74,7 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.workload, "workload", "conversations", "made trace, where no file is given; see above")
 	f.IntVar(&o.requests, "requests", 0, "at most so many requests (default: all of a file, 10000 of a made trace)")
 	f.Uint64Var(&o.cfg.Seed, "seed", 1, "of made traces, ties and losses")
-	f.StringSliceVar(&o.names, "policy", usualPolicies, `policies to compare, or "all": `+strings.Join(policies.Names(), ", "))
+	f.StringSliceVar(&o.names, "policy", usualPolicies, "`list` of policies to compare, or \"all\": "+strings.Join(policies.Names(), ", "))
 	f.IntVar(&o.cfg.Workers, "workers", 8, "simulated workers")
 	f.Float64SliceVar(&o.cfg.Speeds, "speeds", []float64{1}, "speed of each worker relative to the others; the last one goes on")
 	f.IntVar(&o.cfg.CacheTokens, "cache-tokens", 1_000_000, "KV pool of each worker, in tokens")
@@ -98,9 +98,9 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 	f.DurationVar(&o.cfg.Resync, "resync", time.Second, "until a router has learnt what it missed")
 	f.DurationVar(&o.cfg.Poll, "poll", 100*time.Millisecond, "between reports of a worker's load: engines publish it at each fifth step; 1s where they are asked over HTTP")
 	f.BoolVar(&o.cfg.Approx, "approximate", false, "all policies see an approximate tree instead of events")
-	f.StringSliceVar(&o.cfg.Study, "ablate", nil, `also simulate kv without each of these, or "all": `+strings.Join(policies.Ablations(), ", "))
+	f.StringSliceVar(&o.cfg.Study, "ablate", nil, "also simulate kv without each of this `list`, or \"all\": "+strings.Join(policies.Ablations(), ", "))
 	f.StringSliceVar(&o.cfg.Queues, "queue", nil, `also simulate kv with a queue in front of full workers, as warmpath serve has it: `+strings.Join(policies.Queues(), ", "))
-	f.StringArrayVar(&o.faults, "fault", nil, "what becomes of a worker's GPU, WORKER@TIME:SPEED or WORKER@TIME:SPEED:DURATION: "+
+	f.StringArrayVar(&o.faults, "fault", nil, "what becomes of a worker's GPU, a `fault` as WORKER@TIME:SPEED or WORKER@TIME:SPEED:DURATION: "+
 		"2@60s:0.5 is half of its speed from 60 s on,\n2@60s:0 death; --ablate health shows kv without facts about GPUs")
 	f.DurationVar(&o.cfg.FaultTold, "fault-told", 1500*time.Millisecond, "from a fault until routers know of it by facts about GPUs")
 	f.DurationVar(&o.cfg.FaultFound, "fault-found", 5*time.Minute, "from a death until it is found without them; SGLang's watchdog takes 5 min")

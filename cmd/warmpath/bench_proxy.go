@@ -65,7 +65,7 @@ measures several routers that way. Answers are checked; what fails makes the com
   warmpath bench proxy --idle 10000 --streams 2000
   warmpath bench proxy --soak 10m
   warmpath bench proxy --url 127.0.0.1:8000 --pid 4242 --api ids --rate 500 --time 10s --json -`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.flags(c)
@@ -77,7 +77,7 @@ func (o *proxyOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.url, "url", "", "measure this router, host:port, instead of one's own; several, separated by commas, take turns by connection")
 	f.IntVar(&o.pid, "pid", 0, "process of that router; its children count too")
-	f.StringSliceVar(&o.apis, "api", []string{"chat", "ids"}, "chat, completions, text (/generate) or ids (/generate)")
+	f.StringSliceVar(&o.apis, "api", []string{"chat", "ids"}, "`list` of chat, completions, text (/generate) and ids (/generate)")
 	f.Var(&o.size, "size", "of a body: 300, 8k, 64k, 8m")
 	f.IntVar(&o.load.Tokens, "tokens", 16, "of an answer, and events of a stream")
 	f.BoolVar(&o.load.Stream, "stream", false, "answers are streams of events")

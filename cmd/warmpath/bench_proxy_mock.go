@@ -25,7 +25,7 @@ While they run, GET /bench/stats on any of them tells what all have seen, and
 has the worker that is asked end connections instead of answering, kind=busy answer
 503, until kind=none.`,
 		Example: `  warmpath bench proxy mock --listen 127.0.0.1:9001 --workers 4 --events`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w, err := mock.New(cfg)
 			if err != nil {

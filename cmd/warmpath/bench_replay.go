@@ -49,14 +49,14 @@ turns over shared system prompts.`,
 		Example: `  warmpath bench replay --requests 500
   warmpath bench replay --trace conversation_trace.jsonl --requests 2000 --workers 8 --time-scale 20
   warmpath bench replay --url http://127.0.0.1:8000 --time-scale 1 --api completions`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.trace, "trace", "", "trace file in Mooncake's format (default: a synthetic trace)")
 	f.Uint64Var(&o.seed, "seed", 1, "of the synthetic trace")
 	f.StringVar(&o.url, "url", "", "replay to this OpenAI or SGLang URL instead of to a cluster of one's own")
-	f.StringSliceVar(&o.policies, "policy", []string{"kv", "round-robin"}, "policies to compare, each on a fresh cluster")
+	f.StringSliceVar(&o.policies, "policy", []string{"kv", "round-robin"}, "`list` of policies to compare, each on a fresh cluster")
 	f.IntVar(&o.workers, "workers", 8, "simulated workers")
 	f.IntVar(&o.routers, "routers", 1, "routers for them, each with its share of the requests by chance; they are one cluster over NATS")
 	f.StringVar(&o.replicas, "replicas", dataplane.ReplicasAuto, "what these tell each other: auto or off")

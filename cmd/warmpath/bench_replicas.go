@@ -24,7 +24,7 @@ func newBenchReplicasCommand() *cobra.Command {
 what they tell each other and the CPU that it takes: with sharing, less what the same choices take alone.
 Requests are not sent anywhere. CPU is in seconds a second, so 0.5 is half a core.`,
 		Example: "  warmpath bench replicas --routers 2,4,8,16 --workers 1000 --rate 100",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []*replica.Result
 			for _, cfg.Rate = range rates {
@@ -60,7 +60,7 @@ Requests are not sent anywhere. CPU is in seconds a second, so 0.5 is half a cor
 		},
 	}
 	f := c.Flags()
-	f.IntSliceVar(&routers, "routers", []int{2, 4, 8, 16}, "how many routers, each of these in turn")
+	f.IntSliceVar(&routers, "routers", []int{2, 4, 8, 16}, "`list` of how many routers, each in turn")
 	f.Float64SliceVar(&rates, "rate", []float64{100}, "requests a second and router, each of these in turn")
 	f.IntVar(&cfg.Workers, "workers", 1000, "workers that all of them know")
 	f.DurationVar(&cfg.For, "for", 5*time.Second, "how long each setting is measured, with sharing and without")

@@ -26,7 +26,7 @@ type clusterOptions struct {
 
 // joinFlags are those of every command that talks to a cluster. def is where it looks if it is not told.
 func (o *clusterOptions) joinFlags(f *pflag.FlagSet, def string) {
-	usage := "URL of the cluster's NATS, nats://host:4222 or tls://host:4222, with user:password@ or token@ before the host; may be repeated, with commas too"
+	usage := "`URL` of the cluster's NATS, nats://host:4222 or tls://host:4222, with user:password@ or token@ before the host; may be repeated, with commas too"
 	if def != "" {
 		usage += " (default " + def + ")"
 	}

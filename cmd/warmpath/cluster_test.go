@@ -46,7 +46,7 @@ func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (
 
 // unhurried has a router look at its workers often, and hold it against none that this machine, which may be busy, lets it wait for an answer.
 func unhurried(cfg *dataplane.Config) {
-	cfg.ProbeInterval, cfg.ProbeTimeout, cfg.HangAfter = 20*time.Millisecond, patience, patience
+	cfg.ProbeInterval, cfg.ProbeTimeout, cfg.HangAfter, cfg.ClusterWait = 20*time.Millisecond, patience, patience, patience
 }
 
 // awaitCluster waits until n ranks are ready and their events are followed.

@@ -22,11 +22,12 @@ func newConfigCommand() *cobra.Command {
 		Use:   "config [flags of warmpath serve]",
 		Short: "Show the configuration that warmpath serve would run with",
 		Long: `Config reads flags, environment and file as warmpath serve does, and prints what
-comes of them as a file for --config, with where each value is from. Secrets are masked.
+comes of them as a file for --config, with where each value is from. Secrets are masked; a
+default that depends on the machine or on another setting is in words, behind a #.
 With --check it prints nothing and says what is wrong.`,
 		Example: `  warmpath config --config warmpath.yaml
   warmpath config --config warmpath.yaml --check`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from, err := configure(cmd.Flags(), os.Environ())
 			if err != nil {
@@ -63,7 +64,10 @@ func showConfig(out io.Writer, f *pflag.FlagSet, from origins) (err error) {
 			origin = from[flag.Name]
 		}
 		many, isList := flag.Value.(pflag.SliceValue)
+		told := toldDefault.FindStringSubmatch(flag.Usage)
 		switch {
+		case !isList && origin == "default" && told != nil && isZero(flag):
+			say("# %s: %s # default\n", flag.Name, told[1])
 		case !isList && origin == "default" && flag.Value.String() == "": // some cannot be set to nothing
 			say("# %s:\n", flag.Name)
 		case !isList:
@@ -78,6 +82,20 @@ func showConfig(out io.Writer, f *pflag.FlagSet, from origins) (err error) {
 		}
 	})
 	return err
+}
+
+// toldDefault finds what a flag's text says of a default that its value does not show: zero stands for it there, and the part
+// that the setting belongs to puts the value in its place.
+var toldDefault = regexp.MustCompile(`\(default:? ([^)]+)\)$`)
+
+// isZero reports whether a flag's value is the one that stands for the default.
+func isZero(flag *pflag.Flag) bool {
+	switch flag.Value.String() {
+	case "", "0", "0s":
+		return true
+	default:
+		return false
+	}
 }
 
 // scalar writes a value so that YAML reads it as it is.

@@ -141,6 +141,8 @@ func TestConfigShown(t *testing.T) {
 	require.Contains(t, text, "retries: 9 # flag\n")
 	require.Contains(t, text, "listen: 127.0.0.1:1 # "+path+":1\n")
 	require.Contains(t, text, "policy: kv # default\n")
+	require.Contains(t, text, "# drain-timeout: 30s # default\n") // not the zero that stands for it in the code
+	require.Contains(t, text, "# prefill-timeout: --first-byte-timeout # default\n")
 
 	o, f := serveFlags(t, "--config", path, "--retries", "9")
 	_, err := configure(f, nil)

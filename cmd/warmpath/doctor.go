@@ -40,17 +40,16 @@ func newDoctorCommand() *cobra.Command {
 	var wait time.Duration
 	var files secure.ClientFiles
 	cmd := &cobra.Command{
-		Use:   "doctor",
+		Use:   "doctor [WORKER …]",
 		Short: "Show what this machine and its workers have and lack",
 		Long: "Shows what this machine has and lacks for routing: libzmq, the NVIDIA driver and its GPUs, NIXL and the\n" +
-			"path that it takes between two processes, RDMA devices; and for each\n" +
-			"--worker whether it is ready and publishes the KV events that exact routing needs. Nothing is changed.\n" +
+			"path that it takes between two processes, RDMA devices; and for each worker\n" +
+			"whether it is ready and publishes the KV events that exact routing needs. Nothing is changed.\n" +
 			"The exit status is 0 unless a given worker is unfit.",
-		Example: "  warmpath doctor --worker http://127.0.0.1:30000",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: "  warmpath doctor\n  warmpath doctor http://gpu1:30000 http://gpu2:30000",
+		RunE: func(cmd *cobra.Command, named []string) error {
 			found := examineMachine(cmd.Root().Version, library)
-			for _, url := range workers {
+			for _, url := range append(workers, named...) {
 				found = append(found, examineWorker(cmd.Context(), url, files, wait)...)
 			}
 			cmd.SilenceUsage = true
@@ -61,7 +60,7 @@ func newDoctorCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	cmd.Flags().StringArrayVar(&workers, "worker", nil, "also examine the worker at this `URL` (repeatable)")
+	cmd.Flags().StringArrayVar(&workers, "worker", nil, "also examine the worker at this `URL`, as an argument does; may be repeated")
 	workerTLSFlags(cmd.Flags(), &files)
 	cmd.Flags().StringVar(&library, "nixl-lib", "", "libnixl_capi.so (default: "+nixl.EnvLibrary+", an installed wheel, the system's)")
 	cmd.Flags().DurationVar(&wait, "wait", 3*time.Second, "how long to wait for a worker to be ready")

@@ -48,7 +48,12 @@ func newMarkCommand(name, short string, change func(*cluster.Mark)) (*cobra.Comm
 TARGET is a node's name or a worker's URL, as "warmpath nodes" and "warmpath workers" list
 them. The mark is kept by the cluster until it is taken back, also while the target is away.`,
 		Example: "  warmpath " + name + " gpu-3\n  warmpath " + name + " http://gpu-3:30000 --cluster nats://nats1:4222",
-		Args:    cobra.ExactArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("cannot %s %d targets: name one, a node or a worker's URL (warmpath nodes and warmpath workers list them)", name, len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.cluster.ask(cmd, func(ctx context.Context, c *cluster.Cluster) error {
 				return o.mark(ctx, cmd, c, strings.TrimRight(args[0], "/"), change)

@@ -62,7 +62,7 @@ func startEvents(t *testing.T, args ...string) (out, warn *lineBuffer, stop func
 	ctx, cancel := context.WithCancel(context.Background())
 	out, warn = newLineBuffer(), newLineBuffer()
 	cmd := newEventsCommand()
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{"--replay-timeout", eventsPatience.String()}, args...)) // the last one counts
 	cmd.SetOut(out)
 	cmd.SetErr(warn)
 	done := make(chan error, 1)

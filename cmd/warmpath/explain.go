@@ -38,8 +38,13 @@ A body is as for /v1/chat/completions (messages), /v1/completions (prompt) or /g
   warmpath explain --ids 101,2023,2003 --model llama
   warmpath explain --body chat.json --url http://router:8001 --operator-key "$KEY"
   echo '{"messages":[{"role":"user","content":"Hello"}]}' | warmpath explain --body -`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f := cmd.Flags(); !f.Changed("text") && !f.Changed("ids") && !f.Changed("body") {
+				return errors.New("cannot explain without a prompt: give --text, --ids or --body")
+			}
+			return o.run(cmd)
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:8000", "the router's operator API")
@@ -52,7 +57,6 @@ A body is as for /v1/chat/completions (messages), /v1/completions (prompt) or /g
 	f.StringVar(&o.seed, "seed", "", "of ties and samples, as an earlier answer named it (default: drawn)")
 	f.BoolVar(&o.asJSON, "json", false, "print the router's whole answer")
 	c.MarkFlagsMutuallyExclusive("text", "ids", "body")
-	c.MarkFlagsOneRequired("text", "ids", "body")
 	return c
 }
 
@@ -145,6 +149,9 @@ func writeExplained(out io.Writer, e *server.Explained) error {
 		fmt.Fprintf(out, "goes to %s: %s\nand to %s: %s\n\n", e.Winner, e.Why, e.Pair.Decode, e.Pair.Why)
 	default:
 		fmt.Fprintf(out, "goes to %s: %s\n\n", e.Winner, e.Why)
+	}
+	if e.Chief != "" {
+		fmt.Fprintf(out, "Router %s chooses for all of this cluster, by what all have in flight; this is what the one that was asked would choose alone.\n\n", e.Chief)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\trank\tstate\tevents\tcached\thost\tmade\tcredit\tin flight\tbacklog\ttokens/s\tqueue s\tcompute s\ttier s\tbatch s\tpool s\thealth s\tTTFT s\tlater s\tscore\t")

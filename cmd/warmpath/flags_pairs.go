@@ -9,13 +9,13 @@ import (
 
 // workerFlags name the workers of a router.
 func workerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
-	f.StringArrayVar(&cfg.Workers, "worker", nil, "URL of a worker, http://host:port or https://host:port; may be repeated")
+	f.StringArrayVar(&cfg.Workers, "worker", nil, "`URL` of a worker, http://host:port or https://host:port; may be repeated")
 	f.StringArrayVar(&cfg.Prefill, "prefill", nil,
-		"URL[,BOOTSTRAP_PORT] of a prefill worker, or URL,HOST:PORT where decode workers reach its bootstrap server by another name; may be repeated "+
+		"`URL[,BOOTSTRAP_PORT]` of a prefill worker, or URL,HOST:PORT where decode workers reach its bootstrap server by another name; may be repeated "+
 			"(default: the URL's host, and the port that the worker tells)")
-	f.StringArrayVar(&cfg.Decode, "decode", nil, "URL of a decode worker; may be repeated")
+	f.StringArrayVar(&cfg.Decode, "decode", nil, "`URL` of a decode worker; may be repeated")
 	f.StringArrayVar(&cfg.Discover, "discover", nil,
-		"where to find workers, and to see them come and go: file:PATH (lines of URL [ROLE [BOOTSTRAP]], or YAML), dns-srv:[ROLE:]NAME, "+
+		"`source` of workers, which come and go as it says: file:PATH (lines of URL [ROLE [BOOTSTRAP]], or YAML), dns-srv:[ROLE:]NAME, "+
 			"etcd:HOST:PORT/PREFIX or kubernetes:[NAMESPACE/]SERVICE, with options as ?name=value; may be repeated")
 }
 

@@ -10,4 +10,6 @@ import (
 func replicaFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 	f.StringVar(&cfg.Replicas, "replicas", dataplane.ReplicasAuto,
 		"what the routers of a --cluster tell each other: auto (what each has in flight, and one chooses for all, so that they choose as one would) or off")
+	f.DurationVar(&cfg.ClusterWait, "cluster-wait", 0,
+		"how long a router that starts lets clients wait until it knows the workers of its --cluster; after that they are told that there is none (default 3s)")
 }

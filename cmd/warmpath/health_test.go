@@ -35,7 +35,7 @@ func TestHealthCommand(t *testing.T) {
 			var out bytes.Buffer
 			root := newRoot()
 			root.SetOut(&out)
-			root.SetArgs(append([]string{"health", "--timeout", "10s"}, test.urls...))
+			root.SetArgs(append([]string{"health", "--timeout", patience.String()}, test.urls...))
 			err := root.ExecuteContext(t.Context())
 			said := out.String()
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // A request to a node whose tier lacks what another node's has makes it pull the pages, before any engine has asked.
 func TestARequestBringsItsPages(t *testing.T) {
-	nats, addrs, dir := natstest.Start(t), freePorts(t, 4), t.TempDir()
+	nats, addrs, dir := natstest.Start(t), freePorts(t, 4), socketDir(t)
 	s := &shelfSite{
 		t: t, front: addrs[2], workers: []string{"http://" + addrs[0], "http://" + addrs[1]},
 		sockets: []string{filepath.Join(dir, "first.sock"), filepath.Join(dir, "second.sock")},

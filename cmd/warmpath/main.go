@@ -32,14 +32,24 @@ func newRoot() *cobra.Command {
 		Long: `Warmpath routes requests to SGLang workers by what each of them holds in its KV
 cache. It learns that, exactly and live, from the KV events that the workers publish.
 
-  warmpath up       a whole cluster on this machine, simulated: nothing else is needed
-  warmpath serve    the router, in front of workers that run already
-  warmpath node     the sidecar of a GPU machine: its workers, its GPUs and how they are`,
+"warmpath up" needs nothing but itself: it shows a whole cluster, simulated, on this machine.
+"warmpath serve" is the router, in front of workers that run already.`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newUpCommand(), newServeCommand(), newConfigCommand(), newNodeCommand(), newSimCommand(), newBenchCommand(), newEventsCommand(), newDoctorCommand(), newLintCommand(), newExplainCommand(), newHealthCommand(), newNodesCommand(), newWorkersCommand())
-	root.AddCommand(newMarkCommands()...)
+	root.SetUsageFunc(usage)
+	root.SetFlagErrorFunc(wrongFlag)
+	group := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title})
+		for _, c := range commands {
+			c.GroupID = title
+		}
+		root.AddCommand(commands...)
+	}
+	group("Run", newUpCommand(), newServeCommand(), newNodeCommand(), newSimCommand())
+	group("See", newDoctorCommand(), newExplainCommand(), newEventsCommand(), newConfigCommand(), newHealthCommand())
+	group("Cluster", append(newMarkCommands(), newNodesCommand(), newWorkersCommand())...)
+	group("Measure", newBenchCommand(), newLintCommand())
 	return root
 }

@@ -55,7 +55,7 @@ Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` name
   warmpath node --kv-tier 64GiB --kv-tier-listen 10.0.0.5:7420 --kv-tier-key-file /etc/warmpath/kv-tier.key
   warmpath node --worker http://127.0.0.1:30000 --no-find
   curl -s 127.0.0.1:9400/status | jq .workers`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := configure(cmd.Flags(), os.Environ()); err != nil {
 				return err
@@ -173,7 +173,7 @@ func nodeFlags(f *pflag.FlagSet, cfg *node.Config, opt *nodeOptions) {
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:9400", "address of /metrics, /status, /health and /ready")
 	f.StringVar(&cfg.Name, "name", "", "of this node in the cluster (default: the host's name)")
 	f.StringVar(&cfg.Advertise, "advertise", "", "host or address under which routers reach this machine's workers (default: that of the route to NATS)")
-	f.StringArrayVar(&cfg.Workers, "worker", nil, "URL of a worker of this machine; may be repeated. Others are found besides")
+	f.StringArrayVar(&cfg.Workers, "worker", nil, "`URL` of a worker of this machine; may be repeated. Others are found besides")
 	f.BoolVar(&cfg.NoFind, "no-find", false, "use the named workers only")
 	opt.tier.flags(f)
 	opt.links.flags(f)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -40,6 +41,11 @@ func (o *linkOptions) open(cfg *node.Config, shared *cluster.Cluster, log *slog.
 		if _, err := nixl.StayOnLoopback(); err != nil {
 			return nil, err
 		}
+	} else if devices := netDevices(cfg.Advertise); devices != "" && os.Getenv(envNetDevices) == "" {
+		if err := os.Setenv(envNetDevices, devices); err != nil {
+			return nil, err
+		}
+		log.Info("NIXL is kept on the cluster's interface and the RDMA devices", envNetDevices, devices)
 	}
 	if shared == nil || o.every <= 0 {
 		return nil, nil
@@ -60,7 +66,7 @@ func (o *linkOptions) open(cfg *node.Config, shared *cluster.Cluster, log *slog.
 	}
 	if library, err := nixl.Open(""); err == nil {
 		measure.Fabric = library
-		if os.Getenv("UCX_NET_DEVICES") == "" {
+		if os.Getenv(envNetDevices) == "" {
 			log.Warn("UCX_NET_DEVICES is unset, so that NIXL listens on every interface; name the devices that KV transfers shall use")
 		}
 	} else {
@@ -73,6 +79,31 @@ func (o *linkOptions) open(cfg *node.Config, shared *cluster.Cluster, log *slog.
 	cfg.Extra.Links = p.Links
 	cfg.Extra.NIXL = append(cfg.Extra.NIXL, p.Agents)
 	return p, nil
+}
+
+// envNetDevices is UCX's list of the devices that it may use. Without it UCX listens on every interface, for whoever reaches it.
+const envNetDevices = "UCX_NET_DEVICES"
+
+// netDevices are the RDMA devices that are up, and the interface with the given address of this machine; "" where no interface has it.
+func netDevices(address string) string {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	for i := range interfaces {
+		addresses, _ := interfaces[i].Addrs() // an interface may go at any moment
+		for _, a := range addresses {
+			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(net.ParseIP(address)) {
+				var names []string
+				facts := link.Gather("/", "")
+				for _, d := range facts.Devices {
+					names = append(names, d.Name)
+				}
+				return strings.Join(append(names, interfaces[i].Name), ",")
+			}
+		}
+	}
+	return ""
 }
 
 // nodeNames are the nodes of a cluster.

@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/secure"
 	kvtier "github.com/warmpath/warmpath/dataplane/tier"
 	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/radix/hugepage"
 )
 
 // tierOptions are the flags of a node's KV tier.
@@ -33,6 +34,7 @@ type tierOptions struct {
 func (o *tierOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.size, "kv-tier", "", "host memory for KV pages, as in 8GiB: engines with the package warmpath-sglang keep and find pages there (default none)")
 	f.StringVar(&o.cfg.Socket, "kv-tier-socket", "/run/warmpath/kv-tier.sock", "Unix socket of the KV tier, for this node's engines")
+	f.StringVar(&o.cfg.Group, "kv-tier-socket-group", "", "group, by name or number, whose members may use the socket too: for engines of another user (default: this user alone)")
 	f.StringVar(&o.cfg.Listen, "kv-tier-listen", "127.0.0.1:0",
 		"where other nodes' tiers ask for pages: give it an address of the network that KV transfers use, and all nodes a key or certificates; none is \"\"")
 	f.StringVar(&o.key, "kv-tier-key-file", "", "file with a key that all nodes' tiers have, and know each other by; connections are encrypted with it. At least 32 characters, "+
@@ -43,10 +45,12 @@ func (o *tierOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.server.Key, "kv-tier-tls-key", "", "key of --kv-tier-tls-cert, PEM")
 	f.StringVar(&o.server.ClientCA, "kv-tier-tls-ca", "", "authorities of the certificates of other nodes' tiers, PEM")
 	f.BoolVar(&o.cfg.Insecure, "kv-tier-insecure", false, "let --kv-tier-listen be an address that other machines reach, without a key or certificates")
-	f.StringArrayVar(&o.peers, "kv-tier-peer", nil, "host:port of another node's tier; may be repeated. A cluster's are found besides")
+	f.StringArrayVar(&o.peers, "kv-tier-peer", nil, "`host:port` of another node's tier; may be repeated. A cluster's are found besides")
 	f.StringVar(&o.cfg.Policy, "kv-tier-eviction", "adaptive", "which pages go first: adaptive or lru")
 	f.DurationVar(&o.cfg.Ask, "kv-tier-ask", 100*time.Millisecond, "the longest that an engine's question waits for other nodes' tiers")
 	f.StringVar(&o.warm, "kv-tier-warm", "256MiB", "bytes a second at which a cold tier fills up to half of itself with other nodes' most used pages; 0 is not at all")
+	f.Float64Var(&o.cfg.Prefill, "kv-tier-prefill", kvtier.UsualPrefill,
+		"prompt tokens a second that one engine here computes: when it asks, pages that come slower from another node are not pulled; 0 pulls all")
 	f.BoolVar(&o.noNIXL, "kv-tier-no-nixl", false, "move pages between nodes by TCP only")
 }
 
@@ -126,6 +130,10 @@ func (o *tierOptions) open(cfg *node.Config, token string, log *slog.Logger) (*k
 	var err error
 	if o.cfg.Bytes, err = parseBytes(o.size); err != nil {
 		return nil, fmt.Errorf("cannot use --kv-tier: %w", err)
+	}
+	if most := hugepage.Room(); o.cfg.Bytes > most {
+		return nil, fmt.Errorf("cannot use --kv-tier: %w: %s, and the machine or this process's control group has %.1f GiB: the kernel would end the sidecar once the tier has filled",
+			errSize, o.size, float64(most)/(1<<30))
 	}
 	if o.warm != "0" {
 		if o.cfg.Warm, err = parseBytes(o.warm); err != nil {

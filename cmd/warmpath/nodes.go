@@ -34,7 +34,7 @@ func newViewCommand(name, short string, write func(io.Writer, *cluster.View, tim
 		Short: short,
 		Example: "  warmpath " + name + "\n" +
 			"  warmpath " + name + " --cluster nats://nats1:4222,nats://nats2:4222 --json",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.ask(cmd, func(_ context.Context, c *cluster.Cluster) error {
 				if !asJSON {
@@ -84,6 +84,9 @@ func writeNodeNotes(out io.Writer, n *cluster.Node) {
 		if g := &n.GPUs[i]; g.Health.State != "" && g.Health.State != "healthy" || len(g.Health.Reasons) > 0 {
 			fmt.Fprintf(out, "%s: GPU %d %s: %s\n", n.Name, g.Index, healthWord(&g.Health), strings.Join(g.Health.Reasons, "; "))
 		}
+	}
+	if n.Tier != nil && n.Tier.Speed > 0 {
+		fmt.Fprintf(out, "%s: engines read its KV tier at %.3g GB/s\n", n.Name, n.Tier.Speed/1e9)
 	}
 	for i := range n.Links {
 		l := &n.Links[i]

@@ -131,9 +131,9 @@ func startSite(t *testing.T) *site {
 	return s
 }
 
-// serveArgs are those of a router that holds it against no worker that this machine, which may be busy, lets it wait for an answer.
+// serveArgs are those of a router that holds it against nobody that this machine, which may be busy, lets it wait for an answer.
 func serveArgs(args ...string) []string {
-	return append([]string{"serve", "--probe-timeout", patience.String(), "--hang-after", patience.String()}, args...)
+	return append([]string{"serve", "--probe-timeout", patience.String(), "--hang-after", patience.String(), "--cluster-wait", patience.String()}, args...)
 }
 
 func nodeName(i int) string { return "node-" + strconv.Itoa(i) }

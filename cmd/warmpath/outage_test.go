@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -141,6 +142,17 @@ func inWords(times []timing) string {
 	return strings.Join(parts, "; ")
 }
 
+// operate is command, again while it has not reached the cluster: it gives up after 5 s, and this machine may be busy for longer.
+func operate(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; {
+		text, err := command(t, args...)
+		if !errors.Is(err, cluster.ErrDown) || time.Now().After(end) {
+			return text, err
+		}
+	}
+}
+
 // command runs a `warmpath` command in this process.
 func command(t *testing.T, args ...string) (string, error) {
 	t.Helper()
@@ -159,46 +171,46 @@ func TestClusterCommands(t *testing.T) {
 	url := s.nats.URL()
 	c, stop := startCrowd(t, s.fronts, 3)
 	c.awaitAnswers(t, 10)
-	text, err := command(t, "nodes", "--cluster", url)
+	text, err := operate(t, "nodes", "--cluster", url)
 	require.NoError(t, err)
 	for _, word := range []string{"node-0", "node-1", "node-2", "NVLINK", "ROUTER", s.fronts[0], s.fronts[1]} {
 		assert.Contains(t, text, word)
 	}
-	text, err = command(t, "workers", "--cluster", url)
+	text, err = operate(t, "workers", "--cluster", url)
 	require.NoError(t, err)
 	for _, addr := range s.workers {
 		assert.Contains(t, text, "http://"+addr)
 	}
-	text, err = command(t, "nodes", "--cluster", url, "--json")
+	text, err = operate(t, "nodes", "--cluster", url, "--json")
 	require.NoError(t, err)
 	assert.Contains(t, text, `"name": "node-2"`)
 
-	_, err = command(t, "drain", "node-9", "--cluster", url)
+	_, err = operate(t, "drain", "node-9", "--cluster", url)
 	require.ErrorContains(t, err, "cannot find node-9; known are\n  node-0\n  http://")
-	text, err = command(t, "drain", "node-0", "--cluster", url, "--wait", "--timeout", "60s")
+	text, err = operate(t, "drain", "node-0", "--cluster", url, "--wait", "--timeout", patience.String())
 	require.NoError(t, err)
 	assert.Equal(t, "node-0 is draining\nnode-0 has nothing in flight\n", text)
 	for _, front := range s.fronts {
 		s.awaitReady(front, 4)
 	}
-	text, err = command(t, "workers", "--cluster", url)
+	text, err = operate(t, "workers", "--cluster", url)
 	require.NoError(t, err)
 	assert.Equal(t, 2, strings.Count(text, "draining"))
-	text, err = command(t, "cordon", "node-0", "--cluster", url)
+	text, err = operate(t, "cordon", "node-0", "--cluster", url)
 	require.NoError(t, err)
 	assert.Equal(t, "node-0 is draining, cordoned\n", text)
-	_, err = command(t, "uncordon", "node-0", "--cluster", url)
+	_, err = operate(t, "uncordon", "node-0", "--cluster", url)
 	require.NoError(t, err)
-	text, err = command(t, "undrain", "node-0", "--cluster", url)
+	text, err = operate(t, "undrain", "node-0", "--cluster", url)
 	require.NoError(t, err)
 	assert.Equal(t, "node-0 is up\n", text)
 	worker := "http://" + s.workers[3]
-	_, err = command(t, "drain", worker+"/", "--cluster", url)
+	_, err = operate(t, "drain", worker+"/", "--cluster", url)
 	require.NoError(t, err)
 	for _, front := range s.fronts {
 		s.awaitReady(front, 5)
 	}
-	_, err = command(t, "undrain", worker, "--cluster", url)
+	_, err = operate(t, "undrain", worker, "--cluster", url)
 	require.NoError(t, err)
 	s.awaitReady(s.fronts[0], 6)
 	stop()

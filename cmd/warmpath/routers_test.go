@@ -76,6 +76,12 @@ func TestRoutersChooseAsOne(t *testing.T) {
 	urls := strings.Split(r.urls(), ",")
 	chosen := func(i int) uint64 { return r.all[i].Status().Replicas.Chosen }
 	burst(t, client, urls, 4)
+	for i, url := range urls { // who does not choose for all says so
+		out, err := warmpath(t, "", "explain", "--url", url, "--ids", "1 2 3")
+		require.NoError(t, err)
+		st := r.all[i].Status().Replicas
+		require.Equal(t, st.Chief != st.ID, strings.Contains(out, "Router "+st.Chief+" chooses for all"), out)
+	}
 	soon := func(what string, ok func() bool) {
 		t.Helper()
 		awaitThat(t, ok, func() string { return what })

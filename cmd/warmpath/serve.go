@@ -38,7 +38,7 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
   warmpath serve --config warmpath.yaml
   warmpath serve --discover kubernetes:inference/sglang-workers
   warmpath serve --tls-cert cert.pem --tls-key key.pem --worker https://gpu1:30000 --worker-ca ca.pem`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd) },
 	}
 	o.flags(c.Flags())
@@ -79,8 +79,8 @@ func serve(cmd *cobra.Command) error {
 	}
 	log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy,
 		"workers", len(cfg.Workers), "prefill", len(cfg.Prefill), "decode", len(cfg.Decode), "sources", len(cfg.Discover))
-	if len(cfg.Workers)+len(cfg.Prefill)+len(cfg.Decode)+len(cfg.Discover) == 0 {
-		log.Warn("no workers yet: give --worker, or --prefill and --decode, or --discover, or POST /workers")
+	if len(cfg.Workers)+len(cfg.Prefill)+len(cfg.Decode)+len(cfg.Discover) == 0 && cfg.Cluster == nil { // sidecars tell of theirs
+		log.Warn("no workers yet: give --worker, or --prefill and --decode, or --discover, or --cluster, or POST /workers")
 	}
 	r := &reloader{given: cmd.Flags(), router: d, shared: cfg.Cluster, level: level}
 	if cfg.ConfigFile != "" {
@@ -142,7 +142,7 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 	f.StringVar(&cfg.Tokenize, "tokenize", dataplane.TokenizeAuto,
 		"who makes token ids of text and chats: auto (the router, where a model's files are found and its ids equal the workers') or workers")
 	f.StringArrayVar(&cfg.ModelPaths, "model-path", nil,
-		"NAME=DIR with the tokenizer.json and chat template of a served model, or DIR for all; may be repeated (default: where the workers have it)")
+		"`NAME=DIR` with the tokenizer.json and chat template of a served model, or DIR for all; may be repeated (default: where the workers have it)")
 	f.BoolVar(&cfg.ForwardIDs, "forward-input-ids", false,
 		"send the token ids of plain chats with them, so that the worker does not tokenize; only while 32 prompts in a row were equal to the worker's")
 	f.BoolVar(&cfg.HugePages, "huge-pages", true, "ask the kernel for huge pages for a large heap: look-ups in a large index are faster (Linux 6.7)")

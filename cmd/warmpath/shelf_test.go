@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,11 +31,20 @@ type shelfSite struct {
 	sockets []string
 }
 
+// socketDir is a folder for sockets, whose paths may have 107 bytes: t.TempDir's has more where TMPDIR is long.
+func socketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "warmpath-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
 func startShelfSite(t *testing.T) *shelfSite {
 	t.Helper()
 	nats := natstest.Start(t)
 	addrs := freePorts(t, 3)
-	dir := t.TempDir()
+	dir := socketDir(t)
 	s := &shelfSite{
 		t: t, front: addrs[2], workers: []string{"http://" + addrs[0], "http://" + addrs[1]},
 		sockets: []string{filepath.Join(dir, "first.sock"), filepath.Join(dir, "second.sock")},
@@ -154,6 +164,12 @@ func TestRoutersKnowWhatTiersHold(t *testing.T) {
 	} {
 		assert.Contains(t, text, want)
 	}
+
+	var status struct{ Tiers shelf.Status }
+	require.NoError(t, json.Unmarshal([]byte(fetch(http.MethodGet, "http://"+s.front+"/status", "")), &status))
+	require.Len(t, status.Tiers.Nodes, 2)
+	assert.Equal(t, 250, status.Tiers.Nodes[0].Pages)
+	assert.True(t, status.Tiers.Nodes[0].Known)
 
 	began := time.Now()
 	s.first.kill()

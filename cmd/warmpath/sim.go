@@ -36,7 +36,7 @@ func newSimCommand() *cobra.Command {
 			"With --mode prefill and --mode decode they serve requests in pairs, as engines do with --disaggregation-mode.",
 		Example: "  warmpath sim --mode prefill --listen 127.0.0.1:30000 --bootstrap-port 8998\n" +
 			"  warmpath sim --mode decode --listen 127.0.0.1:30010",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := opt.apply(cmd, &cfg); err != nil {
 				return err

@@ -20,14 +20,17 @@ func newUpCommand() *cobra.Command {
 	router := dataplane.Config{}
 	worker := sim.Config{}
 	var f clusterSize
+	var shared clusterOptions
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run a whole cluster on this machine: simulated SGLang workers, router, console",
 		Long: `Up starts simulated SGLang workers with real HTTP and ZMQ sockets, the router in
 front of them and its console, all in this process. No GPU and no model is needed.
 With --prefill and --decode the workers serve requests in pairs; --workers beside them makes
-a mixed cluster. It shows a line of requests, hit rate and each worker's share until it is interrupted.`,
-		Args: cobra.NoArgs,
+a mixed cluster. With --cluster-listen 127.0.0.1:4222 a "warmpath node" beside it finds the workers, and
+"warmpath nodes" and "warmpath drain" have something to look at. It shows
+a line of requests, hit rate and each worker's share until it is interrupted.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.prefill+f.decode > 0 && !cmd.Flags().Changed("workers") {
 				f.workers = 0 // who asks for pairs gets pairs
@@ -36,6 +39,13 @@ a mixed cluster. It shows a line of requests, hit rate and each worker's share u
 				return err
 			}
 			router.Log, router.Version = quietLogger(), version
+			var err error
+			if router.Cluster, err = shared.open(cmd.Context(), "warmpath up", router.Log); err != nil {
+				return err
+			}
+			if router.Cluster != nil {
+				defer router.Cluster.Close()
+			}
 			worker.Log = router.Log
 			cl, err := newCluster(f, worker, router)
 			if err != nil {
@@ -45,6 +55,8 @@ a mixed cluster. It shows a line of requests, hit rate and each worker's share u
 		},
 	}
 	routerFlags(c.Flags(), &router)
+	shared.flags(c.Flags())
+	replicaFlags(c.Flags(), &router)
 	c.Flags().IntVar(&f.workers, "workers", 4, "simulated workers (default 0 with --prefill and --decode)")
 	c.Flags().IntVar(&f.prefill, "prefill", 0, "simulated prefill workers")
 	c.Flags().IntVar(&f.decode, "decode", 0, "simulated decode workers")

@@ -17,9 +17,11 @@ type Entry struct {
 	Block    int           // tokens that an id stands for
 	IDs      []uint64      // of all blocks of the prompt, the last of which may be cut; empty where its tokens are unknown
 	Model    string        // as it is served
-	Worker   string        // URL
+	Worker   string        // URL of the one that answered: of a pair, the decode worker
 	Rank     int           // of the worker
-	Expected int           // prompt tokens that the router expected in the worker's cache
+	Prefill  string        // URL of a pair's prefill worker; "" where Worker computed the prompt too
+	PreRank  int           // of the prefill worker
+	Expected int           // prompt tokens that the router expected in the cache of the worker that computes the prompt
 	Cached   int           // that the worker reported; -1 is unknown
 	Session  uint64        // hash of the client's session; 0 is none
 }
@@ -53,6 +55,9 @@ func (e *Entry) appendTo(dst []byte) []byte {
 	text(`,"model":`, e.Model)
 	if text(`,"worker":`, e.Worker); e.Worker != "" {
 		number(`,"rank":`, int64(e.Rank))
+		if text(`,"prefill":`, e.Prefill); e.Prefill != "" {
+			number(`,"prefill_rank":`, int64(e.PreRank))
+		}
 		number(`,"expected_tokens":`, int64(e.Expected))
 	}
 	if e.Cached >= 0 {

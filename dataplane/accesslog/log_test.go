@@ -65,14 +65,19 @@ func TestLine(t *testing.T) {
 	require.Equal(t, accesslog.Entry{IDs: e.IDs[:0]}, *e, "an entry is given out empty")
 	*e = accesslog.Entry{Arrived: time.UnixMilli(5), Status: 503, Block: 16, Cached: -1}
 	l.Commit(e)
+	e = l.Begin()
+	*e = accesslog.Entry{Arrived: time.UnixMilli(6), Status: 200, Block: 16, Worker: "http://d:1", Prefill: "http://p:1", PreRank: 3, Cached: -1}
+	l.Commit(e)
 	stop()
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, `{"timestamp":1700000000123,"input_length":40,"output_length":7,"block_size":16,"hash_ids":[1,9223372036854775807,3],"status":200,`+
 		`"ttft_ms":12.345,"duration_ms":1000.000,"model":"a\"b\u000a`+"\ufffd"+`","worker":"http://w:1","rank":2,"expected_tokens":32,"cached_tokens":16,"session":"ff"}`+"\n"+
-		`{"timestamp":5,"input_length":0,"output_length":0,"block_size":16,"hash_ids":[],"status":503,"duration_ms":0.000}`+"\n", string(text))
-	require.Len(t, lines(t, path), 2)
-	require.EqualValues(t, 2, l.Written())
+		`{"timestamp":5,"input_length":0,"output_length":0,"block_size":16,"hash_ids":[],"status":503,"duration_ms":0.000}`+"\n"+
+		`{"timestamp":6,"input_length":0,"output_length":0,"block_size":16,"hash_ids":[],"status":200,"duration_ms":0.000,`+
+		`"worker":"http://d:1","rank":0,"prefill":"http://p:1","prefill_rank":3,"expected_tokens":0}`+"\n", string(text))
+	require.Len(t, lines(t, path), 3)
+	require.EqualValues(t, 3, l.Written())
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())

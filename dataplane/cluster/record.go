@@ -107,6 +107,9 @@ func checkNode(n *Node) error {
 	if t := n.Tier; t != nil && min(t.Bytes, t.Used, t.Pages) < 0 {
 		return fmt.Errorf("%w: a tier of a negative size", errMalformed)
 	}
+	if t := n.Tier; t != nil && t.Speed < 0 {
+		return fmt.Errorf("%w: a tier of a negative speed", errMalformed)
+	}
 	for _, l := range n.Links {
 		if min(l.Read, l.Write, l.Latency) < 0 {
 			return fmt.Errorf("%w: a link to %.64q of a negative speed", errMalformed, l.To)

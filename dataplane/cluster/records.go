@@ -59,6 +59,8 @@ type Tier struct {
 	Pages    int64  `json:"pages"`
 	Endpoint string `json:"endpoint,omitempty"` // where other sidecars ask for pages: host:port
 	Agent    string `json:"agent,omitempty"`    // name of its NIXL agent; "" where there is no NIXL
+	// Speed is how fast engines copy pages out of it into their host memory, in bytes a second; 0 is not known. It changes by a quarter at least.
+	Speed float64 `json:"speed,omitempty"`
 }
 
 // Link is what was measured between two nodes.

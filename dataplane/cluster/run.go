@@ -271,8 +271,12 @@ func (s *state) publish() {
 
 // say logs that NATS was lost or is back.
 func (s *state) say(up bool) {
-	if up {
+	switch {
+	case up:
 		s.cfg.Log.Info("cluster: up", "url", s.URL(), "nodes", len(s.view.Load().Nodes), "routers", len(s.view.Load().Replicas))
+		return
+	case s.hearing.Load(): // a beat was here before the record of who sent it: for some ms at each start of a process of the cluster
+		s.cfg.Log.Debug("cluster: records are being read", "url", s.URL())
 		return
 	}
 	s.cfg.Log.Warn("cluster: NATS is out of reach; what was known last holds", "url", s.URL())

@@ -26,13 +26,14 @@ func (s *Stream) apply(msg zmq.Message, live bool) {
 	}
 	s.Stats.UnknownEvents.Add(uint64(s.batch.UnknownEvents))
 	s.Stats.UnknownFields.Add(uint64(s.batch.UnknownFields))
+	s.Stats.Malformed.Add(uint64(s.batch.BadEvents))
 	for i := range s.batch.Events {
 		s.event(&s.batch.Events[i])
 	}
 	now := time.Now()
 	s.Stats.last.Store(now.UnixNano())
 	s.rank.Trust.Told(now)
-	if live { // a replayed batch is as old as it is
+	if live && s.batch.Time > 0 { // a replayed batch is as old as it is
 		s.Stats.delayed(now, s.batch.Time)
 	}
 	s.batch.Trim()
@@ -75,6 +76,11 @@ func (s *Stream) stored(ev *kvevent.Event) {
 		// tokens are the same: a plain prompt must never match it.
 		if extra != nil && i < len(s.blocks) {
 			s.blocks[i] = x.Mix(s.blocks[i], extra)
+		}
+	}
+	if ev.ExtraKey != nil {
+		for i := range s.blocks {
+			s.blocks[i] = x.Mix(s.blocks[i], ev.ExtraKey)
 		}
 	}
 	key := radix.DomainKey{

@@ -1,7 +1,9 @@
 package ingest_test
 
 import (
+	"bytes"
 	"log/slog"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -125,6 +127,39 @@ func TestExtraKeys(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 4, w.stream(0).Blocks())
 		w.wantHeld(1, a, "up to the image")
+	})
+}
+
+// TestExtraKey: so does a key of the whole request, whatever it is.
+func TestExtraKey(t *testing.T) {
+	inWorld(t, ingest.Config{}, 1, func(w *world) {
+		w.up()
+		// [1.5, [{"type": "BlockStored", …, "extra_key": "tenant"}], nil]
+		payload := kvevent.Append(nil, &kvevent.Batch{Time: 1.5, Events: []kvevent.Event{store(a, 0, 4)}}, kvevent.SGLang0523)
+		at := bytes.IndexByte(payload[10:], 0x91) + 11
+		require.Equal(t, byte(0x80), payload[at]&0xf0, "the event is a small map")
+		payload[at]++
+		payload = slices.Insert(payload, at+1, []byte("\xa9extra_key\xa6tenant")...)
+		w.pubs[0].send(true, payload)
+		synctest.Wait()
+		require.Equal(t, 4, w.stream(0).Blocks())
+		w.wantHeld(0, a, "by a prompt without the key")
+		w.pubs[0].publish(true, remove(a, 2, 4))
+		synctest.Wait()
+		require.Equal(t, 2, w.stream(0).Blocks(), "they are removed by name as others are")
+	})
+}
+
+// TestBadEventAmongGood: what makes no sense is counted, and the rest of its message holds.
+func TestBadEventAmongGood(t *testing.T) {
+	inWorld(t, ingest.Config{}, 1, func(w *world) {
+		w.up()
+		w.pubs[0].publish(true, store(a, 0, 4))
+		// [1.5, [["BlockRemoved", [0.5]], ["AllBlocksCleared"]]]
+		w.pubs[0].send(true, []byte("\x92\x01\x92\x92\xacBlockRemoved\x91\xca\x3f\x00\x00\x00\x91\xb0AllBlocksCleared"))
+		synctest.Wait()
+		require.EqualValues(t, 1, w.stats().Malformed.Load())
+		w.wantHeld(0, a, "cleared by the event behind")
 	})
 }
 

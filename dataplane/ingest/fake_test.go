@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix"
@@ -285,7 +286,7 @@ const (
 // may prepare. The manager does not follow it yet.
 func inWorld(t *testing.T, cfg ingest.Config, dp int, test func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		w := &world{t: t, net: network{}, index: radix.New(radix.Config{Seed: 1}), worker: workers(t, dp, "http://a:1")[0]}
 		w.info = &worker.Info{Models: []string{model}, DPSize: dp, Events: &worker.Events{BlockSize: page}}
 		for i := range dp {

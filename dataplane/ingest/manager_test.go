@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix"
@@ -109,7 +110,7 @@ func TestCannotSubscribe(t *testing.T) {
 // TestManyWorkersComeAndGo is for the race detector: streams, views and
 // look-ups beside each other.
 func TestManyWorkersComeAndGo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		const count = 4
 		net, index := network{}, radix.New(radix.Config{})
 		m := ingest.NewManager(ingest.Config{Log: slog.New(slog.DiscardHandler)}, index, net.subscribe, net.replay)

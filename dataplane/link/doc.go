@@ -2,7 +2,7 @@
 //
 // A [Prober] of each node offers 64 MiB of memory to whoever asks over the cluster's messages, and measures its way to every other node: at its start,
 // when a node comes, when one failed, and then every few minutes, one node at a time. UCX does not tell which of its transports it took,
-// so [Recognise] concludes it: over CMA and shared memory the call that starts a transfer copies, over RDMA and TCP it returns at once; a rate that one TCP
+// so [Recognise] concludes it: where the kernel does not let one process read the other's memory it is not CMA, whatever the times look like; else, over CMA and shared memory the call that starts a transfer copies, over RDMA and TCP it returns at once; a rate that one TCP
 // connection cannot reach is RDMA. [Judge] says what keeps a path from being faster, in words: different users or PID namespaces, UCX's
 // environment, devices that are not named. The results are cluster.Link records.
 //

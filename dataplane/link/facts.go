@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/nixl"
 )
 
 // Facts is what a process knows of itself and its machine that decides which way bytes go.
@@ -19,6 +21,7 @@ type Facts struct {
 	Boot         string   `json:"boot"` // random, new for each start of a kernel: equal on one machine only
 	PIDNamespace string   `json:"pid_namespace"`
 	UID          int      `json:"uid"`
+	Ids          *Ids     `json:"ids,omitempty"` // nil: of an older sidecar
 	Ptrace       int      `json:"ptrace"`        // kernel.yama.ptrace_scope; 0 where the kernel has none
 	LockedMemory int64    `json:"locked_memory"` // bytes that may be locked; -1 is no limit
 	Transports   string   `json:"transports"`    // UCX_TLS
@@ -27,6 +30,28 @@ type Facts struct {
 	EthernetRate float64  `json:"ethernet_rate,omitempty"` // bytes a second, of the fastest interface that is up
 	// SystemRead is what process_vm_readv of 64 bytes takes here at least: no way that needs a system call is faster. 0: not allowed.
 	SystemRead time.Duration `json:"system_read,omitempty"`
+}
+
+// Ids are the rest of what the kernel asks for when one process would read another's memory: see nixl.Place.
+type Ids struct {
+	Users         string `json:"users"` // real, effective, saved
+	Groups        string `json:"groups"`
+	UserNamespace string `json:"user_namespace"`
+	Capabilities  uint64 `json:"capabilities"`
+	Hidden        bool   `json:"hidden,omitempty"`
+}
+
+// places are two processes in package nixl's words, as far as both tell of themselves.
+func places(here, there *Facts) (from, to nixl.Place) {
+	both := here.Ids != nil && there.Ids != nil
+	place := func(f *Facts) nixl.Place {
+		p := nixl.Place{Boot: f.Boot, PIDNamespace: f.PIDNamespace, UID: strconv.Itoa(f.UID)}
+		if both {
+			p.UID, p.GID, p.UserNamespace, p.Capabilities, p.Hidden = f.Ids.Users, f.Ids.Groups, f.Ids.UserNamespace, f.Ids.Capabilities, f.Ids.Hidden
+		}
+		return p
+	}
+	return place(here), place(there)
 }
 
 // Device is a port of an RDMA device that is up.
@@ -41,11 +66,12 @@ func Gather(root, node string) Facts {
 	f := Facts{
 		Node: node, UID: os.Getuid(), LockedMemory: lockedMemory(),
 		Transports: os.Getenv("UCX_TLS"), NetDevices: os.Getenv("UCX_NET_DEVICES"),
-		Boot:    text(filepath.Join(root, "proc/sys/kernel/random/boot_id")),
 		Devices: rdmaDevices(filepath.Join(root, "sys/class/infiniband")), EthernetRate: ethernetRate(filepath.Join(root, "sys/class/net")),
 		SystemRead: systemRead(),
 	}
-	f.PIDNamespace, _ = os.Readlink(filepath.Join(root, "proc/self/ns/pid"))
+	p := nixl.Here(root)
+	f.Boot, f.PIDNamespace = p.Boot, p.PIDNamespace
+	f.Ids = &Ids{Users: p.UID, Groups: p.GID, UserNamespace: p.UserNamespace, Capabilities: p.Capabilities, Hidden: p.Hidden}
 	f.Ptrace, _ = strconv.Atoi(text(filepath.Join(root, "proc/sys/kernel/yama/ptrace_scope")))
 	return f
 }

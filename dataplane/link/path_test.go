@@ -60,6 +60,14 @@ var (
 
 func fastCalls(f *link.Facts) { f.SystemRead = 400 * time.Nanosecond }
 
+// ids is a process of a user, with capabilities, that may use process_vm_readv.
+func ids(users, groups string, capabilities uint64) func(*link.Facts) {
+	return func(f *link.Facts) {
+		f.Ids = &link.Ids{Users: users, Groups: groups, UserNamespace: "user:[1]", Capabilities: capabilities}
+		f.SystemRead = 400 * time.Nanosecond
+	}
+}
+
 func withDevice(f *link.Facts) {
 	f.Devices = []link.Device{{Name: "mlx5_0:1", Rate: 50e9, Kind: "InfiniBand"}}
 	f.NetDevices = "mlx5_0:1"
@@ -93,6 +101,37 @@ func TestPaths(t *testing.T) {
 			"one machine, UCX told so", node("a", "x"), node("b", "x", func(f *link.Facts) { f.Transports = "tcp,self" }),
 			overTCP, link.TCP,
 			[]string{"UCX_TLS=tcp,self of b"},
+		},
+		{
+			"one machine, a busy one, two groups", node("a", "x", ids("1 1 1", "2 2 2", 0)), node("b", "x", ids("1 1 1", "3 3 3", 0)),
+			overCMA, link.TCP, // whatever the times look like
+			[]string{"over TCP", "group ids 2 and 3 differ"},
+		},
+		{"one machine, the reader is root", node("a", "x", ids("0 0 0", "0 0 0", 1<<19)), node("b", "x", ids("1 1 1", "3 3 3", 0)), overCMA, link.CMA, nil},
+		{
+			"one machine, capabilities", node("a", "x", ids("1 1 1", "2 2 2", 0)), node("b", "x", ids("1 1 1", "2 2 2", 1<<14)),
+			overCMA, link.TCP,
+			[]string{"capabilities (0x4000)"},
+		},
+		{
+			"one machine, a rootless container", node("a", "x", ids("0 0 0", "0 0 0", 1<<19)),
+			node("b", "x", ids("0 0 0", "0 0 0", 1<<19), func(f *link.Facts) { f.Ids.UserNamespace = "user:[2]" }),
+			overCMA, link.TCP,
+			[]string{"two user namespaces"},
+		},
+		{
+			"one machine, started from a file with capabilities", node("a", "x", ids("1 1 1", "2 2 2", 0)),
+			node("b", "x", ids("1 1 1", "2 2 2", 0), func(f *link.Facts) { f.Ids.Hidden = true }),
+			overCMA, link.TCP,
+			[]string{"hides its memory"},
+		},
+		{
+			"one machine, seccomp", node("a", "x", ids("1 1 1", "2 2 2", 0), func(f *link.Facts) { f.SystemRead = 0 }), node("b", "x", ids("1 1 1", "2 2 2", 0)),
+			overCMA, link.TCP,
+			[]string{"process_vm_readv is refused on a"},
+		},
+		{
+			"one machine, an older sidecar there", node("a", "x", ids("0 0 0", "2 2 2", 0)), node("b", "x"), overCMA, link.CMA, nil,
 		},
 		{"one machine, ptrace", node("a", "x", func(f *link.Facts) { f.Ptrace = 1 }), node("b", "x"), overTCP, link.TCP, []string{"ptrace_scope"}},
 		{"two machines, no devices", node("a", "x"), node("b", "y"), overTCP, link.TCP, []string{"TCP is all there is"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,12 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if spec := os.Getenv("WARMPATH_LINK_END"); spec != "" {
+		os.Exit(endMain(spec))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var _ link.Bus = (*cluster.Cluster)(nil)
 

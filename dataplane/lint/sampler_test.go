@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/lint"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSampler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := lint.NewSampler(1)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -50,7 +51,7 @@ func TestSampler(t *testing.T) {
 }
 
 func TestSamplerForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := lint.NewSampler(1)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)

@@ -79,6 +79,7 @@ func (r *Report) matters() string {
 		text(r.Tier.Endpoint)
 		text(r.Tier.Agent)
 		number(int(r.Tier.Bytes))
+		number(int(r.Tier.Speed))
 	}
 	for i := range r.Links {
 		text(r.Links[i].To)

@@ -19,7 +19,6 @@ type Error struct {
 const (
 	typeInvalid    = "invalid_request_error"
 	typeAuth       = "authentication_error"
-	typePermission = "permission_error"
 	typeNotFound   = "not_found_error"
 	typeRateLimit  = "rate_limit_error"
 	typeOverloaded = "overloaded_error"
@@ -64,17 +63,25 @@ func TooLarge(limit int) *Error {
 	}
 }
 
+// UnknownCoding is for a body that is compressed.
+func UnknownCoding(coding string) *Error {
+	return &Error{
+		Status: fasthttp.StatusUnsupportedMediaType, Type: typeInvalid, Code: "unsupported_content_encoding",
+		Message: "The body has the Content-Encoding " + strconv.Quote(coding) + ", which is not read here: send it as it is.",
+	}
+}
+
+// NoSuchRank is for a data-parallel rank that no worker of the model has.
+func NoSuchRank(rank int) *Error {
+	return BadRequest("routed_dp_rank", "No worker of the model has the data-parallel rank "+strconv.Itoa(rank)+".")
+}
+
 // Unauthorized is for a missing or unknown API key.
 func Unauthorized() *Error {
 	return &Error{
 		Status: fasthttp.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key",
 		Message: "No valid API key was given.",
 	}
-}
-
-// Forbidden is for a key that may not do this.
-func Forbidden(message string) *Error {
-	return &Error{Status: fasthttp.StatusForbidden, Type: typePermission, Message: message, Code: "forbidden"}
 }
 
 // RateLimited is for a client, or a queue, above its limit: the client may try again later.

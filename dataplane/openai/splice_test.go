@@ -79,7 +79,6 @@ func TestErrorsAsJSON(t *testing.T) {
 	}{
 		{openai.BadRequest("prompt", "quote \" slash \\ line\n\x7f \xff é"), 400, "prompt"},
 		{openai.Unauthorized(), 401, nil},
-		{openai.Forbidden("no"), 403, nil},
 		{openai.ModelNotFound("x\"y"), 404, "model"},
 		{openai.NotFound("/x"), 404, nil},
 		{openai.TooLarge(5), 413, nil},

@@ -5,6 +5,7 @@ package policy
 type Links struct {
 	places int
 	hops   []Hop // from × places + to, both from 0
+	tiers  []float64
 }
 
 // Hop is one link, in one direction.
@@ -15,7 +16,22 @@ type Hop struct {
 
 // NewLinks returns links between so many places, of which nothing is known.
 func NewLinks(places int) *Links {
-	return &Links{places: places, hops: make([]Hop, places*places)}
+	return &Links{places: places, hops: make([]Hop, places*places), tiers: make([]float64, places)}
+}
+
+// SetTier notes how fast engines of a place get pages out of its KV tier, in bytes a second.
+func (l *Links) SetTier(place uint32, speed float64) {
+	if place > 0 && int(place) <= l.places {
+		l.tiers[place-1] = speed
+	}
+}
+
+// Tier returns that; 0 where nothing was measured, l is nil or the place unknown.
+func (l *Links) Tier(place uint32) float64 {
+	if l == nil || place == 0 || int(place) > l.places {
+		return 0
+	}
+	return l.tiers[place-1]
 }
 
 // Set notes what was measured from one place to another.

@@ -106,6 +106,24 @@ func (d *chunkDecoder) leap(src []byte) (n int) {
 	return n + 2
 }
 
+// whole returns the data of src if that is one chunk in the usual form, no less and no more, which is then taken; else nil, and nothing is.
+func (d *chunkDecoder) whole(src []byte) []byte {
+	if d.state != chunkSize {
+		return nil
+	}
+	n := d.leap(src)
+	if n == 0 {
+		return nil
+	}
+	end := len(src) - len("\r\n")
+	if int64(end-n) != d.left || src[end] != '\r' || src[end+1] != '\n' {
+		d.state, d.left = chunkSize, 0
+		return nil
+	}
+	d.state, d.left = chunkSize, 0
+	return src[n:end]
+}
+
 // step takes one byte of the coding.
 func (d *chunkDecoder) step(c byte) error {
 	switch d.state {

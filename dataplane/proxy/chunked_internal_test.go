@@ -56,6 +56,42 @@ func TestChunkDecoder(t *testing.T) {
 	}
 }
 
+// FuzzChunkWhole: what is taken for one whole chunk is what decode finds in it, and what is not leaves the decoder as it was.
+func FuzzChunkWhole(f *testing.F) {
+	for _, s := range []string{
+		"3\r\nabc\r\n", "00A\r\n0123456789\r\n", "3\r\nabc\r\n1\r\nx\r\n", "3\r\nabc\r", "3\r\nabcd\r", "3\r\nab\r\n", "3\r\n\r\n", "3\r\n", "\r\n",
+		"3;x\r\nabc\r\n", "0\r\n\r\n", "3\nabc\n", "fffffffff\r\n\r\n", "",
+	} {
+		f.Add([]byte(s), uint8(0))
+		f.Add([]byte("4\r\nbody\r\n"+s), uint8(9))
+	}
+	f.Fuzz(func(t *testing.T, src []byte, before uint8) {
+		d, begin := chunkDecoder{limit: 64}, min(int(before), len(src))
+		if _, used, err := d.decode(make([]byte, begin), src[:begin]); err != nil || used < begin {
+			return
+		}
+		src = src[begin:]
+		was := d
+		body := d.whole(src)
+		want, oracle := make([]byte, len(src)), was
+		n, used, err := oracle.decode(want, src)
+		between := was.state == chunkSize && was.digits == 0
+		if body == nil {
+			if d.state != was.state || d.left != was.left || d.digits != was.digits || d.line != was.line {
+				t.Errorf("%q: decoder was %+v, is %+v", src, was, d)
+			}
+			return
+		}
+		if !between || err != nil || used != len(src) || !bytes.Equal(body, want[:n]) || oracle.state != d.state || oracle.left != d.left ||
+			oracle.digits != d.digits || oracle.line != d.line {
+			t.Errorf("%q = %q and %+v, want %q and %+v (used %d, %v)", src, body, d, want[:n], oracle, used, err)
+		}
+		if bytes.Count(src[:len(src)-len(body)-2], []byte("\n")) != 1 {
+			t.Errorf("%q = %q is more than one chunk", src, body)
+		}
+	})
+}
+
 func BenchmarkChunkDecoder(b *testing.B) {
 	event := "data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"
 	src := []byte(strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", len(event), event), 64))

@@ -18,7 +18,7 @@ import (
 // Closing it also closes, after a moment, the connections that have not sent a byte: fasthttp takes them for busy, and its
 // shutdown would wait for what a client's connection pool opened ahead.
 func (w *Watcher) Listen(ln net.Listener) net.Listener {
-	l := &watchedListener{Listener: ln, w: w, waiting: make(map[*Client]struct{})}
+	l := &watchedListener{Listener: ln, w: w, waiting: make(map[*Client]struct{}), left: make(chan struct{}, 1), closed: make(chan struct{})}
 	l.spare.New = func() any { return new(aheadBuffer) }
 	return l
 }
@@ -29,6 +29,11 @@ type watchedListener struct {
 	spare sync.Pool   // *aheadBuffer
 	plain *Plain      // nil: fasthttp gets every request
 	tls   *tls.Config // nil: plain connections
+	most  int         // with plain: Plain.MaxClients
+
+	left   chan struct{} // a connection has ended
+	closed chan struct{}
+	once   sync.Once // closes closed
 
 	mu      sync.Mutex
 	waiting map[*Client]struct{} // guarded by mu; connections that have not sent a byte; with plain, all that are open
@@ -43,6 +48,9 @@ const acceptPause = 50 * time.Millisecond
 // Accept waits for the next client. It outlives what fasthttp would end the whole server for: running out of descriptors,
 // and clients that are gone before they are accepted.
 func (l *watchedListener) Accept() (net.Conn, error) {
+	if err := l.awaitRoom(); err != nil {
+		return nil, err
+	}
 	nc, err := l.Listener.Accept()
 	for passing(err) {
 		time.Sleep(acceptPause) //nolint:forbidigo // Nothing tells when a descriptor is free again.
@@ -67,6 +75,27 @@ func (l *watchedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
+// awaitRoom waits until there are fewer connections than there may be.
+func (l *watchedListener) awaitRoom() error {
+	for told := false; l.most > 0; told = true {
+		l.mu.Lock()
+		n := len(l.waiting)
+		l.mu.Unlock()
+		if n < l.most {
+			return nil
+		}
+		if !told && l.plain.Full != nil {
+			l.plain.Full()
+		}
+		select {
+		case <-l.left:
+		case <-l.closed:
+			return net.ErrClosed
+		}
+	}
+	return nil
+}
+
 // passing tells whether an error of Accept is about a moment and not about the listener.
 func passing(err error) bool {
 	for _, errno := range []syscall.Errno{
@@ -81,6 +110,7 @@ func passing(err error) bool {
 
 // Close ends Accept.
 func (l *watchedListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
 	time.AfterFunc(silentGrace, func() {
 		l.mu.Lock()
 		conns := slices.Collect(maps.Keys(l.waiting))
@@ -105,6 +135,10 @@ func (l *watchedListener) forget(c *Client) {
 	l.mu.Lock()
 	delete(l.waiting, c)
 	l.mu.Unlock()
+	select {
+	case l.left <- struct{}{}:
+	default:
+	}
 }
 
 // Client is a watched client connection. A nil Client watches nothing, and all its methods for requests may be called.

@@ -11,7 +11,7 @@ import (
 // watchedPair returns both ends of a connection that came through a Watcher's listener.
 func watchedPair(t testing.TB, w *proxy.Watcher) (client *net.TCPConn, server net.Conn) {
 	t.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	inner, err := net.Listen("tcp", loopback(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peek looks at the receive queue of an idle connection; the result goes to peeked.
+// peek looks at the receive queue of an idle connection; the result goes to peeked. Requests that come in a burst look at several, one each:
+// the scheduler is not told (see socket).
 func (cn *conn) peek(fd uintptr) {
 	var b [1]byte
-	_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	_, err := look(fd, b[:])
 	// Else it is closed, or there are bytes that no request asked for: they would become the next answer's, or are TLS's word that the worker
 	// closes. Tickets do not lie here: workers send them behind their handshake, and they were read with the first answer.
 	cn.peeked = errors.Is(err, unix.EAGAIN)
@@ -64,13 +65,7 @@ func (cn *conn) tryFill(fd uintptr) bool {
 
 // readNow is Read within tryFill.
 func (cn *conn) readNow(p []byte) (int, error) {
-	var n int
-	var err error
-	if cn.relay.s != nil {
-		n, err = cn.inbox.receive(cn.filling-1, p)
-	} else {
-		n, err = receive(cn.filling-1, p)
-	}
+	n, err := receive(cn.filling-1, p)
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 		return 0, err

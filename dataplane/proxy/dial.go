@@ -67,6 +67,16 @@ func (t *Transport) open(ctx context.Context, k poolKey) (*conn, error) {
 	return newConn(session, tcp, k, &t.readers), nil
 }
 
+// Dial is net.Dialer's DialContext of a connection that costs little where a process has nothing else to do, as that of probes: reading and
+// writing it do not wake the runtime's monitor thread (see socket). Of its readers there may be one at a time, and one of its writers.
+func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return newSocket(nc), nil
+}
+
 // clientTLS fills in the name to verify, as net/http does.
 func clientTLS(k poolKey) *tls.Config {
 	if k.tls.ServerName != "" || k.tls.InsecureSkipVerify {

@@ -108,6 +108,9 @@ func (r *Response) parseHeader() error {
 	if !bytes.HasPrefix(line, http1) || line[8] != ' ' || line[9] < '1' || line[9] > '9' {
 		return fmt.Errorf("%w: begins with %q", ErrBadResponse, line)
 	}
+	if err := r.awaitHead(); err != nil {
+		return err
+	}
 	if err := r.Header.Read(cn.br); err != nil {
 		// The parser reports an early end as it sees fit; what the connection said is exact.
 		if cn.readErr != nil && !errors.Is(err, bufio.ErrBufferFull) {
@@ -119,6 +122,27 @@ func (r *Response) parseHeader() error {
 		return fmt.Errorf("%w: header of %d bytes, limit %d", ErrBadResponse, n, r.t.cfg.MaxHeaderBytes)
 	}
 	return nil
+}
+
+// awaitHead waits until a head is there as a whole, and looks at what fasthttp would wait for in vain, or pass on.
+func (r *Response) awaitHead() error {
+	br := r.cn.br
+	for n := br.Buffered(); n <= br.Size(); n = max(n+1, br.Buffered()) {
+		b, err := br.Peek(n)
+		if err != nil {
+			return readError(err, ErrTruncated)
+		}
+		end := wholeHead(b)
+		switch {
+		case end == headOdd:
+			return fmt.Errorf("%w: a line of its head does not end with CRLF", ErrBadResponse)
+		case end > 0 && spacedName(b[:end]):
+			return fmt.Errorf("%w: a field's name has a space", ErrBadResponse)
+		case end > 0:
+			return nil
+		}
+	}
+	return nil // which the parser says is too long
 }
 
 var (

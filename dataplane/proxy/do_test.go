@@ -259,3 +259,31 @@ func testLargeBodyArrives(t *testing.T) {
 		t.Errorf("Idle = %d, want 1: the second request reuses the connection", n)
 	}
 }
+
+// TestBodyInParts: long parts, which no socket takes at once, keep their places among short ones.
+func TestBodyInParts(t *testing.T) {
+	t.Run("plain", testBodyInParts)
+	t.Run("tls", testBodyInParts)
+}
+
+func testBodyInParts(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", 6<<16) // 6 MB
+	tests := [][]string{{long}, {"a", long, "b", "c", long + "d", "e"}, {long, long}, {"a", "b", long[:1<<20-1], long[:1<<20], "c"}}
+	for _, parts := range tests {
+		got := make(chan string, 1)
+		w := startWorker(t, func(_ int, p *peer) {
+			_, body, _ := p.request()
+			got <- body
+			p.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			p.gone()
+		})
+		within(t, "get", func() {
+			if status, _, err := get(newTransport(t, proxy.Config{}), post(w.addr(), parts...)); status != 200 || err != nil {
+				t.Errorf("get = %d %v, want 200", status, err)
+			}
+		})
+		if <-got != strings.Join(parts, "") {
+			t.Errorf("%d parts came as another body", len(parts))
+		}
+	}
+}

@@ -31,7 +31,8 @@
 // there yet (conn.quiet, Client.read).
 //
 // A piece of a stream of chunks costs one read and one write: on Linux, and without TLS, it goes from socket to socket within one wait of the
-// poller (relay), and the kernel says with each read whether another one would find anything (inbox).
+// poller (relay), and the kernel says with each read whether another one would find anything (inbox). One that comes as a whole chunk goes
+// as it came; what is cut otherwise is put into chunks of our own.
 //
 // # Concurrency
 //

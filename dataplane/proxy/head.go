@@ -204,3 +204,22 @@ func wholeHead(b []byte) (end int) {
 		at += n + 1
 	}
 }
+
+// spacedName reports whether the name of a field in a whole head has a space or a tab, before its colon too. fasthttp takes such fields and
+// passes them on; what others make of them differs.
+func spacedName(head []byte) bool {
+	first := true
+	for line := range bytes.Lines(head) {
+		if first {
+			first = len(line) <= len("\r\n") // empty lines before
+			continue
+		}
+		name, _, ok := bytes.Cut(line, colon)
+		switch {
+		case !ok || len(name) == 0 || name[0] == ' ' || name[0] == '\t': // goes on from the line before, or is nothing that fasthttp takes
+		case bytes.ContainsAny(name, " \t"):
+			return true
+		}
+	}
+	return false
+}

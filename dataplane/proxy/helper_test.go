@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/proxy"
 )
 
@@ -37,6 +39,12 @@ func TestMain(m *testing.M) {
 // patience bounds waits that only a bug makes long.
 const patience = time.Minute
 
+// loopback is an address for a listener whose port no other process's test has had: its router may still look for a worker there.
+func loopback(t testing.TB) string {
+	t.Helper()
+	return natstest.Address(t)
+}
+
 // worker is an upstream server that does what a test tells it, connection by connection.
 type worker struct {
 	t    testing.TB
@@ -49,7 +57,7 @@ type worker struct {
 // startWorker runs serve for each connection; nth counts them from 0. The connection is closed when serve returns.
 func startWorker(t testing.TB, serve func(nth int, c *peer)) *worker {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", loopback(t))
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
@@ -241,4 +249,23 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 		status = fasthttp.StatusRequestTimeout
 	}
 	ctx.Error(err.Error(), status)
+}
+
+// startWatcher runs a Watcher until the test ends.
+func startWatcher(t testing.TB) *proxy.Watcher {
+	t.Helper()
+	w, err := proxy.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return w
 }

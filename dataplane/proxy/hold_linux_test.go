@@ -166,7 +166,7 @@ func countedRouter(
 	t testing.TB, upstream string, forward func(*fasthttp.RequestCtx, *proxy.Response, proxy.Observer),
 ) (*countedListener, *recorder) {
 	t.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	inner, err := net.Listen("tcp", loopback(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,10 @@ type Plain struct {
 	Idle time.Duration
 	// MaxHead is the longest head, in bytes.
 	MaxHead int
+	// MaxClients is how many connections there may be at once; others wait to be accepted until one ends. 0: any number.
+	MaxClients int
+	// Full, which may be nil, is told whenever one has to wait.
+	Full func()
 }
 
 // Inbound is a plain request. It must not be used after Plain.Serve has returned.
@@ -285,24 +289,28 @@ func (in *Inbound) release() {
 // most are small, each large one would be allocated anew.
 type memory struct{ b []byte }
 
-// memories are by size: the first ones have twice keptInbound, and those after have twice the ones before, up to 64 MiB. Larger memory is
-// not kept.
+// headRoom is what memory has beyond a power of two: bodies of 64 KiB are common, and with their heads they would take twice that.
+const headRoom = 4 << 10
+
+// memories are by size: the first ones have twice keptInbound, and those after have twice the ones before, up to 64 MiB; all have headRoom
+// besides. Larger memory is not kept.
 var memories [12]sync.Pool
 
 // memoryOf returns memory for size bytes, which are more than keptInbound.
 func memoryOf(size int) *memory {
-	class := bits.Len(uint(size-1)/keptInbound) - 1
+	class := max(bits.Len(uint(size-headRoom-1)/keptInbound)-1, 0) // keptInbound is more than headRoom
 	if class >= len(memories) {
 		return &memory{make([]byte, size)}
 	}
 	if m, ok := memories[class].Get().(*memory); ok {
 		return m
 	}
-	return &memory{make([]byte, 2*keptInbound<<class)}
+	return &memory{make([]byte, 2*keptInbound<<class+headRoom)}
 }
 
 func (m *memory) release() {
-	if class := bits.Len(uint(len(m.b))/keptInbound) - 2; class < len(memories) && len(m.b) == 2*keptInbound<<class {
+	n := len(m.b) - headRoom
+	if class := bits.Len(uint(n)/keptInbound) - 2; class < len(memories) && n == 2*keptInbound<<class {
 		memories[class].Put(m)
 	}
 }

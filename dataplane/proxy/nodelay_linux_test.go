@@ -5,6 +5,7 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,7 +23,7 @@ func TestNoDelay(t *testing.T) {
 	t.Cleanup(func() { _ = w.Close() })
 	watched := w.Listen(ln)
 	t.Cleanup(func() { _ = watched.Close() })
-	cn, err := NewTransport(Config{}).open(context.Background(), poolKey{addr: ln.Addr().String()})
+	cn, err := NewTransport(Config{DialTimeout: time.Minute}).open(context.Background(), poolKey{addr: ln.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}

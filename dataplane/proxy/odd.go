@@ -7,17 +7,28 @@ import (
 	"sync"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/secure"
 )
 
 // awaitOdd waits for a request that is fasthttp's, so that it finds it in cl.ahead, whole and alone: it would make room for a body when it
 // was told of its length, take chunks with extensions of any length, and wait for more of a head that has ended in another way.
 func (cl *Client) awaitOdd(p *Plain) error {
+	if c := cl.ahead[0]; !nameByte[c] && c != '\r' && c != '\n' { // It may never say where it ends.
+		if secure.IsRecord(cl.ahead) {
+			return fmt.Errorf("%w: it is TLS, which this port does not speak: use http://", ErrRequest)
+		}
+		return fmt.Errorf("%w: it begins with %q", ErrRequest, c)
+	}
 	for {
 		end := wholeHead(cl.ahead)
 		if end == headOdd {
 			return fmt.Errorf("%w: a line of its head does not end with CRLF", ErrRequest)
 		}
 		if end > 0 {
+			if spacedName(cl.ahead[:end]) {
+				return fmt.Errorf("%w: a field's name has a space", ErrRequest)
+			}
 			return cl.awaitBody(end, p)
 		}
 		if ok, err := cl.more(p.MaxHead); err != nil || !ok {

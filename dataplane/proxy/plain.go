@@ -25,7 +25,7 @@ const (
 // connection for one byte where a request may begin, and with ConnState set to NoteState: the requests in between are answered within that read.
 func (w *Watcher) ListenPlain(ln net.Listener, p *Plain) net.Listener {
 	l, _ := w.Listen(ln).(*watchedListener)
-	l.plain = p
+	l.plain, l.most = p, p.MaxClients
 	return l
 }
 

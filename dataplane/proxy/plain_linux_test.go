@@ -67,7 +67,7 @@ func startPlainOn(t testing.TB, watcher *proxy.Watcher, upstream string) *plainR
 			}
 		},
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", loopback(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func testPlainDrain(t *testing.T) {
 func TestPlainIdleTimeout(t *testing.T) {
 	w := startWorker(t, repeat)
 	served := make(chan struct{}, 1)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", loopback(t))
 	if err != nil {
 		t.Fatal(err)
 	}

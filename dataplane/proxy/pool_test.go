@@ -239,7 +239,7 @@ func TestTransportClose(t *testing.T) {
 
 func testTransportClose(t *testing.T) {
 	w := startWorker(t, each("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 100_000)))
-	tr := proxy.NewTransport(proxy.Config{})
+	tr := proxy.NewTransport(proxy.Config{DialTimeout: patience})
 	resp, err := tr.Do(nil, post(w.addr()))
 	if err != nil {
 		t.Fatal(err)

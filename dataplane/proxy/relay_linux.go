@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"io"
 	"os"
 	"strconv"
 	"time"
@@ -107,47 +108,59 @@ func (cn *conn) relayArm(now time.Time) error {
 // tryRelay takes one piece, and waits for the next where nothing is left to read.
 func (cn *conn) tryRelay(fd uintptr) bool {
 	l := &cn.relay
-	cn.acquireReader()
-	cn.filling = fd + 1
-	_, cn.fillErr = cn.br.Peek(1)
-	cn.filling = 0
-	if errors.Is(cn.fillErr, unix.EAGAIN) {
-		cn.releaseReader()
+	spare := &l.s.to.l.spare
+	room := spare.Get().(*aheadBuffer) //nolint:forcetypeassert // Nothing else is put there.
+	n, err := cn.inbox.receive(fd, room[relayHead:relayHead+relayMax])
+	if errors.Is(err, unix.EAGAIN) {
+		spare.Put(room)
 		return false
 	}
-	if cn.fillErr != nil || !l.take() {
-		return true
+	if err == nil && n == 0 {
+		err = io.EOF
 	}
-	if cn.inbox.left {
-		l.again = true // Outside, so that whoever closes the connection need not wait for a worker to pause.
-		return true
+	n, cn.fillErr = cn.note(n, err)
+	goes := err == nil && l.take(room, n)
+	if l.room == nil {
+		spare.Put(room)
 	}
-	cn.releaseReader()
-	return false
+	if goes && cn.inbox.left {
+		l.again, goes = true, false // Outside, so that whoever closes the connection need not wait for a worker to pause.
+	}
+	return !goes
 }
 
-// take sends what is in the read buffer, and reports whether all of it is on its way.
-func (l *relay) take() bool {
-	r, cn, spare := l.s.resp, l.s.resp.cn, &l.s.to.l.spare
-	src, _ := cn.br.Peek(cn.br.Buffered())
-	if len(src) > relayMax {
-		return false
+// take sends what was read: n bytes of room, behind relayHead. It reports whether all of it is on its way.
+func (l *relay) take(room *aheadBuffer, n int) bool {
+	r, src := l.s.resp, room[relayHead:relayHead+n]
+	// Fast path: an event is written as one chunk, and comes so nearly always. It goes as it came.
+	if body := r.chunks.whole(src); body != nil {
+		l.n += int64(len(body))
+		l.s.obs.Body(body)
+		l.push(room, src)
+		l.again = len(l.rest) > 0
+		return !l.again && l.err == nil
 	}
-	room := spare.Get().(*aheadBuffer) //nolint:forcetypeassert // Nothing else is put there.
-	n, used, err := r.chunks.decode(room[relayHead:relayHead+relayMax], src)
-	_, _ = cn.br.Discard(used)
+	n, used, err := r.chunks.decode(src, src)
+	if used < len(src) {
+		r.cn.hand(src[used:])
+	}
 	all := err == nil && !r.ended()
 	if n > 0 {
 		l.n += int64(n)
-		l.s.obs.Body(room[relayHead : relayHead+n])
+		l.s.obs.Body(src[:n])
 		l.send(room, n)
 		l.again = all && len(l.rest) > 0
 		all = all && len(l.rest) == 0 && l.err == nil
 	}
-	if l.room == nil {
-		spare.Put(room)
-	}
 	return all
+}
+
+// hand puts into the read buffer what follows the end of an answer, or breaks it: as much as there is room for.
+func (cn *conn) hand(p []byte) {
+	cn.acquireReader()
+	cn.handed = p
+	_, _ = cn.br.Peek(1)
+	cn.handed = nil
 }
 
 const (
@@ -169,8 +182,13 @@ func (l *relay) send(room *aheadBuffer, n int) {
 		_, l.err = l.s.to.Write(chunk)
 		return
 	}
-	sent, err := l.to.writeSome(chunk)
-	if l.err = err; err == nil && sent < len(chunk) {
-		l.room, l.rest = room, chunk[sent:]
+	l.push(room, chunk)
+}
+
+// push sends as much of p, which is in room, as the client's socket takes.
+func (l *relay) push(room *aheadBuffer, p []byte) {
+	sent, err := l.to.writeSome(p)
+	if l.err = err; err == nil && sent < len(p) {
+		l.room, l.rest = room, p[sent:]
 	}
 }

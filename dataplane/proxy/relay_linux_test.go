@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -48,7 +49,7 @@ func relayRouter(t testing.TB, upstream string, obs proxy.Observer, c *proxy.Can
 	little := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 16<<10) })
 	}}
-	ln, err := little.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	ln, err := little.Listen(context.Background(), "tcp", loopback(t))
 	require.NoError(t, err)
 	tr := newTransport(t, proxy.Config{})
 	srv := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
@@ -175,6 +176,87 @@ func TestRelayEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRelayPassesChunks: a chunk that comes whole goes as it came, and no other does.
+func TestRelayPassesChunks(t *testing.T) {
+	next := make(chan string)
+	w := startWorker(t, func(_ int, p *peer) {
+		p.request()
+		p.send(streamHead + chunkOf("first"))
+		for piece := range next {
+			p.send(piece)
+		}
+		p.gone()
+	})
+	obs := &relayed{recorder: *newRecorder()}
+	c := relayRouter(t, w.addr(), obs, nil, patience)
+	within(t, "answer", func() {
+		defer close(next)
+		io.WriteString(c.Conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+		br := bufio.NewReader(c.Conn)
+		for line := ""; line != "\r\n"; {
+			var err error
+			line, err = br.ReadString('\n')
+			require.NoError(t, err)
+		}
+		read := func(want string) {
+			got := make([]byte, len(want))
+			_, err := io.ReadFull(br, got)
+			require.NoError(t, err)
+			require.Equal(t, want, string(got))
+		}
+		read(chunkOf("first"))
+		for _, tt := range []struct{ sent, want string }{
+			{"000A\r\n0123456789\r\n", "000A\r\n0123456789\r\n"},
+			{chunkOf("a piece"), chunkOf("a piece")},
+			{"1\r\nx\r\n02\r\nyz\r\n", "3\r\nxyz\r\n"},
+			{"02;a=b\r\nyz\r\n", "2\r\nyz\r\n"},
+			{"10\r\nbegin", "5\r\nbegin\r\n"},
+			{" and an end\r", "b\r\n and an end\r\n"},
+			{"\n0B\r\nanother one\r\n", "b\r\nanother one\r\n"},
+			{"0C\r\nthe last one\r\n", "0C\r\nthe last one\r\n"},
+			{"00\r\n\r\n", "0\r\n\r\n"},
+		} {
+			next <- tt.sent
+			read(tt.want)
+		}
+		wantErr(t, "Closed", <-obs.closed, nil)
+	})
+	body, begun := obs.seen()
+	require.Equal(t, "first0123456789a piecexyzyzbegin and an endanother onethe last one", body, "what the observer saw")
+	require.True(t, begun, "nothing was relayed")
+}
+
+// TestRelayDoesNotReuse: a connection with bytes behind the end of an answer serves no other request.
+func TestRelayDoesNotReuse(t *testing.T) {
+	conns, went := make(chan int, 2), make(chan struct{})
+	w := startWorker(t, func(nth int, p *peer) {
+		for {
+			if _, _, ok := p.request(); !ok {
+				return
+			}
+			conns <- nth
+			p.send(streamHead + chunkOf("first"))
+			<-went
+			p.send(chunkOf("last") + "0\r\n\r\n" + strings.Repeat("more", 1<<10))
+		}
+	})
+	obs := &relayed{recorder: *newRecorder()}
+	c := relayRouter(t, w.addr(), obs, nil, patience)
+	within(t, "answers", func() {
+		for range 2 {
+			resp, first := c.ask(t, "POST"), make([]byte, len("first"))
+			_, err := io.ReadFull(resp.Body, first)
+			require.NoError(t, err)
+			went <- struct{}{}
+			rest, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, "last", string(rest))
+			wantErr(t, "Closed", <-obs.closed, nil)
+		}
+		require.NotEqual(t, <-conns, <-conns, "one connection for both")
+	})
 }
 
 // TestRelayGoesOn: a stream outlasts the times at which it is looked at.

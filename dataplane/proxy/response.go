@@ -89,15 +89,25 @@ func (r *Response) Read(p []byte) (int, error) {
 	if r.body == bodyFixed {
 		p = p[:min(int64(len(p)), r.left)]
 	}
-	if err := r.cn.fill(); err != nil {
-		return 0, r.fail(err)
-	}
-	n, err := r.cn.br.Read(p)
+	n, err := r.read(p)
 	r.left -= int64(n)
 	if n > 0 {
 		return n, nil
 	}
 	return 0, r.fail(err)
+}
+
+// read reads from the connection. What is longer than the read buffer comes past it: a system call and a copy more for each piece of the
+// buffer's size is most of what reading a list of 16,000 ids would cost. The last byte comes by the buffer, in which what does not belong to
+// the body shows.
+func (r *Response) read(p []byte) (int, error) {
+	if len(p) > r.t.cfg.ReadBuffer && r.cn.buffered() == 0 {
+		return r.cn.Read(p[:len(p)-1])
+	}
+	if err := r.cn.fill(); err != nil {
+		return 0, err
+	}
+	return r.cn.br.Read(p)
 }
 
 // Unread gives back bytes that Read has returned: whoever reads on gets them first. There may be one piece of them at a

@@ -30,9 +30,9 @@ type socket struct {
 
 	out    []byte // of the write in progress
 	outErr error
-	hasty  bool // it does not wait
 
 	readFn, aheadFn, writeFn func(fd uintptr) bool // method values made once: a closure per call is an allocation
+	someFn                   func(fd uintptr)
 }
 
 // newSocket returns nc itself where it is not a TCP connection.
@@ -46,7 +46,7 @@ func newSocket(nc net.Conn) net.Conn {
 		return nc
 	}
 	s := &socket{Conn: nc, raw: raw}
-	s.readFn, s.aheadFn, s.writeFn = s.tryRead, s.tryAhead, s.tryWrite
+	s.readFn, s.aheadFn, s.writeFn, s.someFn = s.tryRead, s.tryAhead, s.tryWrite, s.trySome
 	return s
 }
 
@@ -109,8 +109,18 @@ func (s *socket) tryRead(fd uintptr) bool {
 // Write writes all of p.
 func (s *socket) Write(p []byte) (int, error) {
 	s.out, s.outErr = p, nil
-	err := s.raw.Write(s.writeFn)
-	n := len(p) - len(s.out)
+	return s.sent(len(p), s.raw.Write(s.writeFn))
+}
+
+// writeSome writes as much of p as the socket takes now. It does not ask for the poller, which is told of each Write.
+func (s *socket) writeSome(p []byte) (int, error) {
+	s.out, s.outErr = p, nil
+	return s.sent(len(p), s.raw.Control(s.someFn))
+}
+
+// sent is the result of a write of size bytes, which err, if any, has kept from being made.
+func (s *socket) sent(size int, err error) (int, error) {
+	n := size - len(s.out)
 	s.out = nil
 	if err == nil && s.outErr != nil {
 		err = s.opError("write", s.outErr)
@@ -118,19 +128,14 @@ func (s *socket) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// writeSome writes as much of p as the socket takes now.
-func (s *socket) writeSome(p []byte) (int, error) {
-	s.hasty = true
-	n, err := s.Write(p)
-	s.hasty = false
-	return n, err
-}
+func (s *socket) trySome(fd uintptr) { s.tryWrite(fd) }
 
+// tryWrite writes what the socket takes, and reports whether there is nothing to wait for.
 func (s *socket) tryWrite(fd uintptr) bool {
 	for len(s.out) > 0 {
 		n, err := send(fd, s.out)
 		if errors.Is(err, unix.EAGAIN) {
-			return s.hasty
+			return false
 		}
 		if err != nil {
 			s.outErr = err
@@ -148,6 +153,11 @@ func (s *socket) opError(op string, err error) error {
 // receive reads at most len(p) bytes, which must not be zero. The error is unix.EAGAIN itself, or wraps another one.
 func receive(fd uintptr, p []byte) (int, error) {
 	return unknown("recvfrom", unix.SYS_RECVFROM, fd, unsafe.Pointer(&p[0]), len(p), unix.MSG_DONTWAIT)
+}
+
+// look is receive of bytes that stay where they are.
+func look(fd uintptr, p []byte) (int, error) {
+	return unknown("recvfrom", unix.SYS_RECVFROM, fd, unsafe.Pointer(&p[0]), len(p), unix.MSG_DONTWAIT|unix.MSG_PEEK)
 }
 
 // inbox receives, and learns of what is left to receive: Linux tells so with each read from 4.18 on.

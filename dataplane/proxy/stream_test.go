@@ -47,7 +47,7 @@ func startRouter(t testing.TB, upstream string, obs proxy.Observer) (addr string
 			proxy.Forward(ctx, resp, obs)
 		},
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", loopback(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func securedPair(t *testing.T, ln net.Listener) (client net.Conn, server net.Con
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", loopback(t))
 	if err != nil {
 		t.Fatal(err)
 	}

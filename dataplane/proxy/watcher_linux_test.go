@@ -15,28 +15,10 @@ import (
 	"github.com/warmpath/warmpath/dataplane/proxy"
 )
 
-func startWatcher(t testing.TB) *proxy.Watcher {
-	t.Helper()
-	w, err := proxy.NewWatcher()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	return w
-}
-
 // pair returns both ends of a TCP connection.
 func pair(t testing.TB) (client, server *net.TCPConn) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", loopback(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +133,7 @@ func TestWatcherStop(t *testing.T) {
 // TestWatcherReusedDescriptor closes watched connections under the Watcher's feet while others take their numbers.
 func TestWatcherReusedDescriptor(t *testing.T) {
 	w := startWatcher(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", loopback(t))
 	if err != nil {
 		t.Fatal(err)
 	}

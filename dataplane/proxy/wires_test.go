@@ -69,5 +69,7 @@ func facing(t testing.TB, ln net.Listener) net.Listener {
 	}
 	cfg := serverTLS(t)
 	cfg.DynamicRecordSizingDisabled = true
-	return proxy.ListenTLS(ln, cfg, func(_ net.Addr, err error) { t.Errorf("handshake: %v", err) })
+	// A client of this test sees for itself that its handshake has failed. Others come, too: who looks for a worker of another process's test
+	// that had this port before, and knows nothing of TLS.
+	return proxy.ListenTLS(ln, cfg, func(net.Addr, error) {})
 }

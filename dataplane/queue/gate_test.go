@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/queue"
 )
 
@@ -90,7 +91,7 @@ func (e *entering) waits() bool {
 func anyone() *queue.Waiter { return &queue.Waiter{DP: queue.AnyDP} }
 
 func TestGateLetsPassWhileThereIsRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(2, 1)
 		g := queue.New(queue.Config{Lanes: r.lanes})
 		defer g.Close()
@@ -128,7 +129,7 @@ func closedNow() chan struct{} {
 }
 
 func TestGateWakesPinnedOnlyForTheirRank(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(2, 1)
 		g := queue.New(queue.Config{Lanes: r.lanes})
 		defer g.Close()
@@ -147,7 +148,7 @@ func TestGateWakesPinnedOnlyForTheirRank(t *testing.T) {
 }
 
 func TestGateForgetsWhoLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(1, 1)
 		g := queue.New(queue.Config{Lanes: r.lanes})
 		defer g.Close()
@@ -163,7 +164,7 @@ func TestGateForgetsWhoLeaves(t *testing.T) {
 }
 
 func TestGateRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(1, 1)
 		g := queue.New(queue.Config{Max: 2, Timeout: time.Minute, Lanes: r.lanes})
 		defer g.Close()
@@ -197,7 +198,7 @@ func TestGateRefuses(t *testing.T) {
 }
 
 func TestGateTellsTheDisplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(1, 1)
 		g := queue.New(queue.Config{Max: 1, Lanes: r.lanes})
 		defer g.Close()
@@ -219,7 +220,7 @@ func TestGateTellsTheDisplaced(t *testing.T) {
 }
 
 func TestGateLetsPassWhenAllRanksAreGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newRanks(1, 1)
 		g := queue.New(queue.Config{Lanes: r.lanes})
 		defer g.Close()

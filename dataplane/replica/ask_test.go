@@ -4,11 +4,11 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
@@ -51,7 +51,7 @@ func burst(routers []*router, n int) (answers []route.Answer, by []*router) {
 // TestOneChoosesForAll: a burst at several routers is spread as by one, and from the choice to the end each request counts once at the
 // router that chose.
 func TestOneChoosesForAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)
 		routers := cluster(t, b, 4, 6)
 		defer stopAll(routers)
@@ -103,7 +103,7 @@ func TestOneChoosesForAll(t *testing.T) {
 
 // TestPromisesEnd: a choice that nobody makes use of does not count for long.
 func TestPromisesEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)
 		routers := cluster(t, b, 2, 1)
 		defer stopAll(routers)
@@ -126,7 +126,7 @@ func TestPromisesEnd(t *testing.T) {
 
 // TestChiefDies: a dead router costs those who wait one deadline, and then one request now and then, until the next one chooses.
 func TestChiefDies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)
 		routers := cluster(t, b, 3, 1)
 		defer stopAll(routers)
@@ -163,7 +163,7 @@ func TestChiefDies(t *testing.T) {
 
 // TestChiefThatKnowsNobody: it says so, and is asked again.
 func TestChiefThatKnowsNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)
 		routers := cluster(t, b, 2, 1)
 		defer stopAll(routers)

@@ -9,11 +9,11 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/replica"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
@@ -84,7 +84,7 @@ func stopAll(routers []*router) {
 }
 
 func TestLoadIsShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(time.Millisecond)
 		routers := cluster(t, b, 3, 4)
 		defer stopAll(routers)
@@ -119,7 +119,7 @@ func TestLoadIsShared(t *testing.T) {
 // TestLossHeals: on a network that loses, delays and reorders at random, everybody knows everything soon after it is well again.
 func TestLossHeals(t *testing.T) {
 	for seed := range uint64(5) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			b := newBus(0)
 			b.delay = func(rng *rand.Rand) time.Duration {
 				return time.Duration(rng.ExpFloat64() * float64(5*time.Millisecond))
@@ -157,7 +157,7 @@ func TestLossHeals(t *testing.T) {
 }
 
 func TestRoutersThatAreGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(time.Millisecond)
 		routers := cluster(t, b, 3, 1)
 		defer stopAll(routers)
@@ -186,7 +186,7 @@ func TestRoutersThatAreGone(t *testing.T) {
 }
 
 func TestWorkersComeAndGo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(time.Millisecond)
 		routers := cluster(t, b, 2, 2)
 		defer stopAll(routers)
@@ -208,7 +208,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 
 // TestBusIsDown: each is alone, at once and without waiting, and together again when it is back.
 func TestBusIsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(time.Millisecond)
 		b.down = true
 		routers := cluster(t, b, 2, 1)

@@ -107,6 +107,48 @@ func TestWhoIsExact(t *testing.T) {
 	require.Equal(t, "none exact approximate", fmt.Sprint(route.Nothing, " ", route.Events, " ", route.Answers))
 }
 
+// TestDispatchedToExactRanks: what their answers teach is of the prompt that was
+// dispatched, whatever else is dispatched until they come, and of the rank that
+// answered.
+func TestDispatchedToExactRanks(t *testing.T) {
+	f := newFleet(t, tiny(), tiny())
+	f.learns()
+	first, second := prompt(tokens(1, 10*unit)), prompt(tokens(2, 20*unit))
+	var scratches [2]route.Scratch
+	var decisions [2]route.Decision
+	for _, rank := range f.ranks {
+		rank.SetExact(true)
+	}
+	f.holds(0, radix.DomainKey{}, tokens(3, 4*page), 4, radix.TierGPU) // events tell of a shape
+	for i, p := range []*route.Prompt{first, second} {
+		for rank := range f.ranks { // the first one fails
+			f.spy.pick = rank
+			d, err := f.router.Pick(&scratches[i], p, nil)
+			require.NoError(t, err)
+			require.Equal(t, route.Events, d.Source)
+			flight := f.router.Dispatch(&scratches[i], p, &d)
+			require.NotNil(t, flight)
+			f.router.Sent(&scratches[i], &d)
+			f.router.Land(flight)
+			if rank == 0 {
+				f.router.Failed(&scratches[i], &d)
+			}
+			decisions[i] = d
+		}
+	}
+	for i, p := range []*route.Prompt{first, second} {
+		f.router.Answered(&scratches[i], p, &decisions[i], p.Len(), 0)
+		f.router.Failed(&scratches[i], &decisions[i])
+	}
+	for _, rank := range f.ranks {
+		rank.SetExact(false)
+	}
+	for _, p := range []*route.Prompt{first, second} {
+		cached, _ := f.pick(p)
+		require.Equal(t, []int{0, p.Len() - 1}, cached)
+	}
+}
+
 // TestWhatIsKeptApart: model, adapter, salt and extra key part caches; an extra
 // key is in no event, so that not even exact ranks are exact.
 func TestWhatIsKeptApart(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/route"
@@ -247,7 +247,7 @@ func (f *fleet) pick(p *route.Prompt, tried ...*worker.Rank) (cached []int, d ro
 // bubble runs test over a fleet where time is its own.
 func bubble(t *testing.T, nodes int, test func(f *fleet)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end
 		var all []*node
 		for range nodes {

@@ -4,12 +4,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
@@ -254,7 +254,7 @@ func TestExplainPair(t *testing.T) {
 // TestBreakerKeepsAway: a worker whose breaker is open gets nothing while others are there, one request at a time when it is half
 // open, and everything again after an answer.
 func TestBreakerKeepsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end
 		f := pairFleet(t)
 		p := prompt(tokens(1, 400))
@@ -300,7 +300,7 @@ func TestBreakerKeepsAway(t *testing.T) {
 
 // TestTrialsAmongMany: of many choices at once, one tries a worker whose breaker is half open.
 func TestTrialsAmongMany(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end
 		f := pairFleet(t)
 		r := f.with(policy.RoundRobin{})

@@ -91,6 +91,10 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Flight {
 	f.rank, f.block, f.since = d.Rank, d.block, time.Now()
 	f.tail = append(f.tail[:0], p.Tokens[whole:]...)
 	r.index.Predict(&f.prediction, r.admit(f), d.scope, s.hashAll(r.index, p, d.block))
+	if r.Approx != nil && d.Source == Events {
+		r.key(s, p, d.Rank)
+		d.sent.keyed = true
+	}
 	return f
 }
 

@@ -3,10 +3,12 @@ package route_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
@@ -75,6 +77,15 @@ func TestTiersBecomeCandidates(t *testing.T) {
 	c := f.spy.candidates[0]
 	assert.InDelta(t, 1000*policy.UsualBytes/8e9, c.TierTime, 1e-6)
 	assert.InDelta(t, 3000*policy.UsualBytes*(1/speed+1/8e9), c.RemoteTime, 1e-5)
+
+	measured := policy.NewLinks(3)
+	measured.SetTier(1, 2e9)
+	measured.Set(3, 1, policy.Hop{Speed: speed})
+	f.router.SetLinks(measured)
+	_, _ = f.pick(prompt(ids))
+	c = f.spy.candidates[0]
+	assert.InDelta(t, 1000*policy.UsualBytes*(1/2e9+1/24e9), c.TierTime, 1e-6, "what engines of its node take was measured")
+	assert.InDelta(t, 3000*policy.UsualBytes*(1/speed+1/2e9+1/24e9), c.RemoteTime, 1e-5)
 
 	f.linked(f.router, 3, speed, [2]uint32{3, 1})
 	_, _ = f.pick(prompt(ids))
@@ -176,6 +187,14 @@ func TestPairsGoByLinks(t *testing.T) {
 
 // A router that chooses for another one goes by what that one knows of tiers, and needs to know of none itself.
 func TestAnotherChoosesByTiers(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) { // where no time passes between two choices: backlogs become less with time
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end
+		choosesByTiers(t)
+	})
+}
+
+func choosesByTiers(t *testing.T) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 1))
 	moved := 0
 	for range 40 {

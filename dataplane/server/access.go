@@ -41,6 +41,10 @@ func (e *exchange) record(usage openai.Usage, now time.Time) {
 		if info := rank.Worker.Info(); info != nil {
 			line.Model, line.Block = info.Model(), logBlock(info)
 		}
+		if by := e.decision.Decode; by != nil { // as the headers have it
+			line.Prefill, line.PreRank = line.Worker, line.Rank
+			line.Worker, line.Rank = by.Worker.URL, by.DP
+		}
 	}
 	if e.prompt.Exact && !e.prompt.Opaque {
 		line.Input = len(e.prompt.Tokens)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -106,5 +107,16 @@ func (s *Server) plain() *proxy.Plain {
 		MaxBody: func() int { return s.live().MaxBodyBytes },
 		Closing: s.draining.Load,
 		Idle:    idleTimeout, MaxHead: s.cfg.MaxHeaderBytes,
+		MaxClients: max(s.cfg.MaxClients, 0),
+		Full: sync.OnceFunc(func() {
+			s.cfg.Log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n", "connections", s.cfg.MaxClients)
+		}),
 	}
+}
+
+// clientsFor is how many connections of clients there may be where so many files may be open. Each may need one to a worker at the same time,
+// and the workers' probes and events must go on: without them their caches would be forgotten.
+func clientsFor(files int) int {
+	others := max(files/8, min(32, files/2))
+	return (files - others) / 2
 }

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"errors"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
@@ -52,4 +55,27 @@ var busy = map[queue.Reason]string{
 	queue.ReasonFull:      "Every worker is busy, and too many requests wait already.",
 	queue.ReasonDisplaced: "Every worker is busy, and other requests go first.",
 	queue.ReasonDeadline:  "Every worker is busy, and none had room in time.",
+}
+
+// unreadable is why a body is none: err, unless the client has compressed it.
+func unreadable(c call, err error) error {
+	if coding := c.peek(fasthttp.HeaderContentEncoding); len(coding) > 0 && !bytes.EqualFold(coding, []byte("identity")) {
+		return openai.UnknownCoding(string(coding))
+	}
+	return err
+}
+
+// noSuchRank reports whether a prompt is for a data-parallel rank that no worker of its model has, ready or not.
+func (s *Server) noSuchRank(p *route.Prompt) bool {
+	known := false
+	for _, w := range s.Registry.Snapshot().Workers {
+		info := w.Info()
+		if info == nil || !route.Serves(info, p.Model) {
+			continue
+		}
+		if known = true; p.DP < info.DPSize {
+			return false
+		}
+	}
+	return known
 }

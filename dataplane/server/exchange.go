@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -82,7 +83,7 @@ func (e *exchange) serve(c call, api openai.API, withBody bool) {
 	e.s.inFlight.Add(1)
 	if withBody {
 		if err := e.req.Parse(api, c.body()); err != nil {
-			e.refuse(c, err)
+			e.refuse(c, unreadable(c, err))
 			return
 		}
 		e.inferred = api != openai.APIOther
@@ -278,6 +279,9 @@ func (e *exchange) endAttempt() {
 
 // refuse answers with an error before any worker was asked or after all failed.
 func (e *exchange) refuse(c call, err error) {
+	if errors.Is(err, route.ErrNoWorker) && e.s.noSuchRank(&e.prompt) {
+		err = openai.NoSuchRank(e.prompt.DP)
+	}
 	e.s.fail(c.answer(), errorFor(err, e.prompt.Model))
 	e.recordRefusal(c)
 	e.release()

@@ -23,6 +23,9 @@ type Explained struct {
 	Error  string          `json:"error,omitempty"` // why nobody was chosen
 	Ranks  []ExplainedRank `json:"ranks"`           // candidates first; those that decode for others are in Pair
 	Pair   *ExplainedPair  `json:"pair,omitempty"`  // where prefill and decode workers serve the model
+	// Chief is the ID of the router that chooses for all of a cluster, where that is another one: it knows better what the others have
+	// in flight. What stands here is this router's own choice, which it makes where the chief does not answer in time.
+	Chief string `json:"chief,omitempty"`
 	// Overruled says which facts about GPUs could not be heeded, for they would have left nobody.
 	Overruled string `json:"overruled,omitempty"`
 }
@@ -102,6 +105,9 @@ func (s *Server) serveExplain(ctx *fasthttp.RequestCtx) {
 	e.describe(call{ctx: ctx})
 	x := s.Router.Explain(&e.scratch, &e.prompt, seed)
 	answer := s.explained(&x, &e.prompt)
+	if others := s.replicaStatus(); others != nil && others.Chief != others.ID {
+		answer.Chief = others.Chief
+	}
 	e.release()
 	s.serveJSON(ctx, fasthttp.StatusOK, answer)
 }

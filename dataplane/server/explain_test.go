@@ -69,6 +69,7 @@ func TestExplain(t *testing.T) {
 	// After an answer, its rank is the one that is warm, and the next request goes where it is explained to go.
 	resp, _ := h.post("/v1/chat/completions", bodies["chat"])
 	served := resp.Header.Get("X-Warmpath-Worker")
+	h.awaitIdle()
 	e, _ := h.explain("", bodies["chat"])
 	require.Equal(t, served, e.Winner)
 	require.Positive(t, e.Ranks[indexOf(e, served)].Overlap.GPU)
@@ -127,6 +128,7 @@ func TestEveryPolicyServes(t *testing.T) {
 			resp, _ := h.post("/v1/completions", body)
 			first := resp.Header.Get("X-Warmpath-Worker")
 			require.Equal(t, http.StatusOK, resp.StatusCode)
+			h.awaitIdle()
 			switch name {
 			case "prefix-hash", "dualmap":
 				require.NotEmpty(t, e.Prompt.Prefix)

@@ -38,6 +38,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	served := func() string {
 		resp, _ := h.post("/v1/completions", body)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
+		h.awaitIdle()
 		return resp.Header.Get("X-Warmpath-Worker")
 	}
 	require.NotContains(t, h.metrics(), "warmpath_worker_health{", "nothing was told yet")

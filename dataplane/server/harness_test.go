@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/policy"
 	"github.com/warmpath/warmpath/dataplane/proxy"
@@ -51,7 +52,8 @@ type fakeWorker struct {
 
 func newFakeWorker(t *testing.T, info string) *fakeWorker {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	// A router looks for a worker that has gone. Its port is one that no listener of another test, in whatever process, is given by chance.
+	l, err := net.Listen("tcp", natstest.Address(t))
 	require.NoError(t, err)
 	w := &fakeWorker{t: t, url: "http://" + l.Addr().String(), handlers: map[string]http.HandlerFunc{}, aborted: make(chan string, 16)}
 	w.on("/ready", func(http.ResponseWriter, *http.Request) {})
@@ -173,8 +175,8 @@ func withWorkers(f func(*worker.Config)) option {
 	return func(_ *server.Config, c *worker.Config, _ *string) { f(c) }
 }
 
-// soonHung gives up who is asked in vain for a second: soon enough to wait for, and no machine stalls probe after probe for so long.
-func soonHung(c *worker.Config) { c.Timeout, c.HangAfter = time.Second/2, time.Second }
+// soonHung gives up who is asked in vain three times, for 2 s each: soon enough to wait for, and no machine stalls probe after probe for so long.
+func soonHung(c *worker.Config) { c.Timeout, c.HangAfter = 2*time.Second, 3*time.Second }
 
 // withTLS makes the clients' listener one for https.
 func withTLS(cfg *tls.Config) option {
@@ -206,7 +208,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	require.NoError(t, err)
 	watcher, err := proxy.NewWatcher()
 	require.NoError(t, err)
-	transport := proxy.NewTransport(proxy.Config{})
+	transport := proxy.NewTransport(proxy.Config{DialTimeout: patience})
 	h := &harness{t: t, base: "http://" + l.Addr().String(), registry: registry, client: &http.Client{Transport: &http.Transport{TLSClientConfig: transportTLS}}}
 	if cfg.TLS != nil {
 		h.base = "https://" + l.Addr().String()
@@ -286,6 +288,12 @@ func (h *harness) awaitEnded(n uint64) {
 		st := h.server.Status()
 		return st.Requests == n && st.InFlight == 0
 	}, patience, tick, "%d requests have not ended", n)
+}
+
+// awaitIdle waits until nothing is in flight: a client has its answer before, and what is still counted there would speak against its rank.
+func (h *harness) awaitIdle() {
+	h.t.Helper()
+	require.Eventually(h.t, func() bool { return h.server.Status().InFlight == 0 }, patience, tick, "requests have not ended")
 }
 
 // do sends one request and reads the whole answer.

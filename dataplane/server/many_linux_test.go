@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/dataplane/secure/securetest"
+	"github.com/warmpath/warmpath/dataplane/server"
 )
 
 // manyChild makes this binary the other side of TestMany: clients and worker are a process of their own, so that the memory
@@ -62,6 +63,55 @@ func TestFileLimitChild(t *testing.T) {
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	fmt.Println("files", limit.Cur)
+}
+
+// TestMaxClients: who comes when there is no room for more waits for someone to leave, and those who are there are served: they need files, too.
+func TestMaxClients(t *testing.T) { overBoth(t, testMaxClients) }
+
+func testMaxClients(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w}, withServer(func(c *server.Config) { c.MaxClients = 3 }))
+	request := fmt.Sprintf("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(idsBody), idsBody)
+	ask := func(conn net.Conn, br *bufio.Reader) {
+		say(t, conn, request)
+		status, body := answer(t, br)
+		require.Equal(t, http.StatusOK, status)
+		require.Equal(t, idsReply, body)
+	}
+	var conns []net.Conn
+	var readers []*bufio.Reader
+	for range 3 {
+		conn, br := h.dial()
+		defer conn.Close()
+		ask(conn, br)
+		conns, readers = append(conns, conn), append(readers, br)
+	}
+	late := make(chan int, 1)
+	go func() {
+		resp, err := h.client.Post(h.base+"/generate", "application/json", strings.NewReader(idsBody))
+		if err != nil {
+			late <- 0
+			return
+		}
+		_ = resp.Body.Close()
+		late <- resp.StatusCode
+	}()
+	for range 50 {
+		for i := range conns {
+			ask(conns[i], readers[i])
+		}
+		require.Equal(t, 3, h.server.Connections())
+	}
+	require.Empty(t, late, "nobody has left")
+	require.NoError(t, conns[0].Close())
+	select {
+	case status := <-late:
+		require.Equal(t, http.StatusOK, status)
+	case <-time.After(patience):
+		t.Fatal("somebody has left, and nobody else came in")
+	}
 }
 
 // TestMany holds idle and streaming connections and tells what memory each costs. The big run:

@@ -19,6 +19,7 @@ type modelCard struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+	Root    string `json:"root"` // as SGLang has it; vLLM's benchmark does without model names by it
 }
 
 // serveModels lists what the known workers serve.
@@ -32,7 +33,7 @@ func (s *Server) serveModels(ctx *fasthttp.RequestCtx) {
 		for _, name := range info.Models {
 			known := slices.ContainsFunc(data, func(m modelCard) bool { return m.ID == name })
 			if !known {
-				data = append(data, modelCard{ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "sglang"})
+				data = append(data, modelCard{ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "sglang", Root: name})
 			}
 		}
 	}

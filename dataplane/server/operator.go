@@ -17,7 +17,7 @@ import (
 // operatorPath reports whether a path belongs to the operator's API.
 func operatorPath(path string) bool {
 	switch path {
-	case "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain":
+	case "/", "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain":
 		return true
 	default:
 		return false

@@ -24,11 +24,11 @@ func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
 		s.fail(ctx, openai.BadRequest("", "The only Transfer-Encoding that is known here is chunked."))
 	case s.operator == nil && operatorPath(path):
 		s.handleOperator(ctx)
-	case path == "/health":
+	case path == "/health" || path == "/liveness":
 		ctx.SetBodyString("ok\n")
-	case path == "/ready":
+	case path == "/ready" || path == "/readiness":
 		s.serveReady(ctx)
-	case path == "/v1/models" && ctx.IsGet():
+	case path == "/v1/models" && (ctx.IsGet() || ctx.IsHead()):
 		s.serveModels(ctx)
 	case path == "/abort_request":
 		s.serveAbort(ctx)
@@ -68,9 +68,9 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 	case "/generate":
 		return openai.APIGenerate, fasthttp.MethodPost, true
 	case "/v1/embeddings", "/v1/rerank", "/v1/responses", "/v1/score", "/v1/classify", "/v1/messages",
-		"/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify":
+		"/v1/messages/count_tokens", "/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify":
 		return openai.APIOther, fasthttp.MethodPost, true
-	case "/model_info", "/get_model_info", "/server_info", "/get_server_info", "/v1/models":
+	case "/model_info", "/get_model_info", "/server_info", "/get_server_info", "/v1/models", "/health_generate":
 		return openai.APIOther, fasthttp.MethodGet, true
 	default:
 		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, "/v1/models/")

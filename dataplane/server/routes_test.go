@@ -57,6 +57,7 @@ func testBadInput(t *testing.T) {
 		{"too large", "POST", "/generate", `{"text":"` + strings.Repeat("x", 2<<20) + `"}`, 413, "request_too_large", ""},
 		{"unknown path", "POST", "/update_weights_from_disk", `{}`, 404, "not_found", ""},
 		{"wrong method", "GET", "/generate", "", 405, "method_not_allowed", ""},
+		{"a rank that nobody has", "POST", "/generate", `{"input_ids":[1],"routed_dp_rank":1}`, 400, "", "routed_dp_rank"},
 		{"abort without id", "POST", "/abort_request", `{"abort_all":true}`, 400, "", "rid"},
 	}
 	for _, tt := range tests {
@@ -99,6 +100,23 @@ func testBadHTTP(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, h.raw("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"))
 	assert.Equal(t, http.StatusBadRequest, h.raw("nonsense\r\n\r\n"))
 	assert.Equal(t, http.StatusRequestHeaderFieldsTooLarge, h.raw("POST /generate HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("y", 1<<20)+"\r\n\r\n"))
+}
+
+// TestCompressedBody: what cannot be read is called by its name.
+func TestCompressedBody(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w})
+	for _, path := range []string{"/generate", "/v1/embeddings"} {
+		resp, got, err := h.do(http.MethodPost, h.base+path, "\x1f\x8b\x08\x00", "Content-Encoding", "gzip")
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusUnsupportedMediaType, resp.StatusCode)
+		code, _ := errorOf(t, got)
+		assert.Equal(t, "unsupported_content_encoding", code)
+	}
+	resp, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "Content-Encoding", "identity")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
 func TestNoWorker(t *testing.T) {
@@ -176,8 +194,11 @@ func testOperatorAPIIsApart(t *testing.T) {
 		assert.Equal(t, http.StatusUnauthorized, get(h.operator, path, "Authorization", "Bearer wrong"))
 		assert.Equal(t, http.StatusOK, get(h.operator, path, "Authorization", "Bearer secret"))
 	}
-	assert.Equal(t, http.StatusOK, get(h.operator, "/console"))
-	assert.Equal(t, http.StatusOK, get(h.operator, "/health"))
+	for _, path := range []string{"/console", "/", "/health"} {
+		assert.Equal(t, http.StatusOK, get(h.operator, path))
+	}
+	assert.Equal(t, http.StatusNotFound, get(h.base, "/"), "the console is the operators'")
+	assert.Equal(t, http.StatusOK, get(start(t, nil).base, "/"), "who opens the address that up prints sees something")
 }
 
 func TestMetricsAndStatus(t *testing.T) {
@@ -223,14 +244,24 @@ func TestWhatWorkersAnswerThemselves(t *testing.T) {
 		assert.Equal(t, http.MethodOptions, r.Method)
 		rw.Header().Set("Access-Control-Allow-Origin", "*")
 	})
-	w.answers("/v1/models/tiny", `{"id":"tiny"}`)
 	h := start(t, []*fakeWorker{w})
 	resp, _, err := h.do(http.MethodOptions, h.base+"/v1/chat/completions", "", "Origin", "http://page")
 	require.NoError(t, err)
 	assert.Equal(t, "*", resp.Header.Get("Access-Control-Allow-Origin"))
-	_, got, err := h.do(http.MethodGet, h.base+"/v1/models/tiny", "")
-	require.NoError(t, err)
-	assert.Equal(t, `{"id":"tiny"}`, got)
+	for path, want := range map[string]string{"/v1/models/tiny": `{"id":"tiny"}`, "/health_generate": "alive"} {
+		w.answers(path, want)
+		_, got, err := h.do(http.MethodGet, h.base+path, "")
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, path := range []string{"/rerank", "/v1/messages/count_tokens"} {
+		w.answers(path, `{"n":1}`)
+		_, got := h.post(path, `{"model":"tiny"}`)
+		assert.Equal(t, `{"n":1}`, got, path)
+	}
+	for _, path := range []string{"/liveness", "/readiness"} {
+		assert.Equal(t, http.StatusOK, h.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), path)
+	}
 }
 
 func TestModels(t *testing.T) { overBoth(t, testModels) }
@@ -244,4 +275,9 @@ func testModels(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(got, `"id":"tiny"`))
 	assert.Equal(t, 1, strings.Count(got, `"id":"adapter"`))
+	assert.Equal(t, 1, strings.Count(got, `"root":"adapter"`), "clients look for it")
+	resp, got, err := h.do(http.MethodHead, h.base+"/v1/models", "")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Empty(t, got)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/replica"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/session"
+	"github.com/warmpath/warmpath/dataplane/shelf"
 	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix"
@@ -46,6 +47,7 @@ type Config struct {
 	Version          string
 	MaxBodyBytes     int           // default 64 MiB
 	MaxHeaderBytes   int           // default 16 KiB; each connection keeps a buffer of that size
+	MaxClients       int           // connections of clients at once; default as many as have files for themselves and for a worker each; negative: any number
 	GzipMinBytes     int           // JSON answers from this size on are compressed for clients that ask; default 4 KiB; negative: none
 	ForwardIDs       bool          // plain chats carry their token ids to the worker, once the ids are proved
 	Queue            QueueConfig   // of requests while all workers are full
@@ -60,6 +62,7 @@ type Config struct {
 func (c *Config) setDefaults() {
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 64<<20)
 	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 16<<10)
+	c.MaxClients = cmp.Or(c.MaxClients, clientsFor(fileLimit()))
 	c.GzipMinBytes = cmp.Or(c.GzipMinBytes, defaultGzipMin)
 	c.Retries = cmp.Or(c.Retries, 3)
 	c.FirstByteTimeout = cmp.Or(c.FirstByteTimeout, 30*time.Minute)
@@ -88,6 +91,7 @@ type Parts struct {
 
 	Replicas     *replica.Group      // nil: no other router is asked or told
 	Cluster      Cluster             // nil: the router is of none
+	Tiers        func() shelf.Status // what is known of KV tiers; nil: nothing
 	Fleet        Fleet               // nil: the registry has the workers that it is told to have
 	ConfigStatus func() ConfigStatus // nil: nothing is known of a configuration
 

@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/lint"
 	"github.com/warmpath/warmpath/dataplane/replica"
 	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/shelf"
 	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
@@ -39,6 +40,8 @@ type Status struct {
 	Workers       []WorkerStatus       `json:"workers"`
 	// Replicas is what is known of other routers; nil where this one never asks or tells them.
 	Replicas *replica.Status `json:"replicas,omitempty"`
+	// Tiers is what is known of the KV tiers of nodes; nil where the router is of no cluster.
+	Tiers *shelf.Status `json:"tiers,omitempty"`
 	// Cluster is nil where the router is of none.
 	Cluster *ClusterStatus `json:"cluster,omitempty"`
 	// Sources is where workers are from.
@@ -142,6 +145,10 @@ func (s *Server) Status() Status {
 		st.HugePageBytes = s.HugeBytes()
 	}
 	st.Sources = s.Fleet.Sources()
+	if s.Tiers != nil {
+		tiers := s.Tiers()
+		st.Tiers = &tiers
+	}
 	if s.ConfigStatus != nil {
 		config := s.ConfigStatus()
 		st.Config = &config

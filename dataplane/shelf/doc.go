@@ -35,7 +35,7 @@
 //
 // All methods may be called from any goroutine. Index.mu guards what is kept of nodes, and is held by the one who writes the table. Stored does not take
 // it: it reads an immutable list of nodes and a table of atomic words, in which a place has the same page as long as the table lives. Each set of
-// remembered stretches has a lock, held for one comparison; who finds it taken hashes instead. Run starts a goroutine for each node that is being learnt,
+// remembered stretches has a lock, held for one copy; who finds it taken hashes instead. Run starts a goroutine for each node that is being learnt,
 // 4 at once, which end with it. SetPlaces must not be called by two at a time.
 //
 // # Ownership

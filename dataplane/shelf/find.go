@@ -97,6 +97,7 @@ func (x *Index) Stored(dst []route.Shelf, a route.Asked) []route.Shelf {
 		w := walk{table: k.table, group: g, tokens: a.Tokens, pages: min(len(a.Tokens)/g.tokens, mostPages), most: mostHashed / (pageCost + 4*g.tokens)}
 		if a.Salt != "" {
 			w.digest, w.seeded = seed(a.Salt), true
+			w.key = binary.LittleEndian.Uint64(w.digest[:])
 		}
 		dst = w.run(dst)
 		most = max(most, w.at*g.tokens)
@@ -126,6 +127,7 @@ type walk struct {
 	pages  int // of the prompt
 	at     int // pages that somebody holds
 
+	key    uint64   // of the stretches before at: see memo
 	digest [32]byte // of the page before at
 	seeded bool     // it counts for the first page, too
 	alive  [mostHolders / 64]uint64
@@ -149,8 +151,8 @@ func (w *walk) run(dst []route.Shelf) []route.Shelf {
 			dst, more = w.step(dst, w.hash())
 			continue
 		}
-		before, ids := w.digest, w.tokens[w.at*w.group.tokens:][:m.tokens]
-		if m.recall(&before, ids, &names, &w.digest) {
+		w.key = m.next(w.key, w.tokens[w.at*w.group.tokens:][:m.tokens])
+		if m.recall(w.key, &names, &w.digest) {
 			w.kept += m.pages
 			for i := 0; i < m.pages && more; i++ {
 				dst, more = w.step(dst, names[i])
@@ -162,7 +164,7 @@ func (w *walk) run(dst []route.Shelf) []route.Shelf {
 			dst, more = w.step(dst, names[i])
 		}
 		if more {
-			m.keep(&before, ids, &names, &w.digest)
+			m.keep(w.key, &names, &w.digest)
 		}
 	}
 	if !more || w.at == 0 {

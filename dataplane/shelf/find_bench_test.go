@@ -9,12 +9,14 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/tier"
+	"github.com/warmpath/warmpath/radix"
 )
 
 // stocked makes an index of nodes that hold so many pages of no prompt here, and all pages of the prompts: each one on two nodes, its first tokens on all.
 func stocked(tb testing.TB, nodes, pages, pageTokens int, prompts ...[]uint32) *Index {
 	tb.Helper()
-	x := New(Config{})
+	blocks := radix.New(radix.Config{})
+	x := New(Config{Hash: func(ids []uint32) uint64 { return uint64(blocks.HashBlock(ids)) }})
 	places := map[string]uint32{}
 	rng := rand.New(rand.NewPCG(1, 2))
 	kinds := []tier.Kind{{ID: 1, Model: "m", Tokens: pageTokens, Open: true}}

@@ -30,6 +30,8 @@ type Config struct {
 	MaxBytes int           // of the table of pages, at most; default 256 MiB. What finds no room is counted
 	Silence  time.Duration // after which a node is forgotten; default 40 s, and four times as long as announcers rest
 	Log      *slog.Logger
+	// Hash is a keyed hash of token ids; the block index has a fast one. Default: the Go runtime's.
+	Hash func(tokens []uint32) uint64
 }
 
 // Index knows what the tiers of nodes hold.
@@ -87,6 +89,9 @@ func New(cfg Config) *Index {
 	cfg.Silence = cmp.Or(cfg.Silence, 40*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
+	}
+	if cfg.Hash == nil {
+		cfg.Hash = seeded()
 	}
 	return &Index{cfg: cfg, nodes: map[string]*node{}, memos: map[int]*memo{}, table: newTable(0, 1), work: make(chan struct{}, 1)}
 }

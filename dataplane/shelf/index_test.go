@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/shelf"
 	"github.com/warmpath/warmpath/dataplane/tier"
@@ -36,7 +37,7 @@ type town struct {
 // inTown runs f in a bubble of its own time.
 func inTown(t *testing.T, cfg shelf.Config, f func(w *town)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		w := &town{
 			t: t, bus: newBus(), rng: rand.New(rand.NewPCG(1, 2)), shops: map[string]*shop{}, stops: map[string]func(){}, places: map[string]uint32{},
 		}

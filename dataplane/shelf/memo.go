@@ -1,9 +1,9 @@
 package shelf
 
 import (
-	"encoding/binary"
-	"slices"
+	"hash/maphash"
 	"sync"
+	"unsafe"
 )
 
 const (
@@ -11,114 +11,117 @@ const (
 	stretchTokens = 512
 	// mostStretch bounds the pages of a stretch.
 	mostStretch = 64
-	// memoBytes bounds the memory: 4 million tokens in pages of 64.
-	memoBytes = 16 << 20
+	// memoBytes bounds the memory: 16 million tokens in pages of 64, 4 million in pages of 16.
+	memoBytes = 4 << 20
 	memoWays  = 4
 	// mostMemos is for how many sizes of pages hashes are remembered. A cluster has one, or two while it changes.
 	mostMemos = 2
 )
 
-// memo remembers the hashes of stretches of prompts that tiers knew. A stretch is found only by its own tokens, compared one by one, and the digest of all before
-// it: what is found is what would be computed.
+// memo remembers the names of pages in stretches of prompts that tiers knew. A stretch is found by a keyed hash of 64 bits of its tokens and of all before it, as the
+// block index finds its blocks: comparing the tokens took half of a look-up, since those that were remembered are in no cache.
 type memo struct {
 	pages  int // of a stretch
 	tokens int // of a stretch
 	sets   []memoSet
-	ids    []uint32 // of all entries, tokens each
 	names  []uint64 // of all entries, pages each
+	hash   func(tokens []uint32) uint64
 }
 
 // memoSet is the entries of which one is looked for.
 type memoSet struct {
-	mu    sync.Mutex // guards the set and its parts of ids and names
+	mu    sync.Mutex // guards the set and its parts of names
 	clock uint32
-	ways  [memoWays]struct {
-		used          uint32 // 0: there is nothing
-		before, after [32]byte
-	}
+	used  [memoWays]uint32 // 0: there is nothing
+	key   [memoWays]uint64
+	after [memoWays][32]byte
 }
 
-func newMemo(pageTokens int) *memo {
+func newMemo(pageTokens int, hash func([]uint32) uint64) *memo {
 	pages := min(max(stretchTokens/pageTokens, 1), mostStretch)
-	m := &memo{pages: pages, tokens: pages * pageTokens}
+	m := &memo{pages: pages, tokens: pages * pageTokens, hash: hash}
 	sets := 1
-	for 2*sets*memoWays*(4*m.tokens+8*m.pages) <= memoBytes+memoBytes/8 {
+	for 2*sets*(memoWays*8*m.pages+int(unsafe.Sizeof(memoSet{}))) <= memoBytes {
 		sets *= 2
 	}
-	m.sets = make([]memoSet, sets)
-	m.ids, m.names = make([]uint32, sets*memoWays*m.tokens), make([]uint64, sets*memoWays*m.pages)
+	m.sets, m.names = make([]memoSet, sets), make([]uint64, sets*memoWays*m.pages)
 	return m
+}
+
+// next is the key of a prompt up to the end of a stretch: key is that of what comes before.
+func (m *memo) next(key uint64, ids []uint32) uint64 {
+	const order = 0x9e3779b97f4a7c15 // odd: what comes before counts whole, and by its place
+	return key*order + m.hash(ids)
 }
 
 // memoFor returns the memory for a size of pages; nil: there are enough.
 func (x *Index) memoFor(pageTokens int) *memo {
 	m := x.memos[pageTokens]
 	if m == nil && len(x.memos) < mostMemos {
-		m = newMemo(pageTokens)
+		m = newMemo(pageTokens, x.cfg.Hash)
 		x.memos[pageTokens] = m
 	}
 	return m
 }
 
-// set finds where a stretch may be, by some of its tokens.
-func (m *memo) set(before *[32]byte, ids []uint32) int {
-	const mixed = 0x9e3779b97f4a7c15
-	h, eighth, last := binary.LittleEndian.Uint64(before[:8]), len(ids)/8, len(ids)-1
-	for i := range 8 { // independent of each other, and so done at once
-		h += uint64(ids[last-i*eighth]) * (mixed << (2 * i))
-	}
-	h *= mixed
-	return int(h >> 40 & uint64(len(m.sets)-1))
-}
+// set finds where a stretch may be.
+func (m *memo) set(key uint64) int { return int(key >> 32 & uint64(len(m.sets)-1)) }
 
 // recall copies the names of a stretch's pages and its last digest, where they are remembered.
-func (m *memo) recall(before *[32]byte, ids []uint32, names *[mostStretch]uint64, after *[32]byte) bool {
-	if m == nil {
-		return false
-	}
-	at := m.set(before, ids)
+func (m *memo) recall(key uint64, names *[mostStretch]uint64, after *[32]byte) bool {
+	at := m.set(key)
 	s := &m.sets[at]
 	if !s.mu.TryLock() {
 		return false
 	}
-	defer s.mu.Unlock()
-	for i := range s.ways {
-		w, entry := &s.ways[i], at*memoWays+i
-		if w.used != 0 && w.before == *before && slices.Equal(m.ids[entry*m.tokens:(entry+1)*m.tokens], ids) {
-			s.clock++
-			w.used = s.clock
+	for i := range s.key {
+		if s.key[i] == key && s.used[i] != 0 {
+			if s.used[i] != s.clock {
+				s.clock++
+				s.used[i] = max(s.clock, 1)
+			}
+			entry := at*memoWays + i
 			copy(names[:], m.names[entry*m.pages:(entry+1)*m.pages])
-			*after = w.after
+			*after = s.after[i]
+			s.mu.Unlock()
 			return true
 		}
 	}
+	s.mu.Unlock()
 	return false
 }
 
 // keep remembers a stretch in place of the one of its set that was used longest ago.
-func (m *memo) keep(before *[32]byte, ids []uint32, names *[mostStretch]uint64, after *[32]byte) {
-	if m == nil {
-		return
-	}
-	at := m.set(before, ids)
+func (m *memo) keep(key uint64, names *[mostStretch]uint64, after *[32]byte) {
+	at := m.set(key)
 	s := &m.sets[at]
 	if !s.mu.TryLock() {
 		return
 	}
 	defer s.mu.Unlock()
 	oldest := 0
-	for i := range s.ways {
+	for i := range s.used {
 		// Ages, not times: the clock may have gone round.
-		if s.ways[i].used == 0 || s.clock-s.ways[i].used > s.clock-s.ways[oldest].used && s.ways[oldest].used != 0 {
+		if s.used[i] == 0 || s.clock-s.used[i] > s.clock-s.used[oldest] && s.used[oldest] != 0 {
 			oldest = i
 		}
 	}
 	s.clock++
-	w, entry := &s.ways[oldest], at*memoWays+oldest
-	w.used, w.before, w.after = max(s.clock, 1), *before, *after
-	copy(m.ids[entry*m.tokens:(entry+1)*m.tokens], ids)
+	s.used[oldest], s.key[oldest], s.after[oldest] = max(s.clock, 1), key, *after
+	entry := at*memoWays + oldest
 	copy(m.names[entry*m.pages:(entry+1)*m.pages], names[:])
 }
 
 // bytes is what it takes.
-func (m *memo) bytes() int { return 4*len(m.ids) + 8*len(m.names) }
+func (m *memo) bytes() int { return len(m.sets)*int(unsafe.Sizeof(memoSet{})) + 8*len(m.names) }
+
+// seeded is a keyed hash for indexes that are given none.
+func seeded() func(tokens []uint32) uint64 {
+	seed := maphash.MakeSeed()
+	return func(tokens []uint32) uint64 {
+		if len(tokens) == 0 {
+			return 0
+		}
+		return maphash.Bytes(seed, unsafe.Slice((*byte)(unsafe.Pointer(&tokens[0])), 4*len(tokens)))
+	}
+}

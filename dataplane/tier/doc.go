@@ -27,10 +27,15 @@
 // A router that sends a request here, and reckons with pages of another node's tier, says so at once (hints.go, package hint), so that they are on their way before the engine
 // asks. Such a pull is no use of any page: what comes is on probation, whatever it was before, and one hint brings a quarter of the tier at most.
 //
+// # What a pull is worth
+//
+// When an engine asks, pages come from a peer only where they come faster than the engine computes them (worth.go): by what pulls from that peer took, and by
+// Config.Prefill. A router's hint is followed in any case. How fast engines copy pages from here is measured too, and told to routers (speed.go).
+//
 // # Concurrency
 //
 // Tier's methods may be called from any goroutine. Tier.mu guards the index, leases and pulls, and is held for look-ups only, never for I/O or a copy; peerSet.mu,
-// transport.mu, server.mu, peerServer.mu guard tables and are taken alone; peer.asking is held for one
+// transport.mu, server.mu, peerServer.mu guard tables and are taken alone; speed.mu guards samples and is taken alone; peer.asking is held for one
 // question to a peer, with a deadline. Goroutines,
 // all of which end with Run: one for each connection of an engine and of a peer, one for each peer, which connects and pulls, one each for leases, for warming and
 // for making NIXL's agents, one for each transfer in quarantine, and at most 16 for hints. hints.mu guards what hints are known, and is taken alone.

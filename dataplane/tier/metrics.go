@@ -9,7 +9,7 @@ import (
 // Record is what the cluster is told of the tier.
 func (t *Tier) Record() *cluster.Tier {
 	s := t.Stats()
-	r := &cluster.Tier{Bytes: s.Bytes, Used: s.Used, Pages: s.Pages, Endpoint: t.Endpoint()}
+	r := &cluster.Tier{Bytes: s.Bytes, Used: s.Used, Pages: s.Pages, Endpoint: t.Endpoint(), Speed: s.ReadSpeed}
 	if a := t.offering(); a != nil {
 		r.Agent = a.Name()
 	}
@@ -48,6 +48,8 @@ func (t *Tier) Collector() prometheus.Collector {
 	gauge("clients", "Connections of engines.", func(s *Stats) int64 { return s.Clients })
 	gauge("peers", "Tiers of other nodes that answer.", func(s *Stats) int64 { return s.Peers })
 	gauge("quarantined_pages", "Pages of transfers that were given up and may still be written to.", func(s *Stats) int64 { return s.Quarantined })
+	gauge("read_bytes_per_second", "How fast engines copied what they asked for, of late; 0 is not known.", func(s *Stats) int64 { return int64(s.ReadSpeed) })
+	count("pulled_nixl_pages", "Pages pulled from peers by NIXL; the others came by TCP.", func(s *Stats) int64 { return s.PulledNIXL })
 	count("asked_pages", "Pages that engines asked for.", func(s *Stats) int64 { return s.Asked })
 	count("found_pages", "Pages of them that were here from the first on.", func(s *Stats) int64 { return s.Found })
 	count("read_pages", "Pages given to engines.", func(s *Stats) int64 { return s.Read })
@@ -59,6 +61,7 @@ func (t *Tier) Collector() prometheus.Collector {
 	count("remote_found_pages", "Pages of them that a peer had.", func(s *Stats) int64 { return s.RemoteFound })
 	count("pulled_pages", "Pages pulled from peers.", func(s *Stats) int64 { return s.Pulled })
 	count("pulled_bytes", "Bytes pulled from peers.", func(s *Stats) int64 { return s.PulledBytes })
+	count("too_slow", "Questions that a peer was not asked, since its link brings pages slower than engines compute them.", func(s *Stats) int64 { return s.TooSlow })
 	count("pull_failures", "Pulls that failed.", func(s *Stats) int64 { return s.PullFailures })
 	count("served_pages", "Pages given to peers.", func(s *Stats) int64 { return s.Served })
 	count("hinted_pages", "Pages that routers said would be asked for.", func(s *Stats) int64 { return s.Hinted })

@@ -42,6 +42,8 @@ type peer struct {
 	asking chan struct{} // capacity 1: who has sent to it owns ask, for one question
 	ask    *link
 	up     atomic.Bool // ask is there
+	rate   speed       // of pulls
+	tried  atomic.Int64
 
 	// What follows belongs to run.
 	pullLink *link
@@ -254,6 +256,9 @@ func (p *peer) dropPull(reason error) {
 // elsewhere asks all peers for pages that are not here and has the ones of the best pulled; hinted: since a router said that they will be asked for. It returns how many will come.
 func (t *Tier) elsewhere(ns uint32, hashes []Hash, parent *Hash, wait time.Duration, hinted bool) int {
 	peers := t.live()
+	if !hinted {
+		peers = t.worthwhile(peers, ns)
+	}
 	if len(peers) == 0 || len(hashes) == 0 {
 		return 0
 	}

@@ -4,22 +4,29 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+
+	"github.com/warmpath/warmpath/nixl"
 )
 
-// placeOf names the machine, PID namespace and user of this process. Processes of one place read each other's memory by the kernel's
-// cross-memory attach; between others UCX silently takes TCP. 0 is unknown, and equal to nothing.
-func placeOf() uint64 {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return 0
-	}
-	pids, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
+// placeOf names the machine of this process and all that decides which others there may read its memory. Processes of one place read each other's memory by
+// the kernel's cross-memory attach; between others UCX silently takes TCP. 0 is unknown, and equal to nothing.
+func placeOf(p *nixl.Place, transports string) uint64 {
+	if !p.Known() || p.Hidden {
 		return 0
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %s %d", boot, pids, os.Geteuid())
+	fmt.Fprintf(h, "%s %s %s %s %s %x %q", p.Boot, p.PIDNamespace, p.UserNamespace, p.UID, p.GID, p.Capabilities, transports)
 	return h.Sum64()
+}
+
+// here is the place of this process. What UCX_TLS leaves out is the operator's word: then nothing is near.
+func here() uint64 {
+	transports := os.Getenv("UCX_TLS")
+	if !nixl.AllowsCMA(transports) {
+		return 0
+	}
+	p := nixl.Here("/")
+	return placeOf(&p, transports)
 }
 
 // hasRDMA reports whether the machine has a network adapter that can do RDMA.

@@ -142,7 +142,9 @@ func (p *peer) pull(ctx context.Context, q *pull) {
 	_, bytes := t.spaceOf(q.ns)
 	t.counts.pulled.Add(int64(got))
 	t.counts.pulledBytes.Add(int64(got * bytes))
-	t.counts.pullTime.Add(int64(time.Since(began)))
+	took := time.Since(began)
+	t.counts.pullTime.Add(int64(took))
+	p.rate.add(got*bytes, took)
 	if q.hinted {
 		t.hints.pulled.Add(int64(got))
 	}
@@ -153,7 +155,9 @@ func (p *peer) fill(ctx context.Context, q *pull, room *pendingSet) (got int, er
 	var busy *nixl.Transfer
 	if err = p.dialPull(ctx); err == nil {
 		if p.remote != nil {
-			got, busy, err = p.read(ctx, q, room)
+			if got, busy, err = p.read(ctx, q, room); err == nil {
+				p.tier.counts.pulledNIXL.Add(int64(got))
+			}
 		} else {
 			got, err = p.fetch(ctx, q, room)
 		}

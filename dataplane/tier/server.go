@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +49,30 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 	return lc.Listen(ctx, "unix", path)
 }
 
+// share lets the members of a group use the socket besides its owner; "" is nobody. It is a name or a number.
+func share(path, group string) error {
+	if group == "" {
+		return nil
+	}
+	id, err := strconv.Atoi(group)
+	if err != nil {
+		found, err := user.LookupGroup(group)
+		if err != nil {
+			return fmt.Errorf("%w: the KV tier's socket is to be shared with the group %q: %w", ErrConfig, group, err)
+		}
+		if id, err = strconv.Atoi(found.Gid); err != nil {
+			return fmt.Errorf("%w: the group %q: %w", ErrConfig, group, err)
+		}
+	}
+	if err := os.Chown(path, -1, id); err != nil {
+		return fmt.Errorf("cannot share the KV tier's socket with the group %q: run the sidecar as root, or as a member of it: %w", group, err)
+	}
+	if err := os.Chmod(path, 0o660); err != nil { //nolint:gosec // who is in the group is who the operator named
+		return fmt.Errorf("cannot share the KV tier's socket with the group %q: %w", group, err)
+	}
+	return nil
+}
+
 // umask makes files that are made until the returned call the owner's alone.
 func umask() func() {
 	old := unix.Umask(0o077)
@@ -58,6 +84,10 @@ func (s *server) run(ctx context.Context) error {
 	l, err := listen(ctx, s.tier.cfg.Socket)
 	if err != nil {
 		return fmt.Errorf("cannot serve the KV tier: %w", err)
+	}
+	if err := share(s.tier.cfg.Socket, s.tier.cfg.Group); err != nil {
+		l.Close()
+		return err
 	}
 	s.open = map[*session]struct{}{}
 	defer s.all.Wait()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -257,6 +258,13 @@ func (n *session) get(h header) error {
 	for _, o := range offsets {
 		n.out = binary.LittleEndian.AppendUint64(n.out, o)
 	}
+	if l != nil { // engines copy the pages before the first that is missing
+		leading := slices.Index(offsets, absent)
+		if leading < 0 {
+			leading = len(offsets)
+		}
+		l.bytes, l.told = leading*n.form.bytes, time.Now()
+	}
 	return n.send(header{op: h.op, seq: h.seq}, n.out, nil)
 }
 
@@ -293,7 +301,10 @@ func (n *session) store(h header) error {
 // finish ends a read or a write. One that is not known has expired or was abandoned.
 func (n *session) finish(op uint8, seq uint64) error {
 	if op == opRelease {
-		n.tier.release(n.gets[seq])
+		if l := n.gets[seq]; l != nil {
+			n.tier.reads.add(l.bytes, time.Since(l.told))
+			n.tier.release(l)
+		}
 		delete(n.gets, seq)
 		return nil
 	}

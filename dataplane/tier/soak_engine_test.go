@@ -102,6 +102,7 @@ func soakEngineMain(ctx context.Context, spec []byte) error {
 		case err != nil:
 			c.counts.Lost++
 		}
+		c.tell()
 		c.scribble() // whatever was asked of the tier, the pool is the engine's own
 		time.Sleep(20 * time.Millisecond)
 	}

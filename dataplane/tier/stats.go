@@ -15,6 +15,7 @@ type Stats struct {
 	Found      int64   `json:"found"`       // pages of them that were here from the first on
 	Read       int64   `json:"read"`        // pages given to engines
 	ReadBytes  int64   `json:"read_bytes"`  // bytes of them
+	ReadSpeed  float64 `json:"read_speed"`  // bytes a second of late, while an engine copied what it had asked for; 0 is not known
 	Missed     int64   `json:"missed"`      // pages that were to be read and were not here
 	Stored     int64   `json:"stored"`      // pages
 	Evicted    int64   `json:"evicted"`     // pages
@@ -32,7 +33,9 @@ type Stats struct {
 	RemoteAsked  int64     `json:"remote_asked"`  // pages that peers were asked for
 	RemoteFound  int64     `json:"remote_found"`  // pages of them that a peer had
 	Pulled       int64     `json:"pulled"`        // pages pulled from peers
+	PulledNIXL   int64     `json:"pulled_nixl"`   // pages of them that NIXL has read, by CMA or RDMA; the others came by TCP
 	PulledBytes  int64     `json:"pulled_bytes"`  // bytes of them
+	TooSlow      int64     `json:"too_slow"`      // questions that a peer was not asked, since computing is faster than its link
 	PullSeconds  float64   `json:"pull_seconds"`  // that pulls took
 	PullFailures int64     `json:"pull_failures"` // pulls, of up to 128 pages each
 	Quarantined  int64     `json:"quarantined"`   // pages that a transfer which was given up may still write to
@@ -60,6 +63,9 @@ func (t *Tier) Stats() Stats {
 	}
 	s.Peers, s.RemoteAsked, s.RemoteFound = int64(len(t.live())), n.asked.Load(), n.elsewhere.Load()
 	s.Pulled, s.PulledBytes, s.PullFailures = n.pulled.Load(), n.pulledBytes.Load(), n.pullFailed.Load()
+	s.ReadSpeed = t.reads.get()
+	s.TooSlow = n.tooSlow.Load()
+	s.PulledNIXL = n.pulledNIXL.Load()
 	s.PullSeconds = time.Duration(n.pullTime.Load()).Seconds()
 	s.Quarantined, s.Served, s.Hinted, s.NIXL = n.quarantined.Load(), n.served.Load(), n.hinted.Load(), t.taker() != nil
 	s.Untrusted = n.untrusted.Load()

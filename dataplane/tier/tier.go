@@ -20,6 +20,7 @@ import (
 type Config struct {
 	Bytes  int64  // of host memory for pages, at least 4 MiB; rounded up to whole slabs
 	Socket string // Unix socket for this node's engines; "" serves none
+	Group  string // whose members may use the socket, by name or number; "": the user of this process alone
 	Listen string // host:port where other nodes' tiers ask for pages; "" gives them none
 	Node   string // name of this node, for its NIXL agents
 	// Advertise is the host under which others reach Listen, where that is all addresses.
@@ -27,6 +28,7 @@ type Config struct {
 	Fabric    nixl.Fabric   // nil: pages come from other nodes by TCP
 	Warm      int64         // bytes a second at which a cold tier takes other nodes' most used pages; 0 is not at all
 	Ask       time.Duration // the longest that an engine's question waits for peers; 0 is 100 ms
+	Prefill   float64       // tokens a second that an engine here computes: pages that would come slower are not pulled when it asks. 0: all are
 	Log       *slog.Logger  // nil: slog's default
 	Now       func() time.Time
 	Policy    string // of eviction: "adaptive" (the default) or "lru"
@@ -71,6 +73,7 @@ type Tier struct {
 	ended      chan struct{} // closed when Run ends
 
 	counts counts
+	reads  speed // of engines: from where pages lie in the tier to where they lie in an engine's own host memory
 }
 
 // counts are kept without the lock.
@@ -82,6 +85,8 @@ type counts struct {
 
 	asked, elsewhere, served        atomic.Int64 // pages peers were asked for; that one had; that peers were given
 	pulled, pulledBytes, pullTime   atomic.Int64
+	pulledNIXL                      atomic.Int64
+	tooSlow                         atomic.Int64 // questions that a peer was not asked, since computing is faster
 	untrusted                       atomic.Int64 // connections with peers that did not trust us, or we them
 	warming, warmed                 atomic.Int64 // pages that a cold tier wants from its peers; that it asked for so far
 	pullFailed, quarantined, hinted atomic.Int64
@@ -119,7 +124,7 @@ func New(cfg Config) (*Tier, error) {
 	t := &Tier{
 		cfg: cfg, log: cfg.Log, arena: a, index: newIndex(a.slabs(), a.slab, p), leases: map[*lease]struct{}{}, pulls: map[key]*pull{},
 		ended: make(chan struct{}), peers: peerSet{all: map[string]*peer{}},
-		place: placeOf(), rdma: hasRDMA(), cold: make(chan uint32, maxNamespaces), changed: make(chan struct{}, 1), hints: newHints(),
+		place: here(), rdma: hasRDMA(), cold: make(chan uint32, maxNamespaces), changed: make(chan struct{}, 1), hints: newHints(),
 	}
 	if cfg.Listen != "" {
 		if t.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
@@ -293,6 +298,8 @@ func (t *Tier) exists(ns uint32, hashes []Hash) int {
 type lease struct {
 	pages   []int32
 	expires time.Time
+	bytes   int       // that an engine was told of
+	told    time.Time // when
 }
 
 // maxLease bounds for how long a reader that does not answer keeps its pages.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/tokens"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -84,7 +85,7 @@ func TestReleaseOfWhatIsCached(t *testing.T) {
 
 // TestReleaseOfWaiters: each of those who waited for one fetch has a use of its own.
 func TestReleaseOfWaiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		w := &worker{answer: func(_ context.Context, body string) (int, string, error) {
 			if strings.Contains(body, "first") {

@@ -3,11 +3,11 @@ package worker_test
 import (
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -72,7 +72,7 @@ func (s *slowGoodbye) Down(*worker.Worker) {
 
 // TestDetachDoesNotWait adds a worker again while what it held is still being forgotten: observers hear the end first.
 func TestDetachDoesNotWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		o := &slowGoodbye{make(chan struct{}), make(chan string, 8)}
 		r := worker.NewRegistry(worker.Config{Log: slog.New(slog.DiscardHandler), Dial: newFake().dial, LoadEvery: -1}, o)
 		_, err := r.Add("http://a:1")
@@ -103,7 +103,7 @@ func TestDetachDoesNotWait(t *testing.T) {
 
 // TestConfigure changes how often a worker is asked, while it is asked.
 func TestConfigure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		r := worker.NewRegistry(worker.Config{Log: slog.New(slog.DiscardHandler), Dial: f.dial, LoadEvery: -1, Interval: time.Second}, nil)
 		_, err := r.Add("http://a:1")

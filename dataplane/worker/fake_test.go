@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -202,7 +203,7 @@ func watch(t *testing.T, prepare func(*fake), test func(b *bench)) {
 // watchAs is watch of a worker that is added as spec, by a registry that logs.
 func watchAs(t *testing.T, spec worker.Spec, log slog.Handler, prepare func(*fake), test func(b *bench)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, fake: newFake(), calls: &calls{}}
 		if prepare != nil {
 			prepare(b.fake)

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -69,7 +69,7 @@ func (s *shared) step(rng *rand.Rand, twins []*twin) []*twin {
 // sent it all, whatever the rank reports meanwhile.
 func TestSharedLoadIsOneRouters(t *testing.T) {
 	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
 			s := shared{decodes: seed%4 == 0}
 			var twins []*twin
@@ -123,7 +123,7 @@ func TestLostSharesHeal(t *testing.T) {
 
 // A promise that is kept is the share that follows it: in one step from one to the other nothing changes.
 func TestShareInPlaceOfAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var l worker.Load
 		l.Report(time.Now(), learnt(worker.Report{Running: 1, Queued: 100, Pool: 10_000, Most: 8}))
 		promised := worker.Share{InFlight: 1, Waiting: 1, Pending: 700, Used: 700, Sent: 700}

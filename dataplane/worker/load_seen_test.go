@@ -6,11 +6,11 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -21,7 +21,7 @@ func learnt(r worker.Report) worker.Report {
 }
 
 func TestSeenOfOwnRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var l worker.Load
 		a, b := l.Begin(4000), l.Begin(1000)
 		require.Equal(t, worker.Seen{InFlight: 2, Waiting: 2, Pending: 5000, Used: 5000, Age: -1}, l.See(time.Now()))
@@ -36,7 +36,7 @@ func TestSeenOfOwnRequests(t *testing.T) {
 }
 
 func TestSeenWithReports(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var l worker.Load
 		own := l.Begin(2000)
 		l.Report(time.Now(), learnt(worker.Report{Running: 3, Waiting: 2, Queued: 6000, Used: 9000, Pool: 50_000, Most: 8}))

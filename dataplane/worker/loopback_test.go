@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
 // patience bounds every wait for a real network; a passing test comes nowhere
 // near it.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // realWorker is an HTTP server on a real port, which can be killed, started
 // again and made to hang.
@@ -32,13 +33,8 @@ type realWorker struct {
 
 func (w *realWorker) start() {
 	w.t.Helper()
-	addr := w.addr
-	if addr == "" {
-		addr = "127.0.0.1:0"
-	}
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", w.addr)
 	require.NoError(w.t, err)
-	w.addr = l.Addr().String()
 	w.server = &fasthttp.Server{Handler: w.handle, CloseOnShutdown: true}
 	w.serving = make(chan error, 1)
 	go func(s *fasthttp.Server, done chan<- error) { done <- s.Serve(l) }(w.server, w.serving)
@@ -86,7 +82,7 @@ func (w *realWorker) handle(ctx *fasthttp.RequestCtx) {
 // real sockets do: refused dials, kept connections that the server closes,
 // time-outs of the kernel's clock.
 func TestRealSockets(t *testing.T) {
-	w := &realWorker{t: t}
+	w := &realWorker{t: t, addr: natstest.Address(t)}
 	w.start()
 	c := &calls{}
 	r := worker.NewRegistry(worker.Config{

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"log/slog"
+	"math"
 	"time"
 )
 
@@ -15,6 +17,7 @@ type monitor struct {
 	boot   *prober // of a prefill worker's bootstrap server
 	cancel context.CancelFunc
 	done   chan struct{}
+	number uint64 // of the worker, as they were added
 
 	poller   *poller   // while known
 	known    bool      // the observer was told Up and not yet Down
@@ -30,8 +33,9 @@ func (m *monitor) run(ctx context.Context) {
 	defer func() { m.probe.client.CloseIdleConnections() }()
 	defer m.closeBoot()
 	defer m.down()
-	tick := time.NewTicker(m.cfg.Interval)
+	tick := time.NewTicker(m.offset())
 	defer tick.Stop()
+	apart := false // from the probes of those that were added with it
 	for {
 		if cfg := m.r.cfg.Load(); cfg != m.cfg {
 			m.configure(ctx, cfg, tick)
@@ -46,9 +50,22 @@ func (m *monitor) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			if !apart {
+				tick.Reset(m.cfg.Interval)
+				apart = true
+			}
 		case <-m.w.kick:
 		}
 	}
+}
+
+// offset is the time from the first probe to the second. The first ones of a list of workers come at once, so that routing can begin;
+// after that a hundred of them would delay the requests that meet them, four times a second. Steps of the golden ratio spread any
+// number of workers evenly over the interval, and need no chance.
+func (m *monitor) offset() time.Duration {
+	const golden = 0.6180339887498949
+	_, turn := math.Modf(float64(m.number) * golden)
+	return time.Duration((1 - turn) * float64(m.cfg.Interval))
 }
 
 // step takes in one probe's result. The state is published before the
@@ -93,7 +110,11 @@ func (m *monitor) become(state State) {
 		m.w.Breaker.Reset() // what failed was before
 	}
 	if old != state {
-		m.cfg.Log.Info("worker changed state", "worker", m.w.URL, "state", state.String(), "error", m.w.LastError())
+		level := slog.LevelInfo
+		if state == Dead { // what a restart does too, but an operator wants to see it among the warnings
+			level = slog.LevelWarn
+		}
+		m.cfg.Log.Log(context.Background(), level, "worker changed state", "worker", m.w.URL, "state", state.String(), "error", m.w.LastError())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/bubbletest"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -362,7 +363,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestRunEndsEveryWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f, c := newFake(), &calls{}
 		r := worker.NewRegistry(worker.Config{Log: slog.New(slog.DiscardHandler), Dial: f.dial}, c)
 		for _, url := range []string{"http://a:1", "http://b:1"} {

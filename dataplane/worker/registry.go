@@ -80,6 +80,7 @@ type Registry struct {
 
 	mu      sync.Mutex
 	closed  bool                // guarded by mu
+	added   uint64              // workers ever; guarded by mu
 	workers map[string]*monitor // by URL; guarded by mu
 	ending  map[string]*monitor // by URL, removed and not yet forgotten; guarded by mu
 	running sync.WaitGroup
@@ -119,7 +120,8 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	}
 	w.node, w.health.peers = r.nodeLocked(w.host), r.peers
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &monitor{r: r, w: w, cfg: cfg, probe: newProber(ctx, w, cfg), cancel: cancel, done: make(chan struct{})}
+	m := &monitor{r: r, w: w, cfg: cfg, probe: newProber(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
+	r.added++
 	r.workers[w.URL] = m
 	r.publishLocked()
 	r.running.Go(func() { m.run(ctx) })

@@ -51,6 +51,7 @@ func TestKeeperCollapses(t *testing.T) {
 	}
 	collapses(t)
 	const n = 96 << 20
+	plenty(t, n)
 	b := smallHeap(t, n)
 	if huge := Bytes(); huge > n/4 {
 		t.Fatalf("%d bytes are huge before anyone has asked", huge)
@@ -63,7 +64,7 @@ func TestKeeperCollapses(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- k.Run(ctx, 5*time.Millisecond) }()
-	for deadline := time.Now().Add(time.Minute); k.HugeBytes() < n*3/4; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); k.HugeBytes() < n*3/4; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d bytes are huge, want most of %d", k.HugeBytes(), n)
 		}

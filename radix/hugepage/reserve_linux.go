@@ -68,9 +68,12 @@ func available(n int64) bool {
 	return unix.Munmap(probe) == nil
 }
 
-// memory returns the bytes that this process may use: the least of the machine's, its control groups' and Go's own limit.
-func memory() int64 {
-	least := debug.SetMemoryLimit(-1)
+// memory returns the bytes that this process's heap may use: the least of what the process may, and of Go's own limit.
+func memory() int64 { return min(debug.SetMemoryLimit(-1), Room()) }
+
+// Room returns the bytes that this process may use, whatever for: the machine's, or those of its control groups where that is less.
+func Room() int64 {
+	least := int64(math.MaxInt64)
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
 		least = min(least, int64(info.Totalram)*int64(info.Unit))

@@ -1,6 +1,7 @@
 package kvevent_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -52,6 +53,25 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		}
 	})
+	for _, below := range []uint32{1 << 16, 1 << 17} { // Long prompts: ids of three bytes, and half of them of five.
+		b.Run(fmt.Sprintf("hashes=750/tokens=12000/below=%d", below), func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			e := kvevent.Event{Kind: kvevent.Stored, Medium: kvevent.MediumGPU, BlockSize: 16}
+			for range 12000 {
+				e.Tokens = append(e.Tokens, 256+rng.Uint32N(below-256))
+			}
+			e.Hashes = kvevent.SGLangHashes(nil, e.Tokens, e.BlockSize, "")
+			payload := kvevent.Append(nil, &kvevent.Batch{HasRank: true, Events: []kvevent.Event{e}}, kvevent.SGLang0523)
+			var batch kvevent.Batch
+			b.ReportAllocs()
+			b.SetBytes(int64(len(payload)))
+			for b.Loop() {
+				if err := batch.Decode(payload); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 	b.Run("removed=700", func(b *testing.B) {
 		e := kvevent.Event{Kind: kvevent.Removed, Medium: kvevent.MediumGPU}
 		rng := rand.New(rand.NewPCG(1, 2))

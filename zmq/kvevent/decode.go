@@ -15,18 +15,10 @@ var ErrMalformed = errors.New("kvevent: malformed message")
 func (b *Batch) Decode(payload []byte) error {
 	b.reset()
 	r := reader{b: payload}
-	n := r.array()
-	if n < 2 {
-		r.fail()
-	}
-	b.Time = r.float()
-	b.events(&r)
-	if n > 2 {
-		rank, ok := r.optInt()
-		b.Rank, b.HasRank = int(rank), ok
-	}
-	for i := 3; i < n && !r.bad; i++ {
-		b.unknown(&r)
+	if r.isMap() {
+		b.mapBatch(&r)
+	} else {
+		b.arrayBatch(&r)
 	}
 	if r.bad || r.left() != 0 {
 		b.reset()
@@ -52,21 +44,120 @@ func (b *Batch) reset() {
 	}
 }
 
-// unknown passes over one field that this package does not know.
+// arrayBatch reads a batch as all engines send it: time, events, rank.
+func (b *Batch) arrayBatch(r *reader) {
+	n := r.array()
+	if n < 2 {
+		r.fail()
+	}
+	b.time(r)
+	b.events(r)
+	if n > 2 {
+		b.rank(r)
+	}
+	for i := 3; i < n && !r.bad; i++ {
+		b.unknown(r)
+	}
+}
+
+// mapBatch reads a batch whose fields have names, as a publisher writes it that has not asked msgspec for arrays.
+func (b *Batch) mapBatch(r *reader) {
+	found := false
+	for n := r.dict(); n > 0 && !r.bad; n-- {
+		if !r.isName() {
+			r.skip()
+			b.unknown(r)
+			continue
+		}
+		switch string(r.name()) {
+		case "ts":
+			b.time(r)
+		case "events":
+			if found { // Twice.
+				r.fail()
+				return
+			}
+			b.events(r)
+			found = true
+		case "attn_dp_rank", "data_parallel_rank":
+			b.rank(r)
+		default:
+			b.unknown(r)
+		}
+	}
+	if !found {
+		r.fail()
+	}
+}
+
+// time reads when the batch was made. Events are as good without.
+func (b *Batch) time(r *reader) {
+	if b.Time = 0; r.isNumber() {
+		b.Time = r.float()
+	} else {
+		b.unknown(r)
+	}
+}
+
+// rank reads whose events these are. Who listens knows by the socket.
+func (b *Batch) rank(r *reader) {
+	rank, ok := b.number(r)
+	b.Rank, b.HasRank = int(rank), ok
+}
+
+// number reads an integer that decides nothing, or whatever is in its place.
+func (b *Batch) number(r *reader) (v int64, ok bool) {
+	switch {
+	case r.null():
+	case !r.isInt():
+		b.unknown(r)
+	default:
+		word, above := r.word()
+		if !above {
+			return int64(word), !r.bad
+		}
+		b.UnknownFields++
+	}
+	return 0, false
+}
+
+// unknown passes over one field that this package does not know, or whose value says nothing to it.
 func (b *Batch) unknown(r *reader) {
 	r.skip()
 	b.UnknownFields++
 }
 
 func (b *Batch) events(r *reader) {
+	if r.null() {
+		return
+	}
 	n := r.array()
 	for i := 0; i < n && !r.bad; i++ {
-		if c := r.peek(); c&0xf0 == fixMap || c == map16 || c == map32 {
-			b.mapEvent(r)
-		} else {
-			b.arrayEvent(r)
-		}
+		b.event(r)
 	}
+}
+
+// event reads one event. One that makes no sense is left out, and takes no other with it.
+func (b *Batch) event(r *reader) {
+	start, events := r.p, len(b.Events)
+	fields, wide := b.UnknownFields, b.WideTokens
+	switch c := r.peek(); {
+	case r.isMap():
+		b.mapEvent(r)
+	case c&0xf0 == fixArr, c == arr16, c == arr32:
+		b.arrayEvent(r)
+	case r.isName() && kindOf(r.name()) == Cleared: // An enumeration's variant without fields.
+		b.add(Cleared)
+	default:
+		r.fail()
+	}
+	if !r.bad {
+		return
+	}
+	r.p, r.bad = start, false
+	b.Events, b.UnknownFields, b.WideTokens = b.Events[:events], fields, wide
+	b.BadEvents++
+	r.skip()
 }
 
 // add appends an empty event of kind k and returns it; the pointer is good until the next add.
@@ -165,10 +256,17 @@ func (e *Event) parent(r *reader) {
 	}
 }
 
-func (e *Event) medium(r *reader) {
+// medium reads a tier. Blocks that are removed from one that has no name are gone from wherever they are.
+func (b *Batch) medium(r *reader, e *Event) {
 	e.Medium, e.MediumName = MediumNone, nil
+	if e.Kind == Removed && !r.isName() {
+		if !r.null() {
+			b.unknown(r)
+		}
+		return
+	}
 	name := r.optStr()
-	if name == nil {
+	if len(name) == 0 {
 		return
 	}
 	e.Medium = mediumOf(name)
@@ -184,18 +282,50 @@ func (e *Event) group(r *reader) {
 	e.Group, e.HasGroup = int(g), ok
 }
 
-func (e *Event) slidingWindow(r *reader) {
-	w, _ := r.optInt()
+func (b *Batch) slidingWindow(r *reader, e *Event) {
+	w, _ := b.number(r)
 	e.SlidingWindow = int(w)
 }
 
-func (e *Event) blockSize(r *reader) {
-	n := r.int()
+// label reads a name that decides nothing: where it is none, the event stands without.
+func (b *Batch) label(r *reader) []byte {
+	if r.null() {
+		return nil
+	}
+	if !r.isName() {
+		b.unknown(r)
+		return nil
+	}
+	return r.name()
+}
+
+// blockSize reads the size of the blocks, and reports whether it is there.
+func (e *Event) blockSize(r *reader) bool {
+	n, ok := r.optInt()
 	if n < 0 {
 		r.fail()
 	}
-	e.BlockSize = int(n)
+	if ok {
+		e.BlockSize = int(n)
+	}
+	return ok
 }
+
+// inferSize finds the size of blocks whose event does not say it.
+func (e *Event) inferSize(r *reader) {
+	tokens := len(e.Tokens)
+	if e.Bigram {
+		tokens /= 2
+	}
+	if len(e.Hashes) == 0 || tokens%len(e.Hashes) != 0 {
+		r.fail()
+		return
+	}
+	e.BlockSize = tokens / len(e.Hashes)
+}
+
+// extraKey reads what parts the blocks of a request from those of others with the same tokens.
+func (e *Event) extraKey(r *reader) { e.ExtraKey = r.keys() }
 
 // extraKeys keeps each block's keys as they are: their meaning is the engine's.
 func (b *Batch) extraKeys(r *reader, e *Event) {
@@ -207,11 +337,7 @@ func (b *Batch) extraKeys(r *reader, e *Event) {
 	start := len(b.raws)
 	b.raws = slices.Grow(b.raws, n+1) // Room for one more than none: an empty list is not an absent one.
 	for i := 0; i < n && !r.bad; i++ {
-		var raw []byte
-		if !r.null() {
-			raw = r.skip()
-		}
-		b.raws = append(b.raws, raw)
+		b.raws = append(b.raws, r.keys())
 	}
 	e.ExtraKeys = b.raws[start:len(b.raws):len(b.raws)]
 }

@@ -11,7 +11,8 @@
 //	vLLM 0.32           a map; hashes are uint64 or 32-byte bin
 //
 // [Append] writes the bytes of one named release, which is what a simulated worker sends. The vectors that both are
-// held to were captured from the releases' own publishers (testdata/vectors/README.md).
+// held to were captured from the releases' own publishers (testdata/vectors/README.md). Decode also reads what no engine sends
+// today and can mean one thing only: batches as maps, bytes for strings, stores that do not say their block size.
 //
 // # Concurrency
 //
@@ -25,7 +26,8 @@
 //
 // # Errors
 //
-// [ErrMalformed] is the only error of the decoders: truncated bytes, trailing bytes, a wrong type where the field is
-// known. What a decoder does not know (a new field, a new kind of event) is skipped and counted, never an error, since
-// an engine's next release must not silence its events. [ErrUnknownEncoding] comes from [ParseEncoding].
+// [ErrMalformed] is the only error of the decoders: truncated bytes, trailing bytes, a batch that is none. What a decoder
+// does not know (a new field, a new kind of event) is skipped and counted, never an error, since an engine's next release
+// must not silence its events. So is an event that makes no sense (Batch.BadEvents), as one with a wrong type where the
+// field is known and matters: it takes no other with it. [ErrUnknownEncoding] comes from [ParseEncoding].
 package kvevent

@@ -57,7 +57,7 @@ type Event struct {
 	RawParent []byte
 
 	Tokens    []uint32 // BlockSize tokens per hash; 2×BlockSize if Bigram.
-	BlockSize int      // In tokens (in pairs if Bigram).
+	BlockSize int      // In tokens (in pairs if Bigram). Where an event does not say it, what follows from its lists.
 
 	LoRAID        int64
 	LoRAName      []byte
@@ -72,6 +72,8 @@ type Event struct {
 
 	// ExtraKeys holds raw msgpack per block, nil for a block without extra keys (vLLM: LoRA name, image hashes, salt).
 	ExtraKeys [][]byte
+	// ExtraKey is the one of all blocks, raw msgpack: tokens with it are not those without. No engine sends it yet.
+	ExtraKey []byte
 }
 
 // Batch is one message's content. The zero value is ready to use; see the package's Ownership section.
@@ -82,10 +84,12 @@ type Batch struct {
 	Events  []Event
 
 	UnknownEvents int // Events of a kind this package does not know, skipped.
-	UnknownFields int // Fields this package does not know, skipped.
+	UnknownFields int // Fields this package does not know, or with values that it does not, skipped.
+	BadEvents     int // Events that make no sense, skipped.
 
 	// WideTokens counts token ids outside uint32. Such an id is folded to its low 32 bits XOR its high 32 bits: the same
-	// id always gives the same value, so content hashes agree between workers, but it cannot be encoded back.
+	// id always gives the same value, so content hashes agree between workers, but it cannot be encoded back. Strings and
+	// bytes in the place of ids, as names of images, are folded to their CRC-32C.
 	WideTokens int
 
 	hashes []uint64
@@ -120,9 +124,19 @@ func kindOf(tag []byte) Kind {
 	return 0
 }
 
-// mediumOf returns the tier that an engine calls name.
+// mediumOf returns the tier that an engine calls name, in any case.
 func mediumOf(name []byte) Medium {
-	switch string(name) {
+	var upper [len(nameCPU)]byte // the longest
+	if len(name) > len(upper) {
+		return MediumOther
+	}
+	for i, c := range name {
+		if c >= 'a' && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		upper[i] = c
+	}
+	switch string(upper[:len(name)]) {
 	case nameGPU:
 		return MediumGPU
 	case nameCPU, nameCPUvLLM:

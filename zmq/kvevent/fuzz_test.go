@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/warmpath/warmpath/zmq/kvevent"
@@ -22,9 +23,10 @@ func FuzzDecode(f *testing.F) {
 			f.Add(p)
 		}
 	}
-	for _, s := range shapeTests {
+	for _, s := range append(slices.Clone(shapeTests), looseTests...) {
 		f.Add(s.payload())
 	}
+	f.Add(packed{0x83, "ts", ts, "events", 0x91, 0x91, "AllBlocksCleared", "attn_dp_rank", 3}.payload())
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var b kvevent.Batch
 		_ = b.Decode(shapeTests[0].payload()) // A used batch must behave as a new one.
@@ -103,7 +105,7 @@ func equalBatches(a, b *kvevent.Batch) bool {
 	view := func(b *kvevent.Batch) (kvevent.Batch, uint64) {
 		v := kvevent.Batch{
 			Rank: b.Rank, HasRank: b.HasRank, UnknownEvents: b.UnknownEvents, UnknownFields: b.UnknownFields,
-			WideTokens: b.WideTokens,
+			WideTokens: b.WideTokens, BadEvents: b.BadEvents,
 		}
 		for _, e := range b.Events {
 			e.Hashes = append([]uint64(nil), e.Hashes...)

@@ -25,6 +25,7 @@ func AppendJSON(dst []byte, b *Batch) []byte {
 	dst = append(dst, ']')
 	dst = appendJSONCount(dst, "unknown_events", b.UnknownEvents)
 	dst = appendJSONCount(dst, "unknown_fields", b.UnknownFields)
+	dst = appendJSONCount(dst, "bad_events", b.BadEvents)
 	dst = appendJSONCount(dst, "wide_tokens", b.WideTokens)
 	return append(dst, '}')
 }
@@ -74,6 +75,9 @@ func appendJSONStored(dst []byte, e *Event) []byte {
 	dst = appendJSONOptional(dst, "session_id", e.SessionID)
 	if e.ExtraKeys != nil {
 		dst = appendJSONKeys(append(dst, `,"extra_keys":`...), e.ExtraKeys)
+	}
+	if e.ExtraKey != nil {
+		dst = append(hex.AppendEncode(append(dst, `,"extra_key":"`...), e.ExtraKey), '"')
 	}
 	dst = appendJSONOptional(dst, "kv_cache_spec_kind", e.SpecKind)
 	return appendJSONCount(dst, "kv_cache_spec_sliding_window", e.SlidingWindow)

@@ -2,7 +2,9 @@ package kvevent_test
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"math"
+	"strings"
 
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
@@ -117,9 +119,43 @@ func naiveDecode(payload []byte) (b kvevent.Batch, ok bool) {
 		}
 	}()
 	n := naive{payload}
-	top := as[list](n.value())
-	must(len(n.b) == 0 && len(top) >= 2)
-	switch ts := top[0].v.(type) {
+	v := n.value()
+	must(len(n.b) == 0)
+	var named dict
+	switch top := v.(type) {
+	case list:
+		must(len(top) >= 2)
+		for i, field := range top {
+			named = append(named, node{v: []string{"ts", "events", "attn_dp_rank", "?"}[min(i, 3)]}, field)
+		}
+	default:
+		named = as[dict](v)
+	}
+	found := false
+	for i := 0; i < len(named); i += 2 {
+		switch name, v := loose(named[i].v), named[i+1].v; name {
+		case "ts":
+			naiveTime(&b, v)
+		case "attn_dp_rank", "data_parallel_rank":
+			naiveRank(&b, v)
+		case "events":
+			must(!found)
+			found = true
+			if v != nil {
+				for _, e := range as[list](v) {
+					naiveContained(&b, e)
+				}
+			}
+		default:
+			b.UnknownFields++
+		}
+	}
+	must(found)
+	return b, true
+}
+
+func naiveTime(b *kvevent.Batch, v any) {
+	switch ts := v.(type) {
 	case float64:
 		b.Time = ts
 	case number:
@@ -128,17 +164,50 @@ func naiveDecode(payload []byte) (b kvevent.Batch, ok bool) {
 			b.Time = float64(ts.v)
 		}
 	default:
-		panic(bad{})
+		b.Time = 0
+		b.UnknownFields++
 	}
-	for _, e := range as[list](top[1].v) {
-		naiveEvent(&b, e)
+}
+
+func naiveRank(b *kvevent.Batch, v any) {
+	b.Rank, b.HasRank = 0, false
+	if i, ok := v.(number); ok && !i.above {
+		b.Rank, b.HasRank = int(i.v), true
+	} else if v != nil {
+		b.UnknownFields++
 	}
-	if len(top) > 2 {
-		rank, has := optional(top[2].v)
-		b.Rank, b.HasRank = int(rank), has
+}
+
+// naiveContained adds an event, or what there was before it and that it was bad.
+func naiveContained(b *kvevent.Batch, e node) {
+	before := *b
+	defer func() {
+		if r := recover(); r != nil {
+			if _, expected := r.(bad); !expected {
+				panic(r)
+			}
+			*b = before
+			b.BadEvents++
+		}
+	}()
+	naiveEvent(b, e)
+}
+
+// loose is a name, as a string or as bytes; "" is none.
+func loose(v any) string {
+	if raw, ok := v.([]byte); ok {
+		return string(raw)
 	}
-	b.UnknownFields += max(0, len(top)-3)
-	return b, true
+	s, _ := v.(string)
+	return s
+}
+
+func isName(v any) bool {
+	switch v.(type) {
+	case string, []byte:
+		return true
+	}
+	return false
 }
 
 func must(ok bool) {
@@ -166,7 +235,17 @@ func text(v any) []byte {
 	if v == nil {
 		return nil
 	}
-	return append([]byte{}, as[string](v)...)
+	must(isName(v))
+	return append([]byte{}, loose(v)...)
+}
+
+// label is a name that may be anything else.
+func label(b *kvevent.Batch, v any) []byte {
+	if v != nil && !isName(v) {
+		b.UnknownFields++
+		return nil
+	}
+	return text(v)
 }
 
 // positions names the elements of the array shapes.
@@ -191,9 +270,11 @@ func naiveEvent(b *kvevent.Batch, n node) {
 		tag, fields = naiveTag(v), v
 	case list:
 		must(len(v) > 0)
-		tag = as[string](v[0].v)
+		must(isName(v[0].v))
+		tag = loose(v[0].v)
 		names := positions[tag]
-		must(tag != "BlockStored" || len(v) >= 5)
+		must(tag != "BlockStored" || len(v) >= 4)
+		must(tag != "BlockRemoved" || len(v) >= 2)
 		for i := 1; i < len(v) && names != nil; i++ {
 			name := "?"
 			if i < len(names) {
@@ -201,7 +282,7 @@ func naiveEvent(b *kvevent.Batch, n node) {
 			}
 			if m, ok := v[i].v.(dict); ok && name == "lora_name" {
 				for j := 0; j < len(m); j += 2 { // SGLang 0.5.18: the only name there is cache_salt.
-					key, _ := m[j].v.(string)
+					key := loose(m[j].v)
 					if key != "cache_salt" {
 						key = "?"
 					}
@@ -212,7 +293,8 @@ func naiveEvent(b *kvevent.Batch, n node) {
 			fields = append(fields, node{v: name}, v[i])
 		}
 	default:
-		panic(bad{})
+		must(loose(v) == "AllBlocksCleared")
+		tag = loose(v)
 	}
 	kind := kinds[tag]
 	if kind == 0 {
@@ -224,8 +306,9 @@ func naiveEvent(b *kvevent.Batch, n node) {
 
 func naiveTag(m dict) string {
 	for i := 0; i < len(m); i += 2 {
-		if m[i].v == "type" {
-			return as[string](m[i+1].v)
+		if loose(m[i].v) == "type" {
+			must(isName(m[i+1].v))
+			return loose(m[i+1].v)
 		}
 	}
 	panic(bad{})
@@ -235,24 +318,33 @@ func naiveFields(b *kvevent.Batch, kind kvevent.Kind, m dict) {
 	e := kvevent.Event{Kind: kind}
 	seen := map[string]bool{}
 	for i := 0; i < len(m); i += 2 {
-		key, _ := m[i].v.(string)
+		key := loose(m[i].v)
 		if key == "type" {
 			continue
 		}
 		known := kind == kvevent.Stored && key != "" ||
 			kind == kvevent.Removed && (key == "block_hashes" || key == "medium" || key == "group_idx" ||
 				key == "locality" || key == "ownership")
-		if !known || !naiveField(b, &e, key, m[i+1].v) {
+		if !known || !naiveField(b, &e, key, m[i+1]) {
 			b.UnknownFields++
 		}
-		seen[key] = true
+		seen[key] = seen[key] || key != "block_size" || m[i+1].v != nil
 	}
 	must(kind == kvevent.Cleared || seen["block_hashes"])
-	must(kind != kvevent.Stored || seen["token_ids"] && seen["block_size"])
+	must(kind != kvevent.Stored || seen["token_ids"])
+	if kind == kvevent.Stored && !seen["block_size"] {
+		tokens := len(e.Tokens)
+		if e.Bigram {
+			tokens /= 2
+		}
+		must(len(e.Hashes) > 0 && tokens%len(e.Hashes) == 0)
+		e.BlockSize = tokens / len(e.Hashes)
+	}
 	b.Events = append(b.Events, e)
 }
 
-func naiveField(b *kvevent.Batch, e *kvevent.Event, key string, v any) bool {
+func naiveField(b *kvevent.Batch, e *kvevent.Event, key string, n node) bool {
+	v := n.v
 	switch key {
 	case "block_hashes":
 		naiveHashes(e, as[list](v))
@@ -265,32 +357,44 @@ func naiveField(b *kvevent.Batch, e *kvevent.Event, key string, v any) bool {
 		naiveTokens(b, e, as[list](v))
 	case "block_size":
 		size, has := optional(v)
-		must(has && size >= 0)
-		e.BlockSize = int(size)
+		must(size >= 0)
+		if has {
+			e.BlockSize = int(size)
+		}
 	case "lora_id":
 		e.LoRAID, e.HasLoRAID = optional(v)
 	case "medium":
+		if e.Kind == kvevent.Removed && v != nil && !isName(v) {
+			b.UnknownFields++
+			v = nil
+		}
 		naiveMedium(e, text(v))
 	case "lora_name":
 		e.LoRAName = text(v)
 	case "cache_salt":
 		e.CacheSalt = text(v)
 	case "session_id":
-		e.SessionID = text(v)
+		e.SessionID = label(b, v)
 	case "extra_keys":
 		naiveExtraKeys(e, v)
 	case "group_idx":
 		g, has := optional(v)
 		e.Group, e.HasGroup = int(g), has
 	case "kv_cache_spec_kind":
-		e.SpecKind = text(v)
+		e.SpecKind = label(b, v)
 	case "kv_cache_spec_sliding_window":
-		w, _ := optional(v)
-		e.SlidingWindow = int(w)
+		e.SlidingWindow = 0
+		if w, ok := v.(number); ok && !w.above {
+			e.SlidingWindow = int(w.v)
+		} else if v != nil {
+			b.UnknownFields++
+		}
+	case "extra_key":
+		e.ExtraKey = naiveKeys(n)
 	case "locality":
-		e.Locality = text(v)
+		e.Locality = label(b, v)
 	case "ownership":
-		e.Ownership = text(v)
+		e.Ownership = label(b, v)
 	default:
 		return false
 	}
@@ -318,12 +422,17 @@ func naiveExtraKeys(e *kvevent.Event, v any) {
 	}
 	e.ExtraKeys = [][]byte{}
 	for _, k := range as[list](v) {
-		var raw []byte
-		if k.v != nil {
-			raw = k.raw.([]byte)
-		}
-		e.ExtraKeys = append(e.ExtraKeys, raw)
+		e.ExtraKeys = append(e.ExtraKeys, naiveKeys(k))
 	}
+}
+
+// naiveKeys are the bytes of keys, unless there are none in them.
+func naiveKeys(k node) []byte {
+	raw := k.raw.([]byte)
+	if k.v == nil || len(raw) == 1 && (raw[0] == 0x80 || raw[0] == 0x90 || raw[0] == 0xa0) {
+		return nil
+	}
+	return raw
 }
 
 func naiveHash(e *kvevent.Event, v any) (uint64, []byte) {
@@ -350,6 +459,11 @@ func naiveTokens(b *kvevent.Batch, e *kvevent.Event, tokens list) {
 			must(len(pair) == 2)
 		}
 		for _, p := range pair {
+			if isName(p.v) {
+				b.WideTokens++
+				e.Tokens = append(e.Tokens, crc32.Checksum([]byte(loose(p.v)), crc32.MakeTable(crc32.Castagnoli)))
+				continue
+			}
 			v := as[number](p.v).v
 			if v > math.MaxUint32 {
 				b.WideTokens++
@@ -362,7 +476,12 @@ func naiveTokens(b *kvevent.Batch, e *kvevent.Event, tokens list) {
 
 func naiveMedium(e *kvevent.Event, name []byte) {
 	e.Medium, e.MediumName = kvevent.MediumOther, name
-	switch string(name) {
+	switch strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' {
+			r -= 'a' - 'A'
+		}
+		return r
+	}, string(name)) {
 	case "GPU":
 		e.Medium, e.MediumName = kvevent.MediumGPU, nil
 	case "CPU", "CPU_PINNED":
@@ -370,7 +489,7 @@ func naiveMedium(e *kvevent.Event, name []byte) {
 	case "DISK", "EXTERNAL", "STORAGE":
 		e.Medium = kvevent.MediumStorage
 	}
-	if name == nil {
-		e.Medium = kvevent.MediumNone
+	if len(name) == 0 {
+		e.Medium, e.MediumName = kvevent.MediumNone, nil
 	}
 }

@@ -139,10 +139,58 @@ func (r *reader) dict() int {
 	return n
 }
 
-// isStr reports whether a string comes next.
-func (r *reader) isStr() bool {
+// isName reports whether a string comes next, or bytes: writers without a type for bytes, or for strings, send the one for the other.
+func (r *reader) isName() bool {
 	c := r.peek()
-	return c&0xe0 == fixStr || c == str8 || c == str16 || c == str32
+	return c&0xe0 == fixStr || c >= str8 && c <= str32 || c >= bin8 && c <= bin32
+}
+
+// isMap reports whether a map comes next.
+func (r *reader) isMap() bool {
+	c := r.peek()
+	return c&0xf0 == fixMap || c == map16 || c == map32
+}
+
+// isArray reports whether an array comes next.
+func (r *reader) isArray() bool {
+	c := r.peek()
+	return c&0xf0 == fixArr || c == arr16 || c == arr32
+}
+
+// isInt reports whether an integer comes next.
+func (r *reader) isInt() bool {
+	c := r.peek()
+	return c < fixMap || c >= negFix || c >= uint8c && c <= int64c
+}
+
+// isNumber reports whether a number of any kind comes next.
+func (r *reader) isNumber() bool {
+	c := r.peek()
+	return c == f64 || c == f32 || r.isInt()
+}
+
+// name reads a string, or bytes.
+func (r *reader) name() []byte {
+	switch c := r.peek(); {
+	case c&0xe0 == fixStr: // Nearly all.
+		r.p++
+		return r.take(int(c & 0x1f))
+	case c >= bin8 && c <= bin32:
+		return r.bin()
+	}
+	return r.str()
+}
+
+// keys returns the bytes of a value, nil for one that holds nothing.
+func (r *reader) keys() []byte {
+	switch raw := r.skip(); {
+	case len(raw) == 0, raw[0] == codeNil:
+		return nil
+	case len(raw) == 1 && (raw[0] == fixArr || raw[0] == fixMap || raw[0] == fixStr):
+		return nil
+	default:
+		return raw
+	}
 }
 
 // str reads a string; the result aliases the message and is not nil unless the read failed.
@@ -160,12 +208,12 @@ func (r *reader) str() []byte {
 	return nil
 }
 
-// optStr reads a string or nil.
+// optStr reads a name or nil.
 func (r *reader) optStr() []byte {
 	if r.null() {
 		return nil
 	}
-	return r.str()
+	return r.name()
 }
 
 // bin reads a byte string.

@@ -13,7 +13,7 @@ const (
 func required(k Kind) fields {
 	switch k {
 	case Stored:
-		return hasHashes | hasTokens | hasBlockSize
+		return hasHashes | hasTokens
 	case Removed:
 		return hasHashes
 	}
@@ -37,15 +37,18 @@ func (b *Batch) mapEvent(r *reader) {
 	e := b.add(kind)
 	var seen fields
 	for i := 0; i < n && !r.bad; i++ {
-		if !r.isStr() { // A key that is not a name.
+		if !r.isName() {
 			r.skip()
 			b.unknown(r)
 			continue
 		}
-		seen |= b.field(r, e, r.str())
+		seen |= b.field(r, e, r.name())
 	}
 	if want := required(kind); seen&want != want {
 		r.fail()
+	}
+	if kind == Stored && seen&hasBlockSize == 0 {
+		e.inferSize(r)
 	}
 }
 
@@ -54,13 +57,13 @@ func (b *Batch) mapEvent(r *reader) {
 func mapKind(r *reader, n int) Kind {
 	at := *r
 	for i := 0; i < n && !at.bad; i++ {
-		if !at.isStr() {
+		if !at.isName() {
 			at.skip()
 			at.skip()
 			continue
 		}
-		if string(at.str()) == "type" {
-			kind := kindOf(at.str())
+		if string(at.name()) == "type" {
+			kind := kindOf(at.name())
 			r.bad = at.bad
 			return kind
 		}
@@ -85,13 +88,13 @@ func (b *Batch) field(r *reader, e *Event, key []byte) fields {
 		b.hashList(r, e)
 		return hasHashes
 	case "medium":
-		e.medium(r)
+		b.medium(r, e)
 	case "group_idx":
 		e.group(r)
 	case "locality":
-		e.Locality = r.optStr()
+		e.Locality = b.label(r)
 	case "ownership":
-		e.Ownership = r.optStr()
+		e.Ownership = b.label(r)
 	default:
 		if e.Kind == Stored {
 			return b.storedField(r, e, key)
@@ -110,8 +113,9 @@ func (b *Batch) storedField(r *reader, e *Event, key []byte) fields {
 		b.tokenList(r, e)
 		return hasTokens
 	case "block_size":
-		e.blockSize(r)
-		return hasBlockSize
+		if e.blockSize(r) {
+			return hasBlockSize
+		}
 	case "lora_id":
 		e.loraID(r)
 	case "lora_name":
@@ -119,13 +123,15 @@ func (b *Batch) storedField(r *reader, e *Event, key []byte) fields {
 	case "cache_salt":
 		e.CacheSalt = r.optStr()
 	case "session_id":
-		e.SessionID = r.optStr()
+		e.SessionID = b.label(r)
 	case "extra_keys":
 		b.extraKeys(r, e)
+	case "extra_key":
+		e.extraKey(r)
 	case "kv_cache_spec_kind":
-		e.SpecKind = r.optStr()
+		e.SpecKind = b.label(r)
 	case "kv_cache_spec_sliding_window":
-		e.slidingWindow(r)
+		b.slidingWindow(r, e)
 	default:
 		b.unknown(r)
 	}
@@ -139,7 +145,7 @@ func (b *Batch) arrayEvent(r *reader) {
 	if n == 0 {
 		r.fail()
 	}
-	kind := kindOf(r.str())
+	kind := kindOf(r.name())
 	switch {
 	case r.bad:
 		return
@@ -163,20 +169,22 @@ func (b *Batch) arrayEvent(r *reader) {
 // storedArray reads what follows the tag of a store of n elements. SGLang 0.5.18 ends with a map of optionals where vLLM
 // goes on by position.
 func (b *Batch) storedArray(r *reader, e *Event, n int) {
-	if n < 5 {
+	if n < 4 {
 		r.fail()
 		return
 	}
 	b.hashList(r, e)
 	e.parent(r)
 	b.tokenList(r, e)
-	e.blockSize(r)
+	if n == 4 || !e.blockSize(r) {
+		e.inferSize(r)
+	}
 	for i := 5; i < n && !r.bad; i++ {
 		switch i {
 		case 5:
 			e.loraID(r)
 		case 6:
-			e.medium(r)
+			b.medium(r, e)
 		case 7:
 			b.saltOrLoRA(r, e)
 		case 8:
@@ -184,9 +192,9 @@ func (b *Batch) storedArray(r *reader, e *Event, n int) {
 		case 9:
 			e.group(r)
 		case 10:
-			e.SpecKind = r.optStr()
+			e.SpecKind = b.label(r)
 		case 11:
-			e.slidingWindow(r)
+			b.slidingWindow(r, e)
 		default:
 			b.unknown(r)
 		}
@@ -195,17 +203,17 @@ func (b *Batch) storedArray(r *reader, e *Event, n int) {
 
 // saltOrLoRA reads the eighth element: SGLang's map of optionals or vLLM's LoRA name.
 func (b *Batch) saltOrLoRA(r *reader, e *Event) {
-	if c := r.peek(); c&0xf0 != fixMap {
+	if !r.isMap() {
 		e.LoRAName = r.optStr()
 		return
 	}
 	n := r.dict()
 	for i := 0; i < n && !r.bad; i++ {
 		switch {
-		case !r.isStr():
+		case !r.isName():
 			r.skip()
 			b.unknown(r)
-		case string(r.str()) == "cache_salt":
+		case string(r.name()) == "cache_salt":
 			e.CacheSalt = r.optStr()
 		default:
 			b.unknown(r)
@@ -220,7 +228,7 @@ func (b *Batch) removedArray(r *reader, e *Event, n int) {
 	}
 	b.hashList(r, e)
 	if n > 2 {
-		e.medium(r)
+		b.medium(r, e)
 	}
 	if n > 3 {
 		e.group(r)

@@ -2,15 +2,18 @@ package kvevent
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"math"
 	"slices"
 )
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // tokenList reads token ids, or pairs of them, into e.
 func (b *Batch) tokenList(r *reader, e *Event) {
 	n := r.array()
 	start := len(b.tokens)
-	e.Bigram = n > 0 && r.peek()&0xf0 == fixArr
+	e.Bigram = n > 0 && r.isArray()
 	if e.Bigram {
 		b.pairs(r, n)
 	} else {
@@ -77,8 +80,12 @@ func (b *Batch) pairs(r *reader, n int) {
 	}
 }
 
-// token reads one id of any width; see [Batch.WideTokens] for those outside uint32.
+// token reads one id of any width; see [Batch.WideTokens] for those outside uint32, and for what is no number.
 func (b *Batch) token(r *reader) uint32 {
+	if r.isName() {
+		b.WideTokens++
+		return crc32.Checksum(r.name(), castagnoli)
+	}
 	v, _ := r.word()
 	if v > math.MaxUint32 {
 		b.WideTokens++

@@ -6,12 +6,12 @@ import "golang.org/x/sys/cpu"
 
 // What the CPU can run: Intel's from Ice Lake and AMD's from Zen 4 on tokens512, Intel's from Haswell and AMD's from Zen on tokens256.
 var (
-	hasTokens512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI
+	hasTokens512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI && cpu.X86.HasBMI2
 	hasTokens256 = cpu.X86.HasAVX2 && cpu.X86.HasBMI2
 )
 
 const (
-	tokenGroup = 12 // ids at a time: of five bytes, they are in
+	tokenGroup = 12 // ids at a time, or 16 where they fit: of five bytes, they are in
 	tokenBytes = 64 // with four to spare
 
 	// As many ids as can begin in 64 bytes, and those bytes with all of the last one.
@@ -31,8 +31,8 @@ func tokenGroups(dst []uint32, b []byte) (count, used int) {
 	return 0, 0
 }
 
-// tokens512 reads ids of 1, 2, 3 and 5 bytes (fixint, uint8, uint16, uint32) from size bytes at b to dst, twelve at a time, until
-// there is another code among the next twelve, fewer than 12 of n are left to be read, or fewer than 64 bytes.
+// tokens512 reads ids of 1, 2, 3 and 5 bytes (fixint, uint8, uint16, uint32) from size bytes at b to dst, twelve or sixteen at a time, until
+// there is another code among the next ones, fewer than 12 of n are left to be read, or fewer than 64 bytes.
 //
 //go:noescape
 func tokens512(dst *uint32, n int, b *byte, size int) (count, used int)

@@ -41,12 +41,14 @@ GLOBL value<>(SB), RODATA|NOPTR, $16
 //
 //	DI  where the next id goes, CX  ids left
 //	SI  b, R8  place in it, an id's first byte, R9  the last place from which 64 bytes can be read
-//	Z16 to Z26  constants, K1 to K4  the numbers below 16 with bit 0, 1, 2, 3
+//	Z16 to Z26  constants, K1 to K4  the numbers below 16 with bit 0, 1, 2, 3, K7  16
+//	DX  place behind the ids that are used, R10  how many they are, R11  a bit for each, R12  bits of BX that are not theirs
 //
 // Where the next id begins depends on this one's code: one by one, that is a chain of loads. Here each of 64 bytes is taken for a code,
 // and has the place where the next id would begin; looked up in itself this list gives the place of the second next, of the fourth and the
-// eighth, and these, by the bits of a number, the places of the first 16 ids. Twelve of at most 5 bytes surely lie in 64 bytes: only these
-// are used, so what the list says of bytes that are no codes does not matter.
+// eighth, and these, by the bits of a number, the places of the first 16 ids. Twelve of at most 5 bytes surely lie in 64 bytes, and mostly all
+// do: only these are used, so what the list says of bytes that are no codes does not matter. A place beyond the 64 bytes is looked up at one
+// of the first five, from where three ids lead to the 19th at most: less than the place behind twelve, which is at least the 49th then.
 TEXT ·tokens512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ n+8(FP), CX
@@ -71,7 +73,7 @@ TEXT ·tokens512(SB), NOSPLIT, $0-48
 	MASK(0xcccc, K2)
 	MASK(0xf0f0, K3)
 	MASK(0xff00, K4)
-	MASK(0x0fff, K7)
+	MASK(0x10000, K7)
 
 group:
 	CMPQ CX, $12
@@ -85,12 +87,35 @@ group:
 	VPERMB   Z2, Z2, Z3   // the second next
 	VPERMB   Z3, Z3, Z4   // the fourth
 	VPERMB   Z4, Z4, Z5   // the eighth
+	VPERMB   Z5, Z5, Z11  // the sixteenth
 	VPXORQ   Z6, Z6, Z6
 	VPERMB   Z2, Z6, K1, Z6
 	VPERMB   Z3, Z6, K2, Z6
 	VPERMB   Z4, Z6, K3, Z6
 	VPERMB   Z5, Z6, K4, Z6 // where the ids begin
+	VPERMB   Z11, Z6, K7, Z6 // and behind the last
 	VPEXTRB  $12, X6, DX
+	VPEXTRB  $0, X11, AX
+
+	// Sixteen, where there is room for them and 12th < 16th <= 64; without a branch, as in a large vocabulary half of them would be mispredicted.
+	XORL    R13, R13
+	MOVL    $64, BX
+	SUBQ    DX, BX
+	CMPQ    CX, $16
+	CMOVQLT R13, BX
+	LEAQ    -1(AX), R13
+	SUBQ    DX, R13
+	MOVL    $12, R10
+	MOVL    $0x0fff, R11
+	MOVL    $16, R12
+	CMPQ    R13, BX
+	CMOVQCS AX, DX
+	MOVL    $16, AX
+	CMOVQCS AX, R10
+	MOVL    $0xffff, AX
+	CMOVQCS AX, R11
+	MOVL    $0, AX
+	CMOVQCS AX, R12
 
 	// Four bytes for each id: its code; and the value's bytes from the last to the first, as many as it has.
 	VPERMB   Z6, Z20, Z7
@@ -107,13 +132,15 @@ group:
 	VPCMPUB $1, Z25, Z7, K6
 	KORQ    K5, K6, K6
 	KMOVQ   K6, BX
-	SHLQ    $16, BX // four bits for each of the first twelve
+	SHLXQ   R12, BX, BX // four bits for each
+	TESTQ   BX, BX
 	JNZ     done
 
-	VMOVDQU32 Z10, K7, (DI)
-	ADDQ $48, DI
+	KMOVW     R11, K5
+	VMOVDQU32 Z10, K5, (DI)
+	LEAQ (DI)(R10*4), DI
 	ADDQ DX, R8
-	SUBQ $12, CX
+	SUBQ R10, CX
 	JMP  group
 
 done:

@@ -17,16 +17,21 @@ import (
 
 	"github.com/warmpath/warmpath/bench/proxy/load"
 	"github.com/warmpath/warmpath/bench/proxy/mock"
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// workers are mock ones, for as long as the test takes.
+// workers are mock ones, for as long as the test takes. A single one has a port that strangers do not come to: a router of another test may still
+// ask for a worker that had the port which the kernel gives.
 func workers(t *testing.T, cfg mock.Config) *mock.Workers {
 	t.Helper()
 	cfg.Listen, cfg.Model = "127.0.0.1:0", mock.DefaultModel
-	if cfg.Workers == 0 {
+	switch cfg.Workers {
+	case 0:
 		cfg.Workers = 2
+	case 1:
+		cfg.Listen = natstest.Address(t)
 	}
 	cfg.PageSize, cfg.CachePages = 16, 4096
 	w, err := mock.New(cfg)

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/bench/proxy/mock"
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/zmq"
 	"github.com/warmpath/warmpath/zmq/kvevent"
@@ -34,6 +35,9 @@ func start(t *testing.T, cfg mock.Config) (*mock.Workers, []string) {
 	cfg.Listen, cfg.Model = "127.0.0.1:0", "tiny"
 	if cfg.PageSize == 0 {
 		cfg.Workers, cfg.PageSize, cfg.CachePages = 1, 4, 1000
+	}
+	if cfg.Workers == 1 { // whose connections are counted: strangers may come to a port that another test's worker had
+		cfg.Listen = natstest.Address(t)
 	}
 	w, err := mock.New(cfg)
 	require.NoError(t, err)

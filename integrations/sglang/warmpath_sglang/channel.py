@@ -242,6 +242,8 @@ class Channel:
                     self._say(logging.INFO, "connected to the KV tier at %s", self._path)
                 self._watch()
             except Exception as error:  # noqa: BLE001: the keeper must outlive whatever a sidecar does
+                if isinstance(error, PermissionError):
+                    error = f"{error}: the sidecar runs as another user; run both as one, or it with --kv-tier-socket-group {os.getegid()}"
                 self._say(logging.WARNING, "no KV tier at %s (%s): pages are computed until there is", self._path, error)
                 # Not the event: calls that fail meanwhile must not make us hammer a sidecar that starts.
                 time.sleep(wait)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package bubbletest
+
+func alone() (end func()) { return func() {} }

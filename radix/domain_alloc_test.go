@@ -1,0 +1,19 @@
+//go:build !race && !purego
+
+package radix
+
+import "testing"
+
+// Known domains are found without allocating. Go's own maphash allocates for a key where it is built with purego, so not there.
+func TestFindDomainDoesNotAllocate(t *testing.T) {
+	x := New(Config{})
+	k := salt(1)
+	d := x.Domain(k)
+	if n := testing.AllocsPerRun(100, func() {
+		if got, ok := x.FindDomain(k); !ok || got != d || x.Domain(k) != d {
+			t.Error("a domain is lost")
+		}
+	}); n != 0 {
+		t.Errorf("FindDomain and Domain allocate %v times, want 0", n)
+	}
+}
