@@ -98,6 +98,16 @@ func (a *Approx) Down(w *worker.Worker) {
 	}
 }
 
+// Clear forgets what a worker holds, whose cache was emptied.
+func (a *Approx) Clear(w *worker.Worker) {
+	a.mu.Lock()
+	ranks := a.known[w]
+	a.mu.Unlock()
+	for _, t := range ranks {
+		a.tree.Clear(t.id)
+	}
+}
+
 // Stats returns the tree's sizes and counters.
 func (a *Approx) Stats() approx.Stats { return a.tree.Stats() }
 

@@ -193,8 +193,8 @@ func testTargets(t *testing.T) {
 		assert.Equal(t, want, <-got)
 	}
 	for _, target := range []string{
-		"/flush_cache", "//flush_cache", "/generate/../flush_cache", "/v1/models/../../flush_cache", "/v1/models/%2e%2e/%2e%2e/flush_cache",
-		"/v1/models/..%2f..%2fflush_cache", "http://x/flush_cache", "/%66lush_cache", "/flush_cache?/generate", "/flush_cache#/generate", "/generate%00", "/generate/", "*",
+		"//flush_cache", "/generate/../flush_cache", "/v1/models/../../flush_cache", "/v1/models/%2e%2e/%2e%2e/flush_cache",
+		"/v1/models/..%2f..%2fflush_cache", "http://x/flush_cache", "/%66lush_cache", "/flush_cache#/generate", "/generate%00", "/generate/", "*",
 	} {
 		for _, method := range []string{"POST", "GET", "CONNECT"} {
 			assert.Equal(t, http.StatusNotFound, send(method, target), method+" "+target)

@@ -19,7 +19,8 @@ type modelCard struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
-	Root    string `json:"root"` // as SGLang has it; vLLM's benchmark does without model names by it
+	MaxLen  *int   `json:"max_model_len"` // the least of the workers that serve it; null where none says, as SGLang has it for adapters
+	Root    string `json:"root"`          // as SGLang has it; vLLM's benchmark does without model names by it
 }
 
 // serveModels lists what the known workers serve.
@@ -31,9 +32,13 @@ func (s *Server) serveModels(ctx *fasthttp.RequestCtx) {
 			continue
 		}
 		for _, name := range info.Models {
-			known := slices.ContainsFunc(data, func(m modelCard) bool { return m.ID == name })
-			if !known {
+			at := slices.IndexFunc(data, func(m modelCard) bool { return m.ID == name })
+			if at < 0 {
+				at = len(data)
 				data = append(data, modelCard{ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "sglang", Root: name})
+			}
+			if least := data[at].MaxLen; info.MaxLen > 0 && (least == nil || *least > info.MaxLen) {
+				data[at].MaxLen = &info.MaxLen
 			}
 		}
 	}

@@ -54,6 +54,8 @@ func (s *Server) handleOperator(ctx *fasthttp.RequestCtx) {
 		s.serveDrain(ctx)
 	case "/explain":
 		s.serveExplain(ctx)
+	case flushPath:
+		s.serveFlush(ctx)
 	case "/debug/index":
 		ctx.SetContentType("text/plain; charset=utf-8")
 		s.Index.Dump(ctx, maxDumpNodes)

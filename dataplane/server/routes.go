@@ -22,7 +22,7 @@ func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
 	case unknownCoding(ctx):
 		ctx.SetConnectionClose()
 		s.fail(ctx, openai.BadRequest("", "The only Transfer-Encoding that is known here is chunked."))
-	case s.operator == nil && operatorPath(path):
+	case s.operator == nil && (operatorPath(path) || isFlush(ctx)):
 		s.handleOperator(ctx)
 	case path == "/health" || path == "/liveness":
 		ctx.SetBodyString("ok\n")

@@ -19,6 +19,7 @@ type Info struct {
 	Version   string
 	ModelPath string
 	Models    []string // served names, LoRA adapters included
+	MaxLen    int      // tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown
 	PageSize  int      // tokens a KV page; 0 when unknown
 	DPSize    int      // at least 1
 	TPSize    int      // GPUs that compute one request together, tp_size; 0 when unknown
@@ -209,20 +210,20 @@ func endpoints(host string, base, dpSize int) []string {
 	return all
 }
 
-// parseModels reads the ids of GET /v1/models.
-func parseModels(body []byte) ([]string, error) {
+// parseModels reads the ids of GET /v1/models, and the max_model_len that they have in common (adapters have none).
+func parseModels(body []byte) (ids []string, maxLen int, err error) {
 	v, err := fastjson.ParseBytes(body)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read /v1/models: %w", err)
+		return nil, 0, fmt.Errorf("cannot read /v1/models: %w", err)
 	}
-	var ids []string
 	for _, m := range v.GetArray("data") {
+		maxLen = max(maxLen, m.GetInt("max_model_len"))
 		if id := string(m.GetStringBytes("id")); id != "" {
 			// One string for all workers: a choice compares it once for each.
 			ids = append(ids, unique.Make(id).Value())
 		}
 	}
-	return ids, nil
+	return ids, maxLen, nil
 }
 
 // Named returns model in the memory of the worker's own name for it, if it has one: comparing that with other workers' is faster.

@@ -104,7 +104,7 @@ func (p *poller) readModels() {
 	if err != nil || status != fasthttp.StatusOK || info == nil {
 		return
 	}
-	models, err := parseModels(body)
+	models, _, err := parseModels(body)
 	if err != nil || len(models) == 0 || slices.Equal(models, info.Models) {
 		return
 	}

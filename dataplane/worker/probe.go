@@ -110,8 +110,8 @@ func (p *prober) discover() (*Info, error) {
 	if status != fasthttp.StatusOK {
 		return info, nil
 	}
-	if models, err := parseModels(body); err == nil && len(models) > 0 {
-		info.Models = models
+	if models, maxLen, err := parseModels(body); err == nil && len(models) > 0 {
+		info.Models, info.MaxLen = models, maxLen
 	}
 	return info, nil
 }
