@@ -67,3 +67,6 @@ func ParseRepeatedly(b *testing.B, request []byte) {
 		}
 	}
 }
+
+// SetHandshakeLimit changes how long clients of a listener of ListenTLS may take for their handshake.
+func SetHandshakeLimit(l net.Listener, limit time.Duration) { l.(*securedListener).limit = limit }

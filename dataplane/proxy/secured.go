@@ -24,13 +24,14 @@ func ListenTLS(ln net.Listener, cfg *tls.Config, refused RefuseFunc) net.Listene
 	if l, ok := ln.(*watchedListener); ok {
 		l.tls = cfg // its Clients read and write by TLS
 	}
-	return &securedListener{ln, cfg, refused}
+	return &securedListener{ln, cfg, refused, handshakeTimeout}
 }
 
 type securedListener struct {
 	net.Listener
 	cfg     *tls.Config
 	refused RefuseFunc
+	limit   time.Duration // of a handshake
 }
 
 // Accept waits for the next client; its handshake is yet to come.
@@ -41,11 +42,11 @@ func (l *securedListener) Accept() (net.Conn, error) {
 	}
 	if cl, ok := nc.(*Client); ok {
 		if s, ok := cl.Conn.(*session); ok {
-			return &secured{Conn: cl, tls: s.Conn, refused: l.refused}, nil
+			return &secured{Conn: cl, tls: s.Conn, refused: l.refused, limit: l.limit}, nil
 		}
 	}
 	c := tls.Server(nc, l.cfg)
-	return &secured{Conn: c, tls: c, refused: l.refused}, nil
+	return &secured{Conn: c, tls: c, refused: l.refused, limit: l.limit}, nil
 }
 
 // secured is a client connection with TLS, as fasthttp knows one.
@@ -53,12 +54,13 @@ type secured struct {
 	net.Conn // a Client, or tls where none is watched
 	tls      *tls.Conn
 	refused  RefuseFunc
-	failed   bool // the handshake; there is nothing to read
+	limit    time.Duration // of the handshake
+	failed   bool          // the handshake; there is nothing to read
 }
 
 // Handshake makes the TLS session; fasthttp calls it first. After it failed, Read finds the end of the connection.
 func (s *secured) Handshake() error {
-	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
 	defer cancel()
 	err := s.tls.HandshakeContext(ctx)
 	if err == nil {

@@ -71,5 +71,7 @@ func facing(t testing.TB, ln net.Listener) net.Listener {
 	cfg.DynamicRecordSizingDisabled = true
 	// A client of this test sees for itself that its handshake has failed. Others come, too: who looks for a worker of another process's test
 	// that had this port before, and knows nothing of TLS.
-	return proxy.ListenTLS(ln, cfg, func(net.Addr, error) {})
+	secured := proxy.ListenTLS(ln, cfg, func(net.Addr, error) {})
+	proxy.SetHandshakeLimit(secured, patience) // no test here is about slow ones, but a machine may be
+	return secured
 }
