@@ -97,14 +97,14 @@ func Public(t testing.TB, library string) (binary, publicLibrary string) {
 // place links a file, or copies it where the folders are on two file systems.
 func place(t testing.TB, from, to string) {
 	t.Helper()
-	real, err := filepath.EvalSymlinks(from)
+	resolved, err := filepath.EvalSymlinks(from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Link(real, to) == nil {
+	if os.Link(resolved, to) == nil {
 		return
 	}
-	data, err := os.ReadFile(real)
+	data, err := os.ReadFile(resolved)
 	if err == nil {
 		err = os.WriteFile(to, data, 0o755) //nolint:gosec // likewise
 	}

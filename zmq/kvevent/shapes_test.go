@@ -145,10 +145,12 @@ var looseTests = []shapeTest{
 	{name: "a variant without fields", events: packed{0x91, "AllBlocksCleared"}, want: kvevent.Batch{
 		HasRank: true, Events: []kvevent.Event{{Kind: kvevent.Cleared}},
 	}},
-	{name: "media", events: packed{0x93, 0x93, "BlockRemoved", 0x90, "gpu", 0x93, "BlockRemoved", 0x90, "Cpu", 0x93, "BlockRemoved", 0x90, ""},
+	{
+		name: "media", events: packed{0x93, 0x93, "BlockRemoved", 0x90, "gpu", 0x93, "BlockRemoved", 0x90, "Cpu", 0x93, "BlockRemoved", 0x90, ""},
 		want: kvevent.Batch{HasRank: true, Events: []kvevent.Event{
 			{Kind: kvevent.Removed, Medium: kvevent.MediumGPU}, {Kind: kvevent.Removed, Medium: kvevent.MediumCPU}, {Kind: kvevent.Removed},
-		}}},
+		}},
+	},
 	{name: "removed from a medium that is none", events: packed{0x91, 0x93, "BlockRemoved", 0x91, 7, 5}, want: kvevent.Batch{
 		HasRank: true, UnknownFields: 1, Events: []kvevent.Event{{Kind: kvevent.Removed, Hashes: []uint64{7}}},
 	}},
