@@ -63,7 +63,8 @@ func (p *path) request(api openai.API, body []byte) {
 }
 
 // TestRequestDoesNotAllocate: from a body's bytes over its ids or text, hashes, what is known of them and the choice, to what is learnt
-// from the answer; with events and without, of prompts that come again and of prompts that nobody has seen.
+// from the answer; with events and without, of prompts that come again and of prompts that nobody has seen. Only what is foretold of the
+// latter takes memory.
 func TestRequestDoesNotAllocate(t *testing.T) {
 	text := func(unique int) []byte {
 		return []byte(`{"model":"tiny","messages":[{"role":"user","content":"` + strconv.Itoa(unique) + strings.Repeat(`some words,\n`, 700) + `"}]}`)
@@ -77,13 +78,16 @@ func TestRequestDoesNotAllocate(t *testing.T) {
 		body   func(unique int) []byte
 		events bool
 		bodies int
+		most   float64
 	}{
-		{"text, known", openai.APIChat, text, false, 2},
-		{"text, new", openai.APIChat, text, false, 400},
-		{"ids, known", openai.APIGenerate, ids, false, 2},
-		{"ids, new", openai.APIGenerate, ids, false, 400},
-		{"ids, known, events", openai.APIGenerate, ids, true, 2},
-		{"ids, new, events", openai.APIGenerate, ids, true, 400},
+		{"text, known", openai.APIChat, text, false, 2, 0},
+		{"text, new", openai.APIChat, text, false, 400, 0},
+		{"ids, known", openai.APIGenerate, ids, false, 2, 0},
+		{"ids, new", openai.APIGenerate, ids, false, 400, 0},
+		{"ids, known, events", openai.APIGenerate, ids, true, 2, 0},
+		// What nobody holds is foretold as a run of its own, which is one object, and the first in its part of the table of runs takes another.
+		// Of these 400 each finds its run still there where all come within the 100 ms that a prediction outlives its answer.
+		{"ids, new, events", openai.APIGenerate, ids, true, 400, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -102,11 +106,11 @@ func TestRequestDoesNotAllocate(t *testing.T) {
 			}
 			// How many ended answers are predictions at a time hangs on how fast requests come, and room for more of them is made once.
 			for range 50 {
-				if testing.AllocsPerRun(200, next) == 0 {
+				if testing.AllocsPerRun(200, next) <= tt.most {
 					return
 				}
 			}
-			require.Fail(t, "each request allocates")
+			require.Fail(t, "each request allocates more than %v objects", tt.most)
 		})
 	}
 }
