@@ -58,6 +58,7 @@ func (p *tierProof) routed(t *testing.T) {
 	// The engine does not run until the pages are there: it cannot have asked for them.
 	before := taker.must(t)
 	second.proc.signal(t, syscall.SIGSTOP)
+	defer second.proc.signal(t, syscall.SIGCONT) // whatever comes: the engine is used again
 	got := make(chan cachedAnswer, 1)
 	go func() { got <- askCached(t.Context(), p.router.url, ids, tierAnswer) }()
 	taker.wait(t, "the router's hint has brought the pages", func(s tierStats) bool { return s.Pulled >= before.Pulled+int64(pages) })

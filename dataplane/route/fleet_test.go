@@ -33,12 +33,13 @@ type node struct {
 	models, mode string
 	dp, tp       int
 	cache        bool // of a decode worker: it keeps prefixes
+	perGiB       int  // tokens whose KV takes a GiB; 0: it does not say
 }
 
 // describe is what the node answers to every GET.
 func (n *node) describe() string {
-	return fmt.Sprintf(`{"dp_size":%d,"tp_size":%d,"page_size":%d,"disaggregation_mode":%q,"disaggregation_decode_enable_radix_cache":%v,"data":[%s]}`,
-		max(n.dp, 1), n.tp, page, n.mode, n.cache, n.models)
+	return fmt.Sprintf(`{"dp_size":%d,"tp_size":%d,"page_size":%d,"disaggregation_mode":%q,"disaggregation_decode_enable_radix_cache":%v,"data":[%s],
+		"memory_usage":{"kvcache":1,"token_capacity":%d}}`, max(n.dp, 1), n.tp, page, n.mode, n.cache, n.models, n.perGiB)
 }
 
 func named(models ...string) string {

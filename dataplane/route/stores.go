@@ -37,9 +37,10 @@ const (
 	gpuSpeed = 24e9
 )
 
-// tierTime is the seconds that a byte takes from a place's tier into an engine there.
-func tierTime(links *policy.Links, place uint32) float64 {
-	if speed := links.Tier(place); speed > 0 {
+// tierTime is the seconds that a byte takes from a place's tier into an engine there. A measured speed counts only where it is known how many
+// bytes an engine has of a token: small pages are slow for each byte, and what is usual are large ones.
+func tierTime(links *policy.Links, place uint32, info *worker.Info) float64 {
+	if speed := links.Tier(place); speed > 0 && info.TokenBytes > 0 {
 		return 1/speed + 1/gpuSpeed
 	}
 	return 1/hostSpeed + 1/gpuSpeed
@@ -107,7 +108,7 @@ func (r *Router) shelve(s *Scratch, p *Prompt) {
 
 // fetchable tells a candidate what it could fetch; own is the shelf of its place.
 func (s *Scratch) fetchable(c *policy.Candidate, p *Prompt, info *worker.Info, own *Shelf, links *policy.Links) {
-	bytes, here, read := tokenBytes(info), c.Cached, tierTime(links, own.Place)
+	bytes, here, read := tokenBytes(info), c.Cached, tierTime(links, own.Place, info)
 	if n := usable(p, info, own.Tokens); n > here {
 		c.Tier = int32(n - here)
 		c.TierTime = float32(float64(n-here) * bytes * read)

@@ -54,8 +54,11 @@ func (f *fleet) linked(r *route.Router, places int, speed float64, broken ...[2]
 
 // Each candidate is told what it could fetch from its own node's tier, and what behind that from the best peer.
 func TestTiersBecomeCandidates(t *testing.T) {
-	const speed = 8e9 // as fast as the way from a tier into an engine: a token of 128 KiB takes 16 µs, and 32 µs from a peer
-	f := newFleet(t, tiny(), tiny(), tiny(), tiny())
+	const speed = 8e9      // as fast as the way from a tier into an engine: a byte takes twice as long from a peer
+	const bytes = 64 << 10 // of a token, as the first worker says; of the others it is unknown, and so the usual 128 KiB
+	told := tiny()
+	told.perGiB = 1 << 30 / bytes
+	f := newFleet(t, told, tiny(), tiny(), tiny())
 	f.at(1, 2, 3, 0)
 	ids := tokens(1, 4001)
 	f.holds(1, radix.DomainKey{}, ids, 750, radix.TierGPU)
@@ -75,17 +78,20 @@ func TestTiersBecomeCandidates(t *testing.T) {
 		{0, 0},       // where it is nobody knows
 	}, got)
 	c := f.spy.candidates[0]
-	assert.InDelta(t, 1000*policy.UsualBytes/8e9, c.TierTime, 1e-6)
-	assert.InDelta(t, 3000*policy.UsualBytes*(1/speed+1/8e9), c.RemoteTime, 1e-5)
+	assert.InDelta(t, 1000*bytes/8e9, c.TierTime, 1e-6)
+	assert.InDelta(t, 3000*bytes*(1/speed+1/8e9), c.RemoteTime, 1e-5)
+	assert.InDelta(t, 4000*policy.UsualBytes/8e9, f.spy.candidates[2].TierTime, 1e-5)
 
 	measured := policy.NewLinks(3)
 	measured.SetTier(1, 2e9)
+	measured.SetTier(3, 2e9)
 	measured.Set(3, 1, policy.Hop{Speed: speed})
 	f.router.SetLinks(measured)
 	_, _ = f.pick(prompt(ids))
 	c = f.spy.candidates[0]
-	assert.InDelta(t, 1000*policy.UsualBytes*(1/2e9+1/24e9), c.TierTime, 1e-6, "what engines of its node take was measured")
-	assert.InDelta(t, 3000*policy.UsualBytes*(1/speed+1/2e9+1/24e9), c.RemoteTime, 1e-5)
+	assert.InDelta(t, 1000*bytes*(1/2e9+1/24e9), c.TierTime, 1e-6, "what engines of its node take was measured")
+	assert.InDelta(t, 3000*bytes*(1/speed+1/2e9+1/24e9), c.RemoteTime, 1e-5)
+	assert.InDelta(t, 4000*policy.UsualBytes/8e9, f.spy.candidates[2].TierTime, 1e-5, "measured with pages of nobody knows how many bytes")
 
 	f.linked(f.router, 3, speed, [2]uint32{3, 1})
 	_, _ = f.pick(prompt(ids))
