@@ -50,11 +50,15 @@ func NeedsRoot(t testing.TB) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start processes of two users")
 	}
-	probe := exec.Command("/bin/true")
-	As{NewPIDs: true}.Start(probe)
-	if err := probe.Run(); err != nil {
-		t.Skipf("this machine lets nobody make a PID namespace: %v", err)
+	for what, as := range map[string]As{"make a PID namespace": {NewPIDs: true}, "make a user namespace": {NewUsers: true}, "be another user in " + os.TempDir(): Nobody()} {
+		probe := exec.Command("/bin/true")
+		probe.Dir = os.TempDir() // where all that other users run lies; it is entered as that user
+		as.Start(probe)
+		if err := probe.Run(); err != nil {
+			t.Skipf("on this machine no process can %s: %v", what, err)
+		}
 	}
+	Started()
 }
 
 // Public puts this test binary, and the library with all that lies beside it, where all users can read them. library may be "".
