@@ -41,22 +41,29 @@ func TestFewAreAsGoodAsAll(t *testing.T) {
 			for range 10 {
 				p := prompt(tokens(rng.Uint32N(25), 1+rng.IntN(1000)))
 				p.Output = 100
-				d, err := r.Pick(&s, p, nil)
-				require.NoError(t, err)
+				f.asGood(r, &s, &all, p)
 				if s.Considered() < len(f.ranks) {
 					few++
 				}
-				e := r.Explain(&all, p, 42)
-				require.NoError(t, e.Err)
-				require.Len(t, e.Ranks, len(f.ranks), "explained is what all are")
-				i := slices.IndexFunc(e.Ranks, func(c route.Considered) bool { return c.Rank == d.Rank })
-				// Ties of 8 tokens are drawn.
-				require.InDelta(t, e.Decision.Choice.Cost, e.Ranks[i].Score, 0.002, "%s against %s", d.Rank.ID(), e.Decision.Rank.ID())
-				_ = d.Rank.Load.Begin(d.Uncached())
 			}
 		}
 		require.Greater(t, few, 500, "all ranks were looked at, and nothing was shown")
 	})
+}
+
+// asGood requires that a choice costs what the choice among all ranks does, begins the request there, and returns what is said of its rank.
+func (f *fleet) asGood(r *route.Router, s, all *route.Scratch, p *route.Prompt) route.Considered {
+	f.t.Helper()
+	d, err := r.Pick(s, p, nil)
+	require.NoError(f.t, err)
+	e := r.Explain(all, p, 42)
+	require.NoError(f.t, e.Err)
+	require.Len(f.t, e.Ranks, len(f.ranks), "explained is what all are")
+	i := slices.IndexFunc(e.Ranks, func(c route.Considered) bool { return c.Rank == d.Rank })
+	// Ties of 8 tokens are drawn.
+	require.InDelta(f.t, e.Decision.Choice.Cost, e.Ranks[i].Score, 0.002, "%s against %s", d.Rank.ID(), e.Decision.Rank.ID())
+	_ = d.Rank.Load.Begin(d.Uncached())
+	return e.Ranks[i]
 }
 
 // shake has up to 200 ranks report other loads, and waits until the order of before is too old.

@@ -2,7 +2,6 @@ package route_test
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,19 +54,12 @@ func TestFewWithTiers(t *testing.T) {
 			for range 10 {
 				p := prompt(tokens(rng.Uint32N(25), 1+rng.IntN(4000)))
 				p.Output = 100
-				d, err := r.Pick(&s, p, nil)
-				require.NoError(t, err)
+				if f.asGood(r, &s, &all, p).Candidate.Tier > 0 {
+					fetched++
+				}
 				if s.Considered() < len(f.ranks) {
 					few++
 				}
-				e := r.Explain(&all, p, 42)
-				require.NoError(t, e.Err)
-				i := slices.IndexFunc(e.Ranks, func(c route.Considered) bool { return c.Rank == d.Rank })
-				require.InDelta(t, e.Decision.Choice.Cost, e.Ranks[i].Score, 0.002, "%s against %s", d.Rank.ID(), e.Decision.Rank.ID())
-				if e.Ranks[i].Candidate.Tier > 0 {
-					fetched++
-				}
-				_ = d.Rank.Load.Begin(d.Uncached())
 			}
 		}
 		require.Greater(t, few, 450, "all ranks were looked at, and nothing was shown")

@@ -77,16 +77,16 @@ func batchIDs(rid string, batch bool, prompts int) []string {
 }
 
 var (
-	abortMethod = []byte("POST")
-	abortPath   = []byte("/abort_request")
-	abortType   = []proxy.Field{{Key: "Content-Type", Value: []byte("application/json")}}
+	methodPost = []byte("POST")
+	abortPath  = []byte("/abort_request")
+	abortType  = []proxy.Field{{Key: "Content-Type", Value: []byte("application/json")}}
 )
 
 func (a *aborter) abort(w *worker.Worker, ids []string) {
 	for _, id := range ids {
 		body := append(openai.AppendStringField([]byte{'{'}, "rid", id), '}')
 		resp, err := a.transport.Do(nil, &proxy.Request{
-			Target: proxy.Target{Addr: w.Addr, TLS: w.TLS}, Method: abortMethod, Path: abortPath, Extra: abortType,
+			Target: proxy.Target{Addr: w.Addr, TLS: w.TLS}, Method: methodPost, Path: abortPath, Extra: abortType,
 			Body: [][]byte{body}, HeaderTimeout: abortTimeout, ReadTimeout: abortTimeout,
 		})
 		if err != nil {

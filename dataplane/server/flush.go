@@ -96,7 +96,7 @@ func (s *Server) flush(path []byte) Flushed {
 // flushOne empties one worker's cache. Where it publishes events it also says so by one; what was learnt from its answers is forgotten here.
 func (s *Server) flushOne(w *worker.Worker, path []byte) error {
 	resp, err := s.Transport.Do(nil, &proxy.Request{
-		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS}, Method: abortMethod, Path: path,
+		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS}, Method: methodPost, Path: path,
 		HeaderTimeout: flushTimeout, ReadTimeout: flushTimeout,
 	})
 	if err != nil {
