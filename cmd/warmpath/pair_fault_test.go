@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,19 +120,14 @@ type storm struct {
 	every   int // requests between two faults
 	kills   int // requests between two restarts
 	applied map[string]int
+	draw    func(*rand.Rand) sim.Fault
+	spared  []*sim.Worker // never go away: without any worker, requests would fail as fast as the machine can make them
 }
 
-// before is called with the number of each request before it is made, in order.
-func (s *storm) before(t *testing.T, i int) {
-	t.Helper()
-	if i%s.kills == s.kills-1 {
-		s.apply(t, sim.Fault{Kind: "restart", Seconds: 0.1 + 0.2*s.rng.Float64()})
-	}
-	if i%s.every != s.every-1 {
-		return
-	}
-	count := 1 + s.rng.IntN(3)
-	for _, kind := range []sim.Fault{
+// pairFaults draws one fault of a half of a pair.
+func pairFaults(rng *rand.Rand) sim.Fault {
+	count := 1 + rng.IntN(3)
+	faults := []sim.Fault{
 		{Kind: "error-5xx", Count: count},
 		{Kind: "reset", Count: count},
 		{Kind: "stall"},
@@ -145,17 +141,26 @@ func (s *storm) before(t *testing.T, i int) {
 		{Kind: "bootstrap-503", Seconds: 0.1},
 		{Kind: "bootstrap-down", Seconds: 0.1},
 		{Kind: "drop-events", Count: count},
-	}[s.rng.IntN(13):][:1] {
-		s.apply(t, kind)
+	}
+	return faults[rng.IntN(len(faults))]
+}
+
+// before is called with the number of each request before it is made, in order.
+func (s *storm) before(t *testing.T, i int) {
+	t.Helper()
+	if i%s.kills == s.kills-1 {
+		s.apply(t, sim.Fault{Kind: "restart", Seconds: 0.1 + 0.2*s.rng.Float64()})
+	}
+	if i%s.every == s.every-1 {
+		s.apply(t, s.draw(s.rng))
 	}
 }
 
-// apply does f to a random worker. The first of each role never goes away: without any, requests would fail as fast as the
-// machine can make them, and their number would mean nothing.
+// apply does f to a random worker.
 func (s *storm) apply(t *testing.T, f sim.Fault) {
 	t.Helper()
 	w := s.c.sims[s.rng.IntN(len(s.c.sims))]
-	if w == s.c.prefill[0] || w == s.c.decode[0] {
+	if slices.Contains(s.spared, w) {
 		switch f.Kind {
 		case "restart", "hang", "bootstrap-503", "bootstrap-down":
 			return
@@ -264,7 +269,7 @@ func TestPairsInAStormOfFaults(t *testing.T) {
 			cfg := pairWorker()
 			cfg.DPSize = 1 + size.prefill/4
 			c := startPairs(t, size, cfg, dataplane.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
-			s := &storm{c: c, rng: rand.New(rand.NewPCG(uint64(size.prefill), 17)), every: 20, kills: max(100, n/10), applied: map[string]int{}}
+			s := &storm{c: c, rng: rand.New(rand.NewPCG(uint64(size.prefill), 17)), every: 20, kills: max(100, n/10), applied: map[string]int{}, draw: pairFaults, spared: []*sim.Worker{c.prefill[0], c.decode[0]}}
 			sum := s.clients(t, all, n, 32)
 			t.Logf("%d answered, %d left, %d told of an error, %d broken off; faults %v; told %v", sum.fine.Load(), sum.left.Load(), sum.told.Load(), sum.broken.Load(),
 				s.applied, sum.reasons)

@@ -31,10 +31,10 @@ var errHung = errors.New("server: worker hangs")
 // forward sends the request to the best worker, and to the next best one for
 // as long as no answer has begun.
 func (e *exchange) forward(c call) {
-	e.identify()
 	var last error
 	var lost [2]int // workers that failed after they may have seen the request; decode workers apart
 	for attempt := 0; attempt <= max(e.s.live().Retries, 0); attempt++ {
+		e.identify() // anew: the abort of an earlier attempt is repeated after abortAgain and must not hit this one
 		d, err := e.choose(c)
 		if err != nil {
 			if last != nil && errors.Is(err, route.ErrNoWorker) {

@@ -55,9 +55,6 @@ func (m *legMemory) reset() {
 // the body. There it wins over members of the same names, which clients have that knew SGLang's own load balancer.
 func (e *exchange) composePair(c call) {
 	l, d := e.leg, &e.decision
-	if len(e.tried) > 0 {
-		e.identify() // the aborts of the attempt before, of which one comes a second later, must not meet this one at a rank of both
-	}
 	l.reset()
 	l.events, l.keep = e.req.Stream, e.req.PromptLogprobs
 	m := &l.memory
