@@ -122,7 +122,9 @@ func TestWatchesOutliveNothing(t *testing.T) {
 			eventually(t, func() bool {
 				v := each.View()
 				return v.Up && len(v.Nodes) == 1 && v.Nodes[0].Version == version && has(v.Marks, mark) && len(v.Marks) == len(writer.View().Marks)
-			}, func() any { return []any{"loss", i, bucket, who, text(each.View()), text(writer.View()), each.Status()} })
+			}, func() any {
+				return []any{"loss", i, bucket, who, text(each.View()), text(writer.View()), each.Status()}
+			})
 		}
 		require.NoError(t, late.Close())
 	}
