@@ -184,11 +184,19 @@ func TestClusterHealth(t *testing.T) {
 		y.has(map[string]string{"a": ready, "b": ready}, "both are added")
 		y.pass(2 * time.Minute)
 		require.Equal(t, worker.GPUDegraded, y.worker("a").Health().State, "the facts hold")
-		require.Equal(t, worker.GPUHealthy, y.worker("b").Health().State)
+		require.Equal(t, worker.GPUUnknown, y.worker("b").Health().State, "its node says nothing of GPUs")
 		c.show(cluster.View{Nodes: []cluster.Node{sick}})
 		y.pass(2 * worker.HealthFor)
-		require.Equal(t, worker.GPUHealthy, y.worker("a").Health().State, "nobody knows")
+		require.Equal(t, worker.GPUUnknown, y.worker("a").Health().State, "nobody knows")
+		require.Contains(t, y.worker("a").Health().Reasons[0], "the last was: degraded")
 		y.has(map[string]string{"a": ready, "b": ready}, "the probes do")
 		require.NotEmpty(t, y.keeper.Sources()[0].Error)
+		back := nodeOf("n1", "a", "b")
+		back.Workers[0].Health = cluster.Health{State: "on fire", Weight: 1} // a word of a later release
+		back.Workers[1].Health = cluster.Health{State: "healthy", Weight: 1}
+		c.show(up(back))
+		y.pass(time.Minute)
+		require.Equal(t, worker.GPUUnknown, y.worker("a").Health().State)
+		require.Equal(t, worker.GPUHealthy, y.worker("b").Health().State, "its node says so")
 	})
 }

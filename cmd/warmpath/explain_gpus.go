@@ -27,7 +27,7 @@ func writeGPUs(out io.Writer, e *server.Explained, ranks []server.ExplainedRank)
 // gpuLine is "" of a rank whose GPUs are well, or of which nothing is known.
 func gpuLine(r *server.ExplainedRank) string {
 	g := r.GPUs
-	if g == nil || (g.State == worker.GPUHealthy.String() && len(g.Reasons) == 0 && (r.Weight == 0 || r.Weight == 1)) {
+	if g == nil || len(g.Reasons) == 0 && (r.Weight == 0 || r.Weight == 1) && (g.State == worker.GPUHealthy.String() || g.State == worker.GPUUnknown.String()) {
 		return ""
 	}
 	line := "GPUs are " + g.State

@@ -27,6 +27,11 @@ func TestExplainedGPUs(t *testing.T) {
 			},
 			{ID: "http://d:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &server.GPUHealthStatus{State: "dead", Weight: 1, Doubted: true}},
 			{ID: "http://e:1", State: "ready", Cost: cost, Overlap: overlap},
+			{ID: "http://f:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &server.GPUHealthStatus{State: "unknown", Weight: 1}},
+			{
+				ID: "http://g:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1,
+				GPUs: &server.GPUHealthStatus{State: "unknown", Weight: 1, Reasons: []string{"nothing was heard of its GPUs for 32s; the last was: dead"}, Age: 32},
+			},
 		},
 	}
 	var out strings.Builder
@@ -36,6 +41,7 @@ func TestExplainedGPUs(t *testing.T) {
 		"http://b:1: GPUs are degraded, 55 % of the speed is left, not to be used together: clocks at 55 %; 17 of 18 NVLinks up (1 s ago)",
 		"http://b:1: could fetch 64 tokens from the KV tier of its node, and 128 behind them from a peer's",
 		"http://c:1: GPUs are dead: XID 79 (3 s ago)",
+		"http://g:1: GPUs are unknown: nothing was heard of its GPUs for 32s; the last was: dead (32 s ago)",
 		"http://c:1 is no candidate: it has dead GPUs (XID 79), and others are fit",
 	} {
 		assert.Contains(t, out.String(), line+"\n")
@@ -43,5 +49,6 @@ func TestExplainedGPUs(t *testing.T) {
 	assert.Contains(t, out.String(), "http://d:1: GPUs are dead, which is not believed")
 	assert.NotContains(t, out.String(), "http://a:1: GPUs", "nothing to say of who is well")
 	assert.NotContains(t, out.String(), "http://e:1: GPUs", "nor where nothing is known")
+	assert.NotContains(t, out.String(), "http://f:1: GPUs", "nor where nothing is known")
 	assert.Equal(t, 1, strings.Count(out.String(), "health s"))
 }

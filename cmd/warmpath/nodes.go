@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/nvml"
 )
 
 // newNodesCommand returns `warmpath nodes`.
@@ -81,7 +83,7 @@ func writeNodeNotes(out io.Writer, n *cluster.Node) {
 		fmt.Fprintf(out, "%s: driver: %s\n", n.Name, n.Driver)
 	}
 	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.Health.State != "" && g.Health.State != "healthy" || len(g.Health.Reasons) > 0 {
+		if g := &n.GPUs[i]; gpuState(&g.Health) > worker.GPUHealthy || len(g.Health.Reasons) > 0 {
 			fmt.Fprintf(out, "%s: GPU %d %s: %s\n", n.Name, g.Index, healthWord(&g.Health), strings.Join(g.Health.Reasons, "; "))
 		}
 	}
@@ -109,8 +111,8 @@ func writeWorkers(out io.Writer, v *cluster.View, now time.Time) error {
 		n := &v.Nodes[i]
 		for j := range n.Workers {
 			w := &n.Workers[j]
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", w.URL, n.Name, marked(v, n.Name, w.URL), orNone(w.Role), orNone(w.Model),
-				count(w.TP), count(w.DP), len(w.GPUs), healthWord(&w.Health), age(n.Started, now))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", w.URL, n.Name, marked(v, n.Name, w.URL), orNone(w.Role), orNone(w.Model),
+				count(w.TP), count(w.DP), count(len(w.GPUs)), healthWord(&w.Health), age(n.Started, now))
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -145,19 +147,23 @@ func marked(v *cluster.View, node, worker string) string {
 
 // gpus counts GPUs by name and by how they are: "8 H200", "8 H200: 7 healthy, 1 dead".
 func gpus(n *cluster.Node) string {
-	if len(n.GPUs) == 0 {
-		return "-"
+	switch {
+	case len(n.GPUs) > 0:
+	case n.Driver == string(nvml.StateReady):
+		return "none"
+	default:
+		return "unknown"
 	}
 	text := fmt.Sprintf("%d %s", len(n.GPUs), n.GPUs[0].Name)
-	states := map[string]int{}
+	states := map[worker.GPUState]int{}
 	for i := range n.GPUs {
-		states[healthState(&n.GPUs[i].Health)]++
+		states[gpuState(&n.GPUs[i].Health)]++
 	}
-	if states["healthy"] == len(n.GPUs) {
+	if states[worker.GPUHealthy] == len(n.GPUs) {
 		return text
 	}
 	var parts []string
-	for _, s := range []string{"healthy", "degraded", "draining", "dead", "unknown"} {
+	for _, s := range []worker.GPUState{worker.GPUHealthy, worker.GPUDegraded, worker.GPUDraining, worker.GPUDead, worker.GPUUnknown} {
 		if states[s] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", states[s], s))
 		}
@@ -165,15 +171,14 @@ func gpus(n *cluster.Node) string {
 	return text + ": " + strings.Join(parts, ", ")
 }
 
-func healthState(h *cluster.Health) string {
-	if h.State == "" {
-		return "unknown"
-	}
-	return h.State
+// gpuState is unknown of words that this release does not have.
+func gpuState(h *cluster.Health) worker.GPUState {
+	s, _ := worker.ParseGPUState(h.State)
+	return s
 }
 
 func healthWord(h *cluster.Health) string {
-	text := healthState(h)
+	text := gpuState(h).String()
 	if h.Weight > 0 && h.Weight < 1 {
 		text += fmt.Sprintf(" %.0f%%", 100*h.Weight)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -181,6 +182,10 @@ func TestClusterCommands(t *testing.T) {
 	for _, addr := range s.workers {
 		assert.Contains(t, text, "http://"+addr)
 	}
+	assert.Equal(t, 6, strings.Count(text, "unknown"), "health of workers without GPUs in %s", text)
+	assert.NotContains(t, text, "healthy")
+	text = fetch(http.MethodGet, "http://"+s.fronts[0]+"/status", "")
+	assert.Equal(t, 6, strings.Count(text, `"gpus":{"state":"unknown","weight":1`), text)
 	text, err = operate(t, "nodes", "--cluster", url, "--json")
 	require.NoError(t, err)
 	assert.Contains(t, text, `"name": "node-2"`)

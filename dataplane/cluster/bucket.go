@@ -30,11 +30,10 @@ const (
 // buckets are the two key-value buckets. Marks have one of their own because records in theirs age.
 type buckets struct{ records, marks jetstream.KeyValue }
 
-// watching is both buckets with what they tell.
+// watching is both buckets with their watches.
 type watching struct {
 	buckets
-	created        time.Time // of the bucket of marks
-	records, marks jetstream.KeyWatcher
+	records, marks watched
 	cancel         context.CancelFunc
 }
 
@@ -62,20 +61,10 @@ func (w *watching) open(ctx context.Context, c *Cluster) (err error) {
 	if w.buckets.marks, err = c.bucket(ctx, "marks", 0); err != nil {
 		return err
 	}
-	status, err := w.buckets.marks.Status(ctx)
-	if err != nil {
-		return fmt.Errorf("cannot look at the bucket of marks: %w", err)
+	if err := w.records.open(ctx, w.buckets.records); err != nil {
+		return err
 	}
-	if s, ok := status.(*jetstream.KeyValueBucketStatus); ok {
-		w.created = s.StreamInfo().Created
-	}
-	if w.records, err = w.buckets.records.WatchAll(ctx); err != nil {
-		return fmt.Errorf("cannot watch records: %w", err)
-	}
-	if w.marks, err = w.buckets.marks.WatchAll(ctx); err != nil {
-		return fmt.Errorf("cannot watch marks: %w", err)
-	}
-	return nil
+	return w.marks.open(ctx, w.buckets.marks)
 }
 
 // close ends the watches and waits until nothing comes from them.
@@ -84,12 +73,12 @@ func (w *watching) close() {
 		return
 	}
 	w.cancel()
-	for _, watch := range []jetstream.KeyWatcher{w.records, w.marks} {
-		if watch == nil {
+	for _, b := range []*watched{&w.records, &w.marks} {
+		if b.watch == nil {
 			continue
 		}
-		_ = watch.Stop() // fails where the connection is closed
-		for range watch.Updates() {
+		_ = b.watch.Stop() // fails where the connection is closed
+		for range b.watch.Updates() {
 		}
 	}
 }
@@ -134,6 +123,7 @@ type writer struct {
 	*Cluster
 	now       *watching      // nil: none
 	due       bool           // the buckets must be opened and read again
+	look      bool           // the streams must be compared with the watches
 	failures  int            // of opening them, in a row
 	revisions map[key]uint64 // of what we wrote
 }
@@ -144,6 +134,8 @@ func (c *Cluster) write() {
 	defer func() { w.now.close() }()
 	refresh := time.NewTicker(refreshEvery - rand.N(refreshEvery/10))
 	defer refresh.Stop()
+	look := time.NewTicker(c.cfg.lookEvery - rand.N(c.cfg.lookEvery/5)) // not all processes at one instant
+	defer look.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
@@ -152,6 +144,10 @@ func (c *Cluster) write() {
 			return
 		case <-c.resync:
 			w.due = true
+		case <-c.doubt:
+			w.look = true
+		case <-look.C:
+			w.look = true
 		case <-c.wake:
 		case <-refresh.C:
 			c.own.again(func(key, *owned) bool { return true })
@@ -172,6 +168,13 @@ func (w *writer) step() time.Duration {
 	if !w.nc.IsConnected() {
 		return retryWrite
 	}
+	if w.look {
+		w.look = false
+		if err := w.compare(); err != nil {
+			w.because(err)
+			w.due = true
+		}
+	}
 	if w.due {
 		if err := w.reopen(); err != nil {
 			w.because(err)
@@ -181,6 +184,24 @@ func (w *writer) step() time.Duration {
 		w.due, w.failures = false, 0
 	}
 	return w.flush()
+}
+
+// compare returns an error that wraps errOutlived where a watch no longer follows its stream. A stream that cannot be asked
+// about proves nothing.
+func (w *writer) compare() error {
+	if w.now == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
+	defer cancel()
+	err := w.now.records.compare(ctx)
+	if err == nil {
+		err = w.now.marks.compare(ctx)
+	}
+	if errors.Is(err, errOutlived) {
+		return err
+	}
+	return nil
 }
 
 // reopen replaces the watches.
@@ -219,6 +240,7 @@ func (w *writer) flush() time.Duration {
 			return wait
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
+		seen := w.now.records.seen.Load()
 		revision, err := w.now.buckets.records.Put(ctx, next.key.String(), next.data)
 		cancel()
 		w.own.wrote(next, revision, err == nil)
@@ -231,6 +253,10 @@ func (w *writer) flush() time.Duration {
 		}
 		w.revisions[next.key] = revision
 		w.counts.writes.Add(1)
+		if revision <= seen { // the write went to another stream than the watch
+			w.look = true
+			return resyncGap
+		}
 	}
 	return 0
 }
@@ -246,7 +272,8 @@ func (w *writer) leave(l leave) {
 	}
 }
 
-// restore writes marks of a lost store where nobody has written, or deleted, them since.
+// restore writes marks of a lost store where nobody has written, or deleted, them since. Marks that do not come back through the
+// watch are handed in again.
 func (w *writer) restore(lost []Mark) {
 	for _, m := range lost {
 		data, err := encodeMark(m)
@@ -254,7 +281,10 @@ func (w *writer) restore(lost []Mark) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
-		_, _ = w.now.buckets.marks.Update(ctx, escape(m.Target), data, 0) // fails where somebody else was faster
+		_, err = w.now.buckets.marks.Update(ctx, escape(m.Target), data, 0)
 		cancel()
+		if refused := (*jetstream.APIError)(nil); err != nil && !errors.As(err, &refused) { // else somebody was faster
+			return
+		}
 	}
 }

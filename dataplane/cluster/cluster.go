@@ -37,6 +37,7 @@ type Cluster struct {
 	opened       chan *watching // from write to run; nil: the present one is over
 	lostMarks    chan []Mark    // from run to write: marks that a lost store had
 	resync       chan struct{}  // holds one: the buckets must be opened and read again
+	doubt        chan struct{}  // holds one: the streams must be compared with the watches
 	wake         chan struct{}  // holds one: a record of ours must be written
 	leaving      chan leave     // from Withdraw to write
 
@@ -64,7 +65,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 		cfg: cfg, own: ownRecords{instance: NewInstance(), list: map[key]*owned{}},
 		beats: make(chan *nats.Msg, beatQueue), wants: make(chan *nats.Msg, wantQueue), pongs: make(chan time.Time),
 		gone: make(chan struct{}, 1), deaf: make(chan struct{}, 1), opened: make(chan *watching), lostMarks: make(chan []Mark, 1),
-		resync: make(chan struct{}, 1), wake: make(chan struct{}, 1), mute: make(chan struct{}, 1), leaving: make(chan leave),
+		resync: make(chan struct{}, 1), doubt: make(chan struct{}, 1), wake: make(chan struct{}, 1), mute: make(chan struct{}, 1), leaving: make(chan leave),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.view.Store(&View{At: time.Now()})

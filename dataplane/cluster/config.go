@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/warmpath/warmpath/dataplane/secure"
 )
@@ -29,6 +30,8 @@ type Config struct {
 	Replicas    int    // copies of the buckets in a NATS cluster; default 1
 	Name        string // of this process, as NATS shows connections; default warmpath
 	Log         *slog.Logger
+
+	lookEvery time.Duration // 0 is the constant of that name; tests set it
 }
 
 // TLS names files, all PEM. For the embedded server Cert and Key are its own and CA, where it is given, signs who may join.
@@ -54,6 +57,7 @@ func (c *Config) setDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	c.Name = cmp.Or(c.Name, "warmpath")
 	c.Replicas = cmp.Or(c.Replicas, 1)
+	c.lookEvery = cmp.Or(c.lookEvery, lookEvery)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

@@ -66,6 +66,7 @@ func (c *Cluster) marking(ctx context.Context, target string, do func(context.Co
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if err := do(ctx, b); err != nil {
+		c.ask(c.doubt) // the bucket may be gone
 		return fmt.Errorf("cannot change the mark of %s: %w", target, err)
 	}
 	return nil
@@ -75,17 +76,20 @@ func (c *Cluster) marking(ctx context.Context, target string, do func(context.Co
 type marks struct {
 	list    map[string]Mark
 	seen    map[string]bool // targets in the snapshot that is being read, deleted ones too
+	lost    map[string]bool // targets whose marks are to be written again: their store was lost
 	created time.Time       // of the bucket that list came from
-	fresh   bool            // the bucket that is being read is another one: its predecessor was lost
+	last    uint64          // revision that the bucket had at least
+	fresh   bool            // the bucket that is being read is another one, or an older state of it: marks were lost
 }
 
-// begin notes that a snapshot of the bucket made at created follows.
-func (t *marks) begin(created time.Time) {
-	t.fresh = !t.created.IsZero() && !t.created.Equal(created)
-	t.created, t.seen = created, map[string]bool{}
+// begin notes that a snapshot follows, of the bucket made at created whose last revision is last or higher.
+func (t *marks) begin(created time.Time, last uint64) {
+	t.fresh = !t.created.IsZero() && (!t.created.Equal(created) || last < t.last)
+	t.created, t.last, t.seen = created, last, map[string]bool{}
 }
 
 func (t *marks) set(m Mark) {
+	delete(t.lost, m.Target)
 	t.list[m.Target] = m
 	if t.seen != nil {
 		t.seen[m.Target] = true
@@ -93,24 +97,32 @@ func (t *marks) set(m Mark) {
 }
 
 func (t *marks) remove(target string) {
+	delete(t.lost, target)
 	delete(t.list, target)
 	if t.seen != nil {
 		t.seen[target] = true
 	}
 }
 
-// end notes that the snapshot is over. It returns the marks to be written again because the store was lost: marks have no owner,
-// so whoever knew them puts them back.
-func (t *marks) end() (lost []Mark) {
-	for target, m := range t.list {
+// end notes that the snapshot is over. Marks that a lost store had are kept, to be written again: marks have no owner, so every
+// process that knew them puts them back.
+func (t *marks) end() {
+	for target := range t.list {
 		switch {
 		case t.seen[target]:
-		case t.fresh:
-			lost = append(lost, m)
+		case t.fresh, t.lost[target]:
+			t.lost[target] = true
 		default:
 			delete(t.list, target)
 		}
 	}
 	t.seen = nil
-	return lost
+}
+
+// unsaved returns the marks to be written again.
+func (t *marks) unsaved() (list []Mark) {
+	for target := range t.lost {
+		list = append(list, t.list[target])
+	}
+	return list
 }

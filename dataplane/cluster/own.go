@@ -176,14 +176,23 @@ func (o *ownRecords) take() []key {
 	return taken
 }
 
-// revision returns that of our record under k in the bucket; 0: there is none.
-func (o *ownRecords) revision(k key) uint64 {
+// revision returns that of our record under k in the bucket; false: NATS has none.
+func (o *ownRecords) revision(k key) (uint64, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if r := o.list[k]; r != nil && r.acked != 0 {
-		return r.revision
+		return r.revision, true
 	}
-	return 0
+	return 0, false
+}
+
+// renumber forgets revisions: the bucket is another one, which counts anew.
+func (o *ownRecords) renumber() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range o.list {
+		r.revision = 0
+	}
 }
 
 // yielded returns the names that others have taken from us.

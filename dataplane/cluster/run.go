@@ -17,6 +17,9 @@ type state struct {
 	table    *table
 	said     sayings
 	marks    marks
+	now      *watching                      // that records and marked come from
+	created  time.Time                      // of the stream of records
+	restored time.Duration                  // when lost marks were handed to write
 	records  <-chan jetstream.KeyValueEntry // nil: not watched
 	marked   <-chan jetstream.KeyValueEntry // nil: not watched
 	lastPong time.Time                      // zero: none since the connection was lost
@@ -31,6 +34,9 @@ const wantGap = 10 * time.Second
 // deadGap is the least time between two readings of all buckets because one record is missing.
 const deadGap = 10 * time.Second
 
+// restoreGap is the least time between two tries to write the marks of a lost store.
+const restoreGap = 2 * time.Second
+
 // longLoad is how long a snapshot may take, of the time that NATS is heard: it has some hundred KB.
 const longLoad = 5 * time.Second
 
@@ -39,7 +45,7 @@ const maxLogged = 1024
 
 // run reads everything that NATS tells and publishes views.
 func (c *Cluster) run() {
-	s := &state{Cluster: c, table: newTable(), said: newSayings(), marks: marks{list: map[string]Mark{}}, logged: map[string]bool{}}
+	s := &state{Cluster: c, table: newTable(), said: newSayings(), marks: marks{list: map[string]Mark{}, lost: map[string]bool{}}, logged: map[string]bool{}}
 	for {
 		select {
 		case <-c.ctx.Done():
@@ -104,10 +110,14 @@ func (s *state) open(w *watching) {
 		s.table.lost()
 		return
 	}
-	s.records, s.marked = w.records.Updates(), w.marks.Updates()
+	s.now, s.records, s.marked = w, w.records.watch.Updates(), w.marks.watch.Updates()
 	s.table.begin()
 	s.begun = s.table.now
-	s.marks.begin(w.created)
+	if !w.records.created.Equal(s.created) {
+		s.created = w.records.created
+		s.own.renumber()
+	}
+	s.marks.begin(w.marks.created, w.marks.first)
 }
 
 // record takes one change of the bucket in; a nil entry ends the snapshot.
@@ -117,6 +127,9 @@ func (s *state) record(e jetstream.KeyValueEntry, ok bool) {
 		s.table.lost()
 		s.ask(s.resync)
 		return
+	}
+	if !s.now.records.read(e) {
+		s.ask(s.doubt)
 	}
 	if e == nil {
 		s.table.end()
@@ -147,7 +160,7 @@ func (s *state) record(e jetstream.KeyValueEntry, ok bool) {
 
 // contest yields our name to a process that took it after us: the last one wins, as after a restart.
 func (s *state) contest(k key, rec *record, revision uint64) {
-	if rec.Instance == s.own.instance || s.own.revision(k) == 0 || revision < s.own.revision(k) {
+	if mine, ok := s.own.revision(k); !ok || rec.Instance == s.own.instance || revision < mine {
 		return
 	}
 	if s.own.yield(k, true) {
@@ -170,18 +183,17 @@ func (s *state) checkOwn() {
 // mark takes one change of the marks in.
 func (s *state) mark(e jetstream.KeyValueEntry, ok bool) {
 	s.moved = true
+	if ok && !s.now.marks.read(e) {
+		s.ask(s.doubt)
+	}
 	switch {
 	case !ok:
 		s.marked = nil
 		s.table.lost()
 		s.ask(s.resync)
 	case e == nil:
-		if lost := s.marks.end(); len(lost) > 0 {
-			select {
-			case s.lostMarks <- lost:
-			default:
-			}
-		}
+		s.marks.end()
+		s.restore()
 	case e.Operation() != jetstream.KeyValuePut:
 		if target, err := unescape(e.Key()); err == nil {
 			s.marks.remove(target)
@@ -193,6 +205,19 @@ func (s *state) mark(e jetstream.KeyValueEntry, ok bool) {
 			return
 		}
 		s.marks.set(m)
+	}
+}
+
+// restore hands marks of a lost store to write.
+func (s *state) restore() {
+	lost := s.marks.unsaved()
+	if len(lost) == 0 {
+		return
+	}
+	s.restored = s.table.now
+	select {
+	case s.lostMarks <- lost:
+	default: // write has those of before, and these come again
 	}
 }
 
@@ -219,8 +244,14 @@ func (s *state) pong(at time.Time) {
 	for _, w := range wants {
 		_ = s.nc.Publish(s.wantOf(w), nil) // where it is lost, the buckets are read again
 	}
-	if dead = dead && s.table.now-s.begun > deadGap; dead || s.stuck() {
+	if len(wants) > 0 {
+		s.ask(s.doubt)
+	}
+	if dead && s.table.now-s.begun > deadGap || s.stuck() {
 		s.ask(s.resync)
+	}
+	if s.marks.seen == nil && s.table.now-s.restored > restoreGap {
+		s.restore()
 	}
 	for _, k := range s.own.yielded() { // back, when who took it is gone
 		if m := s.table.members[k]; m == nil || !m.shown && s.table.now-m.heard > Lease {

@@ -19,6 +19,8 @@ const (
 	// deadWatch the buckets are read again, which costs more the more there are.
 	patience  = 2 * time.Second
 	deadWatch = 6 * time.Second
+	// searchAgain is how long the first search for a record goes on before the next one begins; each goes on for twice as long.
+	searchAgain = 20 * time.Second
 	// settle is how long records that lie in the bucket have to beat before a view counts as whole: each living one beats twice.
 	settle = 2*beatEvery + pingEvery
 	// forget is when the record of a silent process is dropped. A stopped one that goes on within it needs no record again.
@@ -27,15 +29,16 @@ const (
 
 // member is one process's record with what was heard of it.
 type member struct {
-	rec     *record       // nil: beats alone
-	node    *Node         // of rec with the numbers of the last beat; nil for a router
-	shown   bool          // in the views: it was heard, and its lease has not ended
-	heard   time.Duration // the last beat or write
-	missing time.Duration // since then beats name a record that is not rec; 0: they do not
-	wanted  string        // instance of the missing record
-	asked   int           // stages of the search for it, since missing
-	foreign bool          // what lies in the bucket cannot be read: there is nothing to ask for
-	pass    uint64        // of the last snapshot that it was in
+	rec      *record       // nil: beats alone
+	node     *Node         // of rec with the numbers of the last beat; nil for a router
+	shown    bool          // in the views: it was heard, and its lease has not ended
+	heard    time.Duration // the last beat or write
+	missing  time.Duration // since then beats name a record that is not rec; 0: they do not
+	wanted   string        // instance of the missing record
+	asked    int           // stages of the search for it, since missing
+	searches int           // that ended without it
+	foreign  bool          // what lies in the bucket cannot be read: there is nothing to ask for
+	pass     uint64        // of the last snapshot that it was in
 }
 
 // table holds what was heard of others, ourselves among them. It is a state machine without clock and I/O; its time is that of
@@ -45,6 +48,7 @@ type table struct {
 	members map[key]*member
 	pass    uint64        // counts snapshots of the bucket
 	loading bool          // a snapshot is being read
+	dead    bool          // since the last snapshot began: a record that was asked for did not come
 	synced  time.Duration // end of the last snapshot; 0: none, or the connection was lost since
 	changed bool          // since the flag was last taken back, in what views show
 	minor   bool          // the same of numbers alone
@@ -128,7 +132,7 @@ func (t *table) beat(b *beat) {
 
 func (t *table) miss(m *member, b *beat) {
 	if m.missing == 0 || m.wanted != b.Instance {
-		m.missing, m.wanted, m.asked = t.now, b.Instance, 0
+		m.missing, m.wanted, m.asked, m.searches = t.now, b.Instance, 0, 0
 	}
 }
 
@@ -207,11 +211,15 @@ func (t *table) lost() { t.synced, t.loading = 0, false }
 // begin notes that a snapshot of the bucket follows.
 func (t *table) begin() {
 	t.pass++
-	t.loading, t.synced = true, 0
+	t.loading, t.synced, t.dead = true, 0, false
 }
 
-// end notes that the snapshot is over. What it lacks and nobody beats for is gone.
+// end notes that the snapshot is over. What it lacks and nobody beats for is gone. A snapshot during which the connection was lost
+// proves nothing.
 func (t *table) end() {
+	if !t.loading {
+		return
+	}
 	t.loading, t.synced = false, t.now
 	for k, m := range t.members {
 		if m.rec != nil && m.pass != t.pass && !m.shown {
@@ -242,8 +250,8 @@ type want struct {
 	instance string
 }
 
-// missed returns whom to ask for missing records, each once, and whether the watch of the bucket seems dead because one that was
-// asked for did not come either.
+// missed returns the records to ask for, and whether the watch of the bucket seems dead because one that was asked for did not
+// come either; that holds until the next snapshot begins. No search is the last one.
 func (t *table) missed() (wants []want, dead bool) {
 	for k, m := range t.members {
 		age := t.now - m.missing
@@ -253,8 +261,11 @@ func (t *table) missed() (wants []want, dead bool) {
 			m.asked = 1
 			wants = append(wants, want{k, m.wanted})
 		case m.asked == 1 && age > deadWatch:
-			m.asked, dead = 2, true
+			m.asked, t.dead = 2, true
+		case m.asked == 2 && age > searchAgain<<min(m.searches, 5):
+			m.asked, m.missing = 0, t.now
+			m.searches++
 		}
 	}
-	return wants, dead
+	return wants, t.dead
 }

@@ -225,18 +225,30 @@ func TestTableAgainstNaive(t *testing.T) {
 
 func TestMarksOfALostStore(t *testing.T) {
 	first, second := time.Unix(1, 0), time.Unix(2, 0)
-	m := marks{list: map[string]Mark{}}
-	m.begin(first)
+	m := marks{list: map[string]Mark{}, lost: map[string]bool{}}
+	m.begin(first, 2)
 	m.set(Mark{Target: "a"})
 	m.set(Mark{Target: "b"})
-	assert.Empty(t, m.end())
-	m.begin(first) // after an outage in which b was taken back
+	m.end()
+	assert.Empty(t, m.unsaved())
+	m.begin(first, 3) // after an outage in which b was taken back
 	m.set(Mark{Target: "a"})
-	assert.Empty(t, m.end())
+	m.end()
+	assert.Empty(t, m.unsaved())
 	assert.NotContains(t, m.list, "b")
 	m.set(Mark{Target: "c"})
-	m.begin(second) // another store, in which somebody took c back already
+	m.begin(second, 1) // another store, in which somebody took c back already
 	m.remove("c")
-	assert.Equal(t, []Mark{{Target: "a"}}, m.end())
+	m.end()
+	assert.Equal(t, []Mark{{Target: "a"}}, m.unsaved())
 	assert.Contains(t, m.list, "a", "it holds until it is written again")
+	m.begin(second, 1) // read again before it was written
+	m.remove("c")
+	m.end()
+	assert.Equal(t, []Mark{{Target: "a"}}, m.unsaved())
+	m.set(Mark{Target: "a"})
+	assert.Empty(t, m.unsaved())
+	m.begin(second, 0) // a copy of the store from before
+	m.end()
+	assert.Equal(t, []Mark{{Target: "a"}}, m.unsaved())
 }

@@ -68,7 +68,7 @@ func TestPageReadsStatus(t *testing.T) {
 		"s.version", "s.policy", "s.uptime_seconds", "s.requests", "s.in_flight", "s.errors", "s.hit_rate", "s.hit_tokens",
 		"s.prompt_tokens", "s.accuracy", "index.blocks", "index.bytes", "w.id", "w.url", "w.model", "w.state", "w.in_flight",
 		"approx.accuracy", "approx.bytes", "approx.max_bytes", "w.overlap", "w.role", "w.breaker", "w.gpus", "g.state", "g.weight", "g.reasons",
-		"w.pending_tokens", "w.requests", "w.share", "w.hit_rate", "w.blocks", ".lag_ms", ".gaps",
+		`g.state ?? "unknown"`, "w.pending_tokens", "w.requests", "w.share", "w.hit_rate", "w.blocks", ".lag_ms", ".gaps",
 	}
 	for _, field := range fields {
 		if !bytes.Contains(console.Page(), []byte(field)) {

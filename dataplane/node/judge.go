@@ -154,9 +154,10 @@ func (n *Node) describe(f *Found, info *worker.Info, at place, gpus []GPUReport)
 	return w
 }
 
-// healthOf is the health of a worker: its speed is that of its slowest GPU, and it is no fitter than the worst of them.
+// healthOf is the health of a worker: its speed is that of its slowest GPU, and it is no fitter than the worst of them. It is unknown of one
+// without GPUs.
 func healthOf(uuids []string, gpus []GPUReport) cluster.Health {
-	var h cluster.Health
+	h := cluster.Health{State: worker.GPUUnknown.String()}
 	worst := health.Healthy
 	for i := range gpus {
 		g := &gpus[i]
@@ -164,7 +165,7 @@ func healthOf(uuids []string, gpus []GPUReport) cluster.Health {
 			continue
 		}
 		one := healthOfGPU(g)
-		if h.State == "" || g.Health.State > worst {
+		if h.State == worker.GPUUnknown.String() || g.Health.State > worst {
 			worst, h.State = g.Health.State, one.State
 			h.Reasons = slices.Insert(h.Reasons, 0, one.Reasons...)
 		} else {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/warmpath/warmpath/dataplane/health"
+	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/nvml"
 )
 
@@ -120,11 +121,10 @@ func (s series) workers(r *Report) {
 		values := []string{w.URL, w.Role, w.Model}
 		s.send("warmpath_node_worker_ready", "Whether the worker answers that it is ready.", gauge, truth(w.State == "ready"), labels, values...)
 		s.send("warmpath_node_worker_gpus", "GPUs that the worker is known to compute on.", gauge, float64(len(w.GPUs)), labels, values...)
-		if w.Health.State == "" {
-			continue
+		if w.Health.State != worker.GPUUnknown.String() {
+			s.send("warmpath_node_worker_weight", "Share of its speed that the worker's slowest GPU is left with.", gauge, w.Health.Weight, labels, values...)
 		}
-		s.send("warmpath_node_worker_weight", "Share of its speed that the worker's slowest GPU is left with.", gauge, w.Health.Weight, labels, values...)
-		for state := health.Healthy; state <= health.Dead; state++ {
+		for state := worker.GPUUnknown; state <= worker.GPUDead; state++ {
 			s.send("warmpath_node_worker_state", "1 for the state of the worker's worst GPU.", gauge, truth(w.Health.State == state.String()),
 				append(labels[:3:3], "state"), append(values[:3:3], state.String())...)
 		}

@@ -261,7 +261,7 @@ func TestNodeWithoutDriver(t *testing.T) {
 	record := shared.await(t, "a worker", func(n *cluster.Node) bool { return len(n.Workers) == 1 && n.Workers[0].Model == "m" })
 	assert.Empty(t, record.GPUs)
 	assert.Equal(t, "no driver", record.Driver)
-	assert.Equal(t, cluster.Health{}, record.Workers[0].Health, "nothing is known")
+	assert.Equal(t, cluster.Health{State: "unknown"}, record.Workers[0].Health)
 	require.Eventually(t, func() bool { status, _ := get(t, n, "/ready"); return status == 200 }, patience, time.Millisecond)
 }
 

@@ -60,7 +60,7 @@ func (s Source) Health(ctx context.Context, set func(url string, h cluster.Healt
 			now := telling{healthText(&w.Health), r.At}
 			if old := last[w.URL]; old.text == now.text && r.At.Sub(old.at) < retell {
 				now = old
-			} else if w.Health.State != "" && !set(w.reach(), w.Health) {
+			} else if !set(w.reach(), w.Health) {
 				continue
 			}
 			seen[w.URL] = now

@@ -55,7 +55,7 @@ func checkExplainedIsPicked(f *fleet) {
 				x := r.Explain(new(route.Scratch), p, seed)
 				require.NoError(t, x.Err)
 				again := r.Explain(new(route.Scratch), p, seed)
-				require.Equal(t, x.Decision.Rank, again.Decision.Rank, "explaining changes nothing")
+				require.Same(t, x.Decision.Rank, again.Decision.Rank, "explaining changes nothing")
 				d, err := r.Pick(&f.scratch, p, nil)
 				require.NoError(t, err)
 				require.Same(t, x.Decision.Rank, d.Rank, name)

@@ -104,7 +104,7 @@ func TestFewForAnother(t *testing.T) {
 		for i := range 20 {
 			d, err := asks.Pick(&f.scratch, prompt(tokens(1, 4000)), nil)
 			require.NoError(t, err)
-			require.Equal(t, f.ranks[7], d.Rank, "request %d", i)
+			require.Same(t, f.ranks[7], d.Rank, "request %d", i)
 			require.Contains(t, d.Choice.Why, "router")
 		}
 		_, err := own.Arbitrate(&o.scratch, &o.last)
@@ -125,7 +125,7 @@ func TestFewLearnNewNames(t *testing.T) {
 			f.holds(at, radix.DomainKey{}, tokens(id, 4000), 900, radix.TierGPU)
 			d, err := r.Pick(&f.scratch, prompt(tokens(id, 4000)), nil)
 			require.NoError(t, err)
-			require.Equal(t, f.ranks[at], d.Rank)
+			require.Same(t, f.ranks[at], d.Rank)
 			flight := r.Dispatch(&f.scratch, prompt(tokens(id, 4000)), &d) // has a seat from now on
 			time.Sleep(time.Millisecond)
 			r.Land(flight)

@@ -257,3 +257,11 @@ func bubble(t *testing.T, nodes int, test func(f *fleet)) {
 		test(newFleet(t, all...))
 	})
 }
+
+// ranksOf names ranks, for comparing them: their workers change meanwhile.
+func ranksOf(ranks ...*worker.Rank) (ids []string) {
+	for _, r := range ranks {
+		ids = append(ids, r.ID())
+	}
+	return ids
+}

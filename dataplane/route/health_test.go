@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func TestFactsLeaveRanksOut(t *testing.T) {
 		for range 30 {
 			d, err := r.Pick(&f.scratch, prompt(ids), nil)
 			require.NoError(t, err)
-			require.Contains(t, f.ranks[3:], d.Rank, name)
+			require.True(t, slices.Contains(f.ranks[3:], d.Rank), name)
 			require.Zero(t, d.Overruled)
 		}
 		require.Equal(t, []uint64{30, 30, 30, 0}, counts(r), name)
@@ -70,7 +71,7 @@ func TestFactsLeaveRanksOut(t *testing.T) {
 	}
 	f.tell(0, worker.Health{})
 	d := f.kvPick(prompt(ids))
-	require.Equal(t, f.ranks[0], d.Rank, "recovery brings it back")
+	require.Same(t, f.ranks[0], d.Rank, "recovery brings it back")
 }
 
 func counts(r *route.Router) []uint64 {
@@ -144,7 +145,7 @@ func TestFactsYieldToFailures(t *testing.T) {
 	p := prompt(tokens(1, 100))
 	require.True(t, f.router.Left(&f.scratch, p, f.ranks[1:]))
 	d := f.kvPick(p, f.ranks[1:]...)
-	require.Equal(t, f.ranks[0], d.Rank)
+	require.Same(t, f.ranks[0], d.Rank)
 	require.Equal(t, route.AgainstAllWork, d.Overruled)
 	require.False(t, f.router.Left(&f.scratch, p, f.ranks))
 }
@@ -165,20 +166,20 @@ func TestFactsLeaveLegsOut(t *testing.T) {
 		for range 10 {
 			d, err := r.Pick(&f.scratch, p, nil)
 			require.NoError(t, err)
-			require.Equal(t, []*worker.Rank{f.ranks[1], f.ranks[3]}, []*worker.Rank{d.Rank, d.Decode}, name)
+			require.Equal(t, ranksOf(f.ranks[1], f.ranks[3]), ranksOf(d.Rank, d.Decode), name)
 		}
 		require.Equal(t, []uint64{10, 10, 0, 0}, counts(r))
 	}
 	f.tell(3, gpuDraining)
 	d := f.kvPick(p)
-	require.Contains(t, f.ranks[2:], d.Decode)
+	require.True(t, slices.Contains(f.ranks[2:], d.Decode))
 	require.Equal(t, route.AgainstNewWork, d.Overruled)
 	f.tell(2, worker.Health{})
 	f.tell(3, worker.Health{})
 	f.tell(0, worker.Health{})
 	f.tell(2, gpuSlow)
 	d = f.kvPick(p)
-	require.Equal(t, []*worker.Rank{f.ranks[0], f.ranks[3]}, []*worker.Rank{d.Rank, d.Decode}, "a slow decode rank takes longer for each step")
+	require.Equal(t, ranksOf(f.ranks[0], f.ranks[3]), ranksOf(d.Rank, d.Decode), "a slow decode rank takes longer for each step")
 }
 
 // A candidate has the weight that its worker's facts and free memory leave it, until they fade.
@@ -227,7 +228,7 @@ func TestFactsComeWithTheSpeedBefore(t *testing.T) {
 	require.InDelta(t, 10_000, f.spy.candidates[0].Full, 1)
 	require.Zero(t, f.spy.candidates[1].Full)
 	x := f.with(policy.KV{Options: policy.Defaults}).Explain(&f.scratch, prompt(tokens(1, 1000)), 1)
-	require.Equal(t, f.ranks[1], x.Decision.Rank)
+	require.Same(t, f.ranks[1], x.Decision.Rank)
 	require.InDelta(t, 0.1, x.Ranks[0].Cost.Health, 1e-6, "as long again as 1,000 tokens take at full speed")
 	require.Equal(t, []float64{0.5, 1}, []float64{x.Ranks[0].Weight, x.Ranks[1].Weight})
 }

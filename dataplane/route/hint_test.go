@@ -57,7 +57,7 @@ func TestTheChosenNodeIsToldWhatToPull(t *testing.T) {
 	}
 	d, err := r.Pick(&f.scratch, p, nil)
 	require.NoError(t, err)
-	require.Equal(t, f.ranks[1], d.Rank)
+	require.Same(t, f.ranks[1], d.Rank)
 	assert.Empty(t, h, "nothing is sent for a choice that is only made")
 	salted := d.Cached == 0 // events of salted prompts are another domain's
 	require.True(t, salted)

@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,7 +45,7 @@ func TestPair(t *testing.T) {
 	p := prompt(ids)
 
 	d := f.kvPick(p)
-	require.Equal(t, []*worker.Rank{f.ranks[1], f.ranks[3]}, []*worker.Rank{d.Rank, d.Decode})
+	require.Equal(t, ranksOf(f.ranks[1], f.ranks[3]), ranksOf(d.Rank, d.Decode))
 	require.Equal(t, []int{900, 1000, 3600, 400}, []int{d.Matched, d.Total, d.Cached, d.Uncached()}, "the overlap is the prefill rank's")
 	require.Equal(t, 4000+512, d.DecodeTokens())
 	p.Output = 100
@@ -55,9 +56,9 @@ func TestPair(t *testing.T) {
 	require.Equal(t, 4000+512, d.DecodeTokens())
 
 	d = f.kvPick(p, f.ranks[1], f.ranks[3])
-	require.Equal(t, []*worker.Rank{f.ranks[0], f.ranks[2]}, []*worker.Rank{d.Rank, d.Decode}, "neither leg of what was tried")
+	require.Equal(t, ranksOf(f.ranks[0], f.ranks[2]), ranksOf(d.Rank, d.Decode), "neither leg of what was tried")
 	d = f.kvPick(p, f.ranks[3])
-	require.Equal(t, []*worker.Rank{f.ranks[1], f.ranks[2]}, []*worker.Rank{d.Rank, d.Decode}, "the other leg may be used again")
+	require.Equal(t, ranksOf(f.ranks[1], f.ranks[2]), ranksOf(d.Rank, d.Decode), "the other leg may be used again")
 	_, err := f.router.Pick(&f.scratch, p, f.ranks[:2])
 	require.ErrorIs(t, err, route.ErrNoPrefill)
 	_, err = f.router.Pick(&f.scratch, p, f.ranks[2:])
@@ -118,12 +119,12 @@ func TestPairStates(t *testing.T) {
 			for _, i := range tt.decode {
 				decodes = append(decodes, f.ranks[i])
 			}
-			require.Contains(t, prefills, d.Rank)
+			require.True(t, slices.Contains(prefills, d.Rank))
 			if decodes == nil {
 				require.Nil(t, d.Decode)
 				return
 			}
-			require.Contains(t, decodes, d.Decode)
+			require.True(t, slices.Contains(decodes, d.Decode))
 		})
 	}
 }
@@ -140,7 +141,7 @@ func TestConditionalPair(t *testing.T) {
 		if d.Decode != nil {
 			return "pair"
 		}
-		require.Equal(t, f.ranks[4], d.Rank)
+		require.Same(t, f.ranks[4], d.Rank)
 		return d.Choice.Why
 	}
 	const short, first = "alone: what it lacks is too short for a pair", "alone: its first token comes before a pair's"
@@ -212,8 +213,8 @@ func TestPairPolicies(t *testing.T) {
 		for range 8 {
 			d, err := f.with(p).Pick(&f.scratch, prompt(tokens(1, 400)), nil)
 			require.NoError(t, err, name)
-			require.Contains(t, f.ranks[:2], d.Rank, name)
-			require.Contains(t, f.ranks[2:], d.Decode, name)
+			require.True(t, slices.Contains(f.ranks[:2], d.Rank), name)
+			require.True(t, slices.Contains(f.ranks[2:], d.Decode), name)
 		}
 	}
 }
@@ -228,8 +229,8 @@ func TestExplainPair(t *testing.T) {
 		x := r.Explain(&f.scratch, prompt(tokens(1, 4000)), 42)
 		d, err := r.Pick(&f.scratch, prompt(tokens(1, 4000)), nil) // with the seed 42, too
 		require.NoError(t, err)
-		require.Equal(t, []*worker.Rank{d.Rank, d.Decode}, []*worker.Rank{x.First, x.Second}, p.Name())
-		require.Equal(t, d.Decode, x.Decision.Decode)
+		require.Equal(t, ranksOf(d.Rank, d.Decode), ranksOf(x.First, x.Second), p.Name())
+		require.Same(t, d.Decode, x.Decision.Decode)
 		require.Len(t, x.Ranks, 3)
 		require.Len(t, x.Decodes, 2)
 		require.Positive(t, x.PairTTFT)
@@ -239,7 +240,7 @@ func TestExplainPair(t *testing.T) {
 	f.force(2, worker.Dead)
 	f.force(3, worker.Dead)
 	x := f.router.Explain(&f.scratch, prompt(tokens(1, 4000)), 42)
-	require.Equal(t, f.ranks[4], x.Decision.Rank)
+	require.Same(t, f.ranks[4], x.Decision.Rank)
 	require.Empty(t, x.Decodes)
 	why := map[string]string{}
 	for _, r := range x.Ranks {
@@ -294,7 +295,7 @@ func TestBreakerKeepsAway(t *testing.T) {
 		fail(3)
 		d, err := f.router.Pick(&f.scratch, p, f.ranks[3:])
 		require.NoError(t, err, "when nobody else is left")
-		require.Equal(t, f.ranks[2], d.Decode)
+		require.Same(t, f.ranks[2], d.Decode)
 	})
 }
 

@@ -149,7 +149,7 @@ func TestTiersMoveTheChoice(t *testing.T) {
 		require.NoError(t, err)
 		return d.Rank
 	}
-	require.Equal(t, f.ranks[1], pick(), "its own tier")
+	require.Same(t, f.ranks[1], pick(), "its own tier")
 	x := r.Explain(&f.scratch, p, 1)
 	require.Positive(t, x.Ranks[0].Cost.Tier, "the other one would pull")
 	require.Less(t, x.Ranks[0].Cost.Compute, 0.001)
@@ -158,7 +158,7 @@ func TestTiersMoveTheChoice(t *testing.T) {
 	require.Zero(t, x.Ranks[0].Cost.Tier, "over a slow link it computes")
 	lease := f.ranks[1].Load.Begin(10_000)
 	defer lease.End()
-	require.Equal(t, f.ranks[0], pick(), "a second of queue is more than the prompt")
+	require.Same(t, f.ranks[0], pick(), "a second of queue is more than the prompt")
 }
 
 // Pairs go by the links that were measured, and not over broken ones.
@@ -175,10 +175,10 @@ func TestPairsGoByLinks(t *testing.T) {
 	for range 10 {
 		f.linked(r, 4, 1e10, [2]uint32{1, 3}, [2]uint32{1, 4}, [2]uint32{2, 4})
 		a, b := pick()
-		require.Equal(t, []*worker.Rank{f.ranks[1], f.ranks[2]}, []*worker.Rank{a, b}, "the only link that works")
+		require.Equal(t, ranksOf(f.ranks[1], f.ranks[2]), ranksOf(a, b), "the only link that works")
 		f.linked(r, 4, 1e10, [2]uint32{2, 3}, [2]uint32{2, 4}, [2]uint32{1, 3})
 		a, b = pick()
-		require.Equal(t, []*worker.Rank{f.ranks[0], f.ranks[3]}, []*worker.Rank{a, b})
+		require.Equal(t, ranksOf(f.ranks[0], f.ranks[3]), ranksOf(a, b))
 	}
 	f.linked(r, 4, 1e10, [2]uint32{1, 3}, [2]uint32{1, 4}, [2]uint32{2, 3}, [2]uint32{2, 4})
 	_, b := pick()

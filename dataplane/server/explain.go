@@ -52,7 +52,7 @@ type ExplainedRank struct {
 	Overlap  *ExplainedOverlap `json:"overlap,omitempty"`
 	Load     LoadStatus        `json:"load"`
 	Trust    TrustStatus       `json:"trust"`
-	GPUs     *GPUHealthStatus  `json:"gpus,omitempty"`
+	GPUs     *GPUHealthStatus  `json:"gpus"`
 	Weight   float64           `json:"weight,omitempty"` // share of its speed that the choice counted with, by GPUs and free memory
 	Cost     *ExplainedCost    `json:"cost,omitempty"`
 	Winner   bool              `json:"winner,omitempty"`

@@ -25,7 +25,7 @@ type ExplainedDecode struct {
 	State  string              `json:"state"`
 	Held   int                 `json:"held"` // prompt tokens that need not be sent there
 	Load   LoadStatus          `json:"load"`
-	GPUs   *GPUHealthStatus    `json:"gpus,omitempty"`
+	GPUs   *GPUHealthStatus    `json:"gpus"`
 	Cost   ExplainedDecodeCost `json:"cost"`
 	Broken bool                `json:"broken,omitempty"` // nothing can be moved there from the pair's prefill rank
 	Winner bool                `json:"winner,omitempty"`

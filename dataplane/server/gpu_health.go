@@ -11,26 +11,27 @@ import (
 
 // GPUHealthStatus is what the facts about a worker's GPUs mean for the choice.
 type GPUHealthStatus struct {
-	State  string  `json:"state"`  // healthy, degraded, draining or dead
+	State  string  `json:"state"`  // unknown, healthy, degraded, draining or dead
 	Weight float64 `json:"weight"` // share of its speed that is left
 	NoTP   bool    `json:"no_tp,omitempty"`
 	Free   int64   `json:"free_bytes,omitempty"` // of the GPU that has least
 	// Doubted is a death that is not believed, for most workers that answer died at one instant by the facts, or it is the last one.
 	Doubted bool     `json:"doubted,omitempty"`
 	Reasons []string `json:"reasons,omitempty"` // worst first
-	Age     float64  `json:"age_seconds"`       // since the facts were known to hold
+	// Age is the time since the facts were known to hold; absent where there were none.
+	Age float64 `json:"age_seconds,omitempty"`
 }
 
-// gpuHealth is nil of a worker of whose GPUs nothing was ever told.
 func gpuHealth(w *worker.Worker, now time.Time) *GPUHealthStatus {
 	h := w.HealthAt(now)
-	if h.At.IsZero() {
-		return nil
-	}
-	return &GPUHealthStatus{
+	s := &GPUHealthStatus{
 		State: h.State.String(), Weight: h.Weight, NoTP: h.NoTP, Free: h.Free, Reasons: h.Reasons,
-		Doubted: h.State == worker.GPUDead && w.Doubted(), Age: max(now.Sub(h.At).Seconds(), 0),
+		Doubted: h.State == worker.GPUDead && w.Doubted(),
 	}
+	if !h.At.IsZero() {
+		s.Age = max(now.Sub(h.At).Seconds(), 0)
+	}
+	return s
 }
 
 // overruledWords say which facts a choice could not heed.
@@ -49,11 +50,11 @@ type healthCollector struct {
 
 var (
 	healthDesc = prometheus.NewDesc("warmpath_worker_health",
-		"1 for the state that the facts about a worker's GPUs mean; absent where none are told.", []string{"worker", "state"}, nil)
+		"1 for the state that the facts about a worker's GPUs mean; unknown where there are none.", []string{"worker", "state"}, nil)
 	healthWeightDesc = prometheus.NewDesc("warmpath_worker_health_weight",
-		"Share of its speed that a worker has left by the facts about its GPUs.", []string{"worker"}, nil)
+		"Share of its speed that a worker has left by the facts about its GPUs; absent where there are none.", []string{"worker"}, nil)
 	healthAgeDesc = prometheus.NewDesc("warmpath_worker_health_age_seconds",
-		"Time since the facts about a worker's GPUs were known to hold.", []string{"worker"}, nil)
+		"Time since the facts about a worker's GPUs were known to hold; absent where there were none.", []string{"worker"}, nil)
 	healthDoubtedDesc = prometheus.NewDesc("warmpath_worker_health_doubted",
 		"1 for a worker that is dead by facts that are not believed.", []string{"worker"}, nil)
 	healthExcludedDesc = prometheus.NewDesc("warmpath_health_excluded_total",
@@ -74,14 +75,15 @@ func (c healthCollector) Collect(ch chan<- prometheus.Metric) {
 	now := time.Now()
 	for _, w := range c.workers.Snapshot().Workers {
 		h := gpuHealth(w, now)
-		if h == nil {
-			continue
-		}
-		for s := worker.GPUHealthy; s <= worker.GPUDead; s++ {
+		for s := worker.GPUUnknown; s <= worker.GPUDead; s++ {
 			ch <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, oneIf(h.State == s.String()), w.URL, s.String())
 		}
-		ch <- prometheus.MustNewConstMetric(healthWeightDesc, prometheus.GaugeValue, h.Weight, w.URL)
-		ch <- prometheus.MustNewConstMetric(healthAgeDesc, prometheus.GaugeValue, h.Age, w.URL)
+		if h.State != worker.GPUUnknown.String() {
+			ch <- prometheus.MustNewConstMetric(healthWeightDesc, prometheus.GaugeValue, h.Weight, w.URL)
+		}
+		if h.Age > 0 {
+			ch <- prometheus.MustNewConstMetric(healthAgeDesc, prometheus.GaugeValue, h.Age, w.URL)
+		}
 		ch <- prometheus.MustNewConstMetric(healthDoubtedDesc, prometheus.GaugeValue, oneIf(h.Doubted), w.URL)
 	}
 	count := func(reason string, n uint64) {

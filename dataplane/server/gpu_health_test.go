@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/server"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -41,7 +42,15 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 		h.awaitIdle()
 		return resp.Header.Get("X-Warmpath-Worker")
 	}
-	require.NotContains(t, h.metrics(), "warmpath_worker_health{", "nothing was told yet")
+	for _, w := range h.server.Status().Workers {
+		require.Equal(t, server.GPUHealthStatus{State: "unknown", Weight: 1}, *w.GPUs, "this machine has no sidecar")
+	}
+	_, text, err := h.do(http.MethodGet, h.operator+"/status", "")
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(text, `"gpus":{"state":"unknown","weight":1}`), text)
+	require.NotContains(t, text+h.metrics(), `"healthy"} 1`)
+	require.Contains(t, h.metrics(), `warmpath_worker_health{state="unknown",worker="`+a.url+`"} 1`)
+	require.NotContains(t, h.metrics(), "warmpath_worker_health_weight{")
 	warm := a
 	if served() == b.url {
 		warm = b
@@ -55,7 +64,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	require.Contains(t, r.Excluded, "has dead GPUs (XID 79")
 	require.Equal(t, "dead", r.GPUs.State)
 	for _, w := range h.server.Status().Workers {
-		require.Equal(t, w.URL == warm.url, w.GPUs != nil, "only what was told is shown")
+		require.Equal(t, w.URL != warm.url, w.GPUs.State == "unknown")
 	}
 	got := h.metrics()
 	for _, line := range []string{

@@ -71,36 +71,35 @@ type ApproxStatus struct {
 
 // WorkerStatus is one rank of one worker.
 type WorkerStatus struct {
-	ID            string        `json:"id"`
-	URL           string        `json:"url"`
-	Rank          int           `json:"rank"`
-	Role          string        `json:"role"`                // aggregated, prefill or decode
-	Bootstrap     string        `json:"bootstrap,omitempty"` // of a prefill worker, host:port where decode workers meet it
-	State         string        `json:"state"`
-	Drain         []string      `json:"drain,omitempty"`   // who wants it to get nothing new: operator, source, leaving
-	Sources       []string      `json:"sources,omitempty"` // that name it
-	StateSeconds  float64       `json:"state_seconds"`
-	Error         string        `json:"error,omitempty"`
-	Model         string        `json:"model"`
-	Version       string        `json:"version,omitempty"`
-	PageSize      int           `json:"page_size"`
-	InFlight      int64         `json:"in_flight"`
-	PendingTokens int64         `json:"pending_tokens"`
-	Requests      uint64        `json:"requests"`
-	Failed        uint64        `json:"failed"`
-	Share         float64       `json:"share"` // of all requests
-	PromptTokens  uint64        `json:"prompt_tokens"`
-	HitTokens     uint64        `json:"hit_tokens"`
-	HitRate       float64       `json:"hit_rate"`
-	Overlap       string        `json:"overlap"` // exact or approximate: what prompts with known ids are routed by
-	Blocks        int           `json:"blocks"`
-	ApproxTokens  int64         `json:"approx_tokens"` // believed to be held, by what was sent there
-	Events        *EventsStatus `json:"events"`
-	Breaker       BreakerStatus `json:"breaker"`
-	Load          LoadStatus    `json:"load"`
-	Trust         TrustStatus   `json:"trust"`
-	// GPUs is nil where nothing was ever told of the worker's GPUs.
-	GPUs *GPUHealthStatus `json:"gpus,omitempty"`
+	ID            string           `json:"id"`
+	URL           string           `json:"url"`
+	Rank          int              `json:"rank"`
+	Role          string           `json:"role"`                // aggregated, prefill or decode
+	Bootstrap     string           `json:"bootstrap,omitempty"` // of a prefill worker, host:port where decode workers meet it
+	State         string           `json:"state"`
+	Drain         []string         `json:"drain,omitempty"`   // who wants it to get nothing new: operator, source, leaving
+	Sources       []string         `json:"sources,omitempty"` // that name it
+	StateSeconds  float64          `json:"state_seconds"`
+	Error         string           `json:"error,omitempty"`
+	Model         string           `json:"model"`
+	Version       string           `json:"version,omitempty"`
+	PageSize      int              `json:"page_size"`
+	InFlight      int64            `json:"in_flight"`
+	PendingTokens int64            `json:"pending_tokens"`
+	Requests      uint64           `json:"requests"`
+	Failed        uint64           `json:"failed"`
+	Share         float64          `json:"share"` // of all requests
+	PromptTokens  uint64           `json:"prompt_tokens"`
+	HitTokens     uint64           `json:"hit_tokens"`
+	HitRate       float64          `json:"hit_rate"`
+	Overlap       string           `json:"overlap"` // exact or approximate: what prompts with known ids are routed by
+	Blocks        int              `json:"blocks"`
+	ApproxTokens  int64            `json:"approx_tokens"` // believed to be held, by what was sent there
+	Events        *EventsStatus    `json:"events"`
+	Breaker       BreakerStatus    `json:"breaker"`
+	Load          LoadStatus       `json:"load"`
+	Trust         TrustStatus      `json:"trust"`
+	GPUs          *GPUHealthStatus `json:"gpus"`
 }
 
 // EventsStatus is how well a rank's cache is known.

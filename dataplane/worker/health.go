@@ -11,8 +11,11 @@ import (
 type GPUState uint8
 
 const (
-	// GPUHealthy is a worker of whose GPUs nothing bad is known, or nothing at all.
-	GPUHealthy GPUState = iota
+	// GPUUnknown is a worker without facts about its GPUs: it has none, no sidecar reports them, or the facts are too old.
+	// Choices treat it as healthy.
+	GPUUnknown GPUState = iota
+	// GPUHealthy is a worker whose GPUs were examined and have no fault.
+	GPUHealthy
 	// GPUDegraded takes requests, as many as its weight is worth.
 	GPUDegraded
 	// GPUDraining finishes what it has and gets nothing new.
@@ -21,7 +24,7 @@ const (
 	GPUDead
 )
 
-var gpuStateNames = [...]string{"healthy", "degraded", "draining", "dead"}
+var gpuStateNames = [...]string{"unknown", "healthy", "degraded", "draining", "dead"}
 
 // String names the state as /status and /workers show it.
 func (s GPUState) String() string {
@@ -31,19 +34,19 @@ func (s GPUState) String() string {
 	return gpuStateNames[s]
 }
 
-// ParseGPUState returns the state of that name. "" and words of later releases are GPUHealthy, for what is not known is not held against
-// a worker; ok tells them apart.
+// ParseGPUState returns the state of that name. "", which earlier releases write, and names of later releases are GPUUnknown;
+// ok is false for the latter.
 func ParseGPUState(name string) (s GPUState, ok bool) {
 	for i, n := range gpuStateNames {
 		if n == name {
 			return GPUState(i), true
 		}
 	}
-	return GPUHealthy, name == ""
+	return GPUUnknown, name == ""
 }
 
 // Health is what the facts about a worker's GPUs mean for the choice of it, as package health judges them: of several GPUs the worst. The
-// zero value is "nothing is known", which counts as healthy.
+// zero value is GPUUnknown, which counts as healthy.
 type Health struct {
 	State   GPUState
 	Weight  float64  // share of its speed that is left, in (0, 1]; 0 is unknown: 1
@@ -93,7 +96,7 @@ func (w *Worker) SetHealth(h Health) {
 		h.At = now
 	}
 	if h.State > GPUDead {
-		h.State = GPUHealthy
+		h.State = GPUUnknown
 	}
 	if !(h.Weight > 0 && h.Weight < 1) { // and what is no number
 		h.Weight = 1
@@ -117,8 +120,8 @@ func (w *Worker) SetHealth(h Health) {
 	w.keepSpeeds(before, Verdict(w.verdict.Load()))
 }
 
-// Health returns what SetHealth published last. Facts that are too old have no State, Weight, NoTP or Free any more, and a reason that says
-// so; At is still theirs.
+// Health returns what SetHealth published last. Facts that are too old are GPUUnknown, without Weight, NoTP and Free, and with a
+// reason that says so; At is still theirs.
 func (w *Worker) Health() Health { return w.HealthAt(time.Now()) }
 
 // HealthAt is Health at a time.

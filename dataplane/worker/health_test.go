@@ -98,7 +98,7 @@ func TestHealthFades(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		require.Zero(t, verdict(w))
 		h := w.Health()
-		require.Equal(t, worker.GPUHealthy, h.State)
+		require.Equal(t, worker.GPUUnknown, h.State)
 		require.Len(t, h.Reasons, 1)
 		require.Contains(t, h.Reasons[0], "nothing was heard of its GPUs for 32s; the last was: dead")
 		require.Equal(t, worker.Ready, w.State(), "its probes decide alone")
@@ -235,7 +235,7 @@ func TestHealthKeepsTheFullSpeed(t *testing.T) {
 }
 
 func TestGPUStateNames(t *testing.T) {
-	for s := worker.GPUHealthy; s <= worker.GPUDead; s++ {
+	for s := worker.GPUUnknown; s <= worker.GPUDead; s++ {
 		got, ok := worker.ParseGPUState(s.String())
 		require.True(t, ok)
 		require.Equal(t, s, got)
@@ -243,7 +243,7 @@ func TestGPUStateNames(t *testing.T) {
 	for name, known := range map[string]bool{"": true, "on fire": false} {
 		got, ok := worker.ParseGPUState(name)
 		require.Equal(t, known, ok)
-		require.Equal(t, worker.GPUHealthy, got)
+		require.Equal(t, worker.GPUUnknown, got)
 	}
 	require.Equal(t, "state 9", worker.GPUState(9).String())
 }

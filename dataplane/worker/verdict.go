@@ -23,7 +23,7 @@ const (
 )
 
 func verdictOf(h *Health, doubted bool) Verdict {
-	state, free := h.State, int64(0)
+	state, free := max(h.State, GPUHealthy), int64(0) // unknown counts as healthy
 	if doubted {
 		state = GPUHealthy
 	}
@@ -34,7 +34,7 @@ func verdictOf(h *Health, doubted bool) Verdict {
 	if state <= GPUDegraded && percent == 100 && !h.NoTP && free == 0 {
 		return 0
 	}
-	v := uint64(state) | uint64(percent)<<verdictWeight | uint64(free)<<verdictFree | uint64(max(h.At.Unix(), 0))<<verdictAt
+	v := uint64(state-GPUHealthy) | uint64(percent)<<verdictWeight | uint64(free)<<verdictFree | uint64(max(h.At.Unix(), 0))<<verdictAt
 	if h.NoTP {
 		v |= verdictNoTP
 	}
@@ -56,8 +56,8 @@ func (w *Worker) Fit() bool {
 	return w.verdict.Load() == 0 && State(w.state.Load()) == Ready && w.drains.Load() == 0 && w.Breaker.Closed()
 }
 
-// State is GPUHealthy of a worker whose death is doubted.
-func (v Verdict) State() GPUState { return GPUState(v & verdictState) }
+// State is GPUHealthy where nothing counts against the worker: no fault is known, or its death is doubted.
+func (v Verdict) State() GPUState { return GPUState(v&verdictState) + GPUHealthy }
 
 // NoTP reports whether the worker must not compute one request on several GPUs.
 func (v Verdict) NoTP() bool { return v&verdictNoTP != 0 }
@@ -118,7 +118,7 @@ func (m *monitor) heed(now time.Time) {
 	}
 	if stale := told.stale(now); stale != f.faded {
 		f.faded = stale
-		if stale {
+		if stale && told.State != GPUUnknown {
 			m.cfg.Log.Warn("nothing is heard of a worker's GPUs any more; its probes decide alone", "worker", m.w.URL, "last", told.State.String(), "at", told.At)
 		}
 	}
