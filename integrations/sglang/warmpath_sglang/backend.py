@@ -85,7 +85,7 @@ class Pool:
             self._bounced = self.pages.form(self.bounce.tensor)
             self._regions, self._placed = [(self.bounce.fd, 0, 0)], self.bounce.pieces()
         self._fields = fields_of(settings, config, pool, name)
-        self._weights = None
+        self._weights = self.space = None
         self.channel = None  # of the present name, whether or not it may be used
         self._use = None  # the channel while it may be used; another object each time that this begins
         self._arena = None  # the channel's arena, and its memory as pages
@@ -96,8 +96,8 @@ class Pool:
         if weights == self._weights:
             return
         old, self._weights = self.channel, weights
-        text = json.dumps({**self._fields, "weights": weights}, separators=(",", ":"))
-        hello = wire.hello(self.page_tokens, text, len(self._regions), self._placed)
+        self.space = json.dumps({**self._fields, "weights": weights}, separators=(",", ":"))
+        hello = wire.hello(self.page_tokens, self.space, len(self._regions), self._placed)
         self.channel = Channel(self.settings.socket, hello, [fd for fd, _, _ in self._regions])
         if old is not None:
             old.close(last=wire.RETIRE)
