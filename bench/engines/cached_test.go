@@ -23,11 +23,21 @@ type cachedAnswer struct {
 }
 
 // askCached sends a prompt to an engine or a router and reads the greedy answer of n tokens, as a stream.
-func askCached(ctx context.Context, base string, ids []int, n int) (a cachedAnswer) {
-	body, err := json.Marshal(map[string]any{
+func askCached(ctx context.Context, base string, ids []int, n int) cachedAnswer {
+	return askSalted(ctx, base, ids, n, "")
+}
+
+// askSalted is askCached of a prompt with a cache salt, which shares no page with the prompt of
+// another salt.
+func askSalted(ctx context.Context, base string, ids []int, n int, salt string) (a cachedAnswer) {
+	fields := map[string]any{
 		"model": tierModel, "input_ids": ids, "return_cached_tokens_details": true, "stream": true,
 		"sampling_params": map[string]any{"max_new_tokens": n, "temperature": 0, "ignore_eos": true},
-	})
+	}
+	if salt != "" {
+		fields["cache_salt"] = salt
+	}
+	body, err := json.Marshal(fields)
 	if err != nil {
 		return cachedAnswer{err: err}
 	}

@@ -144,7 +144,7 @@ func TestPeerIsStopped(t *testing.T) {
 		f := newFarNode(t, library)
 		f.moves(1, 64)
 		promised, asked := f.on.store(2, 16), f.on.store(3, 16)
-		ns, _ := f.here.known("m", testBytes)
+		ns := f.here.current("m")
 		peer := f.here.live()[0]
 		f.halt()
 		if n := f.here.startPull(peer, ns, promised, nil, false); n != 16 {
@@ -246,6 +246,8 @@ func (l *liar) answer(n *peerSession) error {
 		return n.send(h, l.welcome.encode())
 	case opUnpin:
 		return nil
+	case opCleared:
+		return n.send(h, nil)
 	}
 	r, err := parsePageRequest(n.body)
 	if err != nil {

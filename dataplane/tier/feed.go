@@ -37,32 +37,16 @@ const keptChanges = 1 << 16
 type feed struct {
 	on     bool // somebody follows
 	kinds  []kind
-	of     []uint32 // by namespace: 1 + its kind; 0: it is of none
 	others []uint32 // namespaces of pools besides the first one, which belong to all kinds of their engines
 	ring   []Change
 	now    Position
 }
 
-// kind is a Kind and its namespaces.
+// kind is a Kind and its namespaces. One without any is free for another kind.
 type kind struct {
 	Kind
 	base    string
 	members []uint32
-	opened  int // connections of engines
-}
-
-// spaceName is what the backend in integrations/sglang writes as a namespace's name.
-type spaceName struct {
-	Model  string `json:"model"`
-	Rank   string `json:"rank"`
-	PP     string `json:"pp"`
-	CP     string `json:"cp"`
-	Pool   string `json:"pool"`
-	Form   string `json:"form"`
-	DType  string `json:"dtype"`
-	Tokens int    `json:"tokens"`
-	Heads  int    `json:"heads"`
-	Own    string `json:"own"`
 }
 
 // mainPool is the pool that each engine has. What a model has besides is read together with it.
@@ -70,7 +54,7 @@ const mainPool = "kv"
 
 // base is what all namespaces of an engine have in common.
 func (n *spaceName) base() string {
-	text, err := json.Marshal([]any{n.Model, n.Tokens, n.Own, size(n.Rank), size(n.PP), size(n.CP)})
+	text, err := json.Marshal([]any{n.Model, n.Weights, n.Tokens, n.Own, size(n.Rank), size(n.PP), size(n.CP), n.Versions})
 	if err != nil {
 		return "" // strings and numbers can always be written
 	}
@@ -88,47 +72,98 @@ func size(rank string) string {
 
 // joinFeed finds the kind of a new namespace. A kind that has pages already has fewer by that: all is to be learnt again.
 func (x *index) joinFeed(ns uint32) {
-	f := &x.feed
-	f.of = append(f.of, 0)
-	var n spaceName
-	if json.Unmarshal([]byte(x.spaces[ns].name), &n) != nil || n.Tokens <= 0 || n.Model == "" {
+	f, n := &x.feed, x.spaces[ns]
+	if n.Model == "" {
 		return
 	}
 	base := n.base()
 	if n.Pool != mainPool {
 		f.others = append(f.others, ns)
 		for i := range f.kinds {
-			if f.kinds[i].base == base {
+			if f.kinds[i].base == base && len(f.kinds[i].members) > 0 {
 				x.addMember(&f.kinds[i], ns)
 			}
 		}
 		return
 	}
-	text, err := json.Marshal([]any{base, n.Form, n.DType, n.Heads})
+	text, err := json.Marshal([]any{base, n.Form, n.DType, n.Heads, n.Kinds})
 	if err != nil {
 		return
 	}
 	h := fnv.New64a()
 	_, _ = h.Write(text) // never fails
-	id := h.Sum64()
+	at := x.kindOf(h.Sum64(), n)
+	n.kind = at
+	x.addMember(&f.kinds[at], ns)
+	x.openKind(at)
+}
+
+// kindOf returns the place of a kind, which it makes where it is new.
+func (x *index) kindOf(id uint64, n *namespace) int {
+	f := &x.feed
 	at := -1
 	for i := range f.kinds {
-		if f.kinds[i].ID == id {
-			at = i
+		switch {
+		case len(f.kinds[i].members) == 0:
+			if at < 0 {
+				at = i
+			}
+		case f.kinds[i].ID == id:
+			return i
 		}
 	}
 	if at < 0 {
 		at = len(f.kinds)
-		f.kinds = append(f.kinds, kind{Kind: Kind{ID: id, Model: n.Model, Tokens: n.Tokens}, base: base})
-		for _, other := range f.others {
-			var o spaceName
-			if json.Unmarshal([]byte(x.spaces[other].name), &o) == nil && o.base() == base {
-				x.addMember(&f.kinds[at], other)
-			}
+		f.kinds = append(f.kinds, kind{})
+	} else {
+		x.resetFeed() // changes that are remembered meant the kind that was there
+	}
+	f.kinds[at] = kind{Kind: Kind{ID: id, Model: n.Model, Tokens: n.Tokens}, base: n.base()}
+	for _, other := range f.others {
+		if x.spaces[other].base() == n.base() {
+			x.addMember(&f.kinds[at], other)
 		}
 	}
-	f.of[ns] = uint32(at) + 1
-	x.addMember(&f.kinds[at], ns)
+	return at
+}
+
+// leaveFeed takes a namespace from its kinds. What they hold is to be learnt again.
+func (x *index) leaveFeed(ns uint32) {
+	f := &x.feed
+	x.resetFeed()
+	drop := func(list []uint32) []uint32 { return slices.DeleteFunc(list, func(m uint32) bool { return m == ns }) }
+	f.others = drop(f.others)
+	for i := range f.kinds {
+		k := &f.kinds[i]
+		if k.members = drop(k.members); x.first(k) == none32 {
+			k.members, k.Open = nil, false
+		}
+	}
+	if at := x.spaces[ns].kind; at >= 0 {
+		x.spaces[ns].kind = -1
+		x.openKind(at)
+	}
+}
+
+// openKind notes whether an engine here reads a kind.
+func (x *index) openKind(at int) {
+	k := &x.feed.kinds[at]
+	k.Open = false
+	for _, m := range k.members {
+		if s := x.spaces[m]; s.kind == at && s.open > 0 {
+			k.Open = true
+		}
+	}
+}
+
+// liveKinds is how many kinds have namespaces.
+func (x *index) liveKinds() (n int) {
+	for i := range x.feed.kinds {
+		if len(x.feed.kinds[i].members) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (x *index) addMember(k *kind, ns uint32) {
@@ -151,7 +186,7 @@ func (x *index) tell(k key, gone bool) {
 		return
 	}
 	for i := range f.kinds {
-		if f.of[k.ns] == uint32(i)+1 || (f.of[k.ns] == 0 && f.kinds[i].has(k.ns)) {
+		if f.kinds[i].has(k.ns) {
 			if x.whole(&f.kinds[i], k) {
 				f.ring[f.now.At%keptChanges] = Change{Page: pageName(k.hash), Kind: uint32(i), Gone: gone}
 				f.now.At++

@@ -64,9 +64,9 @@ func (t *Tier) contents(dst []Change, place int) (list []Change, next int) {
 		}
 		// Told for one namespace of the kind, the first: the page is there in all or in none.
 		if e := &x.entries[place]; e.state == ready {
-			if i := x.feed.of[e.key.ns]; i > 0 {
-				if k := &x.feed.kinds[i-1]; x.first(k) == e.key.ns && x.whole(k, e.key) {
-					dst = append(dst, Change{Page: pageName(e.key.hash), Kind: i - 1})
+			if i := x.spaces[e.key.ns].kind; i >= 0 {
+				if k := &x.feed.kinds[i]; x.first(k) == e.key.ns && x.whole(k, e.key) {
+					dst = append(dst, Change{Page: pageName(e.key.hash), Kind: uint32(i)})
 				}
 			}
 		}
@@ -75,27 +75,17 @@ func (t *Tier) contents(dst []Change, place int) (list []Change, next int) {
 	return dst, place
 }
 
+// none32 is no namespace.
+const none32 = ^uint32(0)
+
 // first is the first namespace of the main pool of a kind.
 func (x *index) first(k *kind) uint32 {
 	for _, m := range k.members {
-		if x.feed.of[m] != 0 {
+		if x.spaces[m].Pool == mainPool {
 			return m
 		}
 	}
-	return ^uint32(0)
-}
-
-// opened counts a connection of an engine, or takes it back with -1.
-func (t *Tier) opened(ns uint32, by int) {
-	t.mu.Lock()
-	f := &t.index.feed
-	if i := f.of[ns]; i > 0 {
-		k := &f.kinds[i-1]
-		k.opened += by
-		k.Open = k.opened > 0
-	}
-	t.mu.Unlock()
-	t.wake()
+	return none32
 }
 
 // wake tells who follows. It does not block.

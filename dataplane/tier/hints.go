@@ -186,9 +186,12 @@ func (t *Tier) seek(ns uint32, hashes []Hash, parent *Hash, from string) int {
 		t.peers.mu.Unlock()
 		ctx, cancel := context.WithTimeout(ctx, t.cfg.Ask)
 		defer cancel()
-		name, bytes := t.spaceOf(ns)
-		r := &pageRequest{bytes: uint32(bytes), name: name, hashes: hashes[:min(len(hashes), maxAsked)]}
-		if n := p.has(ctx, r); n == len(r.hashes) {
+		r, ok := t.spaceOf(ns)
+		if !ok {
+			return 0
+		}
+		r.hashes = hashes[:min(len(hashes), maxAsked)]
+		if n := p.has(ctx, &r); n == len(r.hashes) {
 			t.counts.asked.Add(int64(n))
 			t.counts.elsewhere.Add(int64(n))
 			return t.startPull(p, ns, r.hashes, parent, true)

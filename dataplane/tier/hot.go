@@ -9,6 +9,9 @@ func (t *Tier) hottest(ns uint32, limit int) []followed {
 	defer t.mu.Unlock()
 	x := t.index
 	var pages []followed
+	if x.spaces[ns] == nil {
+		return nil
+	}
 	for q := queues - 1; q >= 0; q-- {
 		for e := x.classes[x.spaces[ns].class].queue[q].head; e != none && len(pages) < limit; e = x.entries[e].next {
 			if x.entries[e].key.ns != ns {

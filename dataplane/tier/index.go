@@ -1,10 +1,6 @@
 package tier
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Hash names a page's tokens and all before them: SGLang's SHA256(previous digest || tokens as little-endian u32).
 type Hash [32]byte
@@ -17,15 +13,6 @@ type key struct {
 
 // none is no entry.
 const none = int32(-1)
-
-// maxNamespaces bounds what clients can make us remember for ever.
-const maxNamespaces = 1024
-
-// ErrPageSize says that one namespace's pages would have two sizes, or one that fits no slab.
-var ErrPageSize = errors.New("tier: page size")
-
-// ErrNamespaces says that there are too many namespaces.
-var ErrNamespaces = errors.New("tier: too many namespaces")
 
 // state of an entry: it is free, being filled by exactly one writer, or readable.
 type state uint8
@@ -53,14 +40,6 @@ type entry struct {
 	queue      uint8 // probation or protected, while ready
 }
 
-// namespace is what keeps apart pages that must never meet: model, rank, form and type of the bytes.
-type namespace struct {
-	name  string
-	bytes int // of a page
-	class int32
-	pages int // readable
-}
-
 // index says which page lies where. It is not safe for concurrent use: Tier.mu guards it. It has no clock and does no I/O, so
 // that a trace can be replayed on it.
 type index struct {
@@ -68,7 +47,11 @@ type index struct {
 	freed   int32 // head of the free entries
 	pages   map[key]int32
 	names   map[string]uint32
-	spaces  []namespace
+	spaces  map[uint32]*namespace
+	next    uint32            // number of the next namespace
+	gone    int               // discarded namespaces that still have entries
+	leaves  uint64            // of engines, so far
+	stamps  map[string]uint64 // of clears, by family; those that are not there were never cleared
 	classes []class
 	slabs   []slab
 	slab    int64 // bytes of a slab
@@ -95,28 +78,10 @@ type policy struct {
 var adaptive = policy{adapt: true, chain: true}
 
 func newIndex(slabs int, slabBytes int64, p policy) *index {
-	return &index{freed: none, pages: map[key]int32{}, names: map[string]uint32{}, slabs: make([]slab, slabs), slab: slabBytes, policy: p}
-}
-
-// space returns the namespace of a name, which it makes where it is new.
-func (x *index) space(name string, bytes int) (uint32, error) {
-	if ns, ok := x.names[name]; ok {
-		if have := x.spaces[ns].bytes; have != bytes {
-			return 0, fmt.Errorf("%w: pages of %q have %d bytes here, and %d were announced", ErrPageSize, name, have, bytes)
-		}
-		return ns, nil
+	return &index{
+		freed: none, pages: map[key]int32{}, names: map[string]uint32{}, spaces: map[uint32]*namespace{}, stamps: map[string]uint64{},
+		slabs: make([]slab, slabs), slab: slabBytes, policy: p,
 	}
-	if bytes <= 0 || int64(bytes) > x.slab {
-		return 0, fmt.Errorf("%w: %d bytes, and 1 to %d fit a slab of this tier (a larger --kv-tier has larger slabs)", ErrPageSize, bytes, x.slab)
-	}
-	if len(x.spaces) == maxNamespaces {
-		return 0, fmt.Errorf("%w: %d, restart the sidecar to forget them", ErrNamespaces, maxNamespaces)
-	}
-	ns := uint32(len(x.spaces))
-	x.spaces = append(x.spaces, namespace{name: name, bytes: bytes, class: x.classOf(bytes)})
-	x.names[name] = ns
-	x.joinFeed(ns)
-	return ns, nil
 }
 
 // find returns the readable entry of a page, or none.
@@ -129,6 +94,9 @@ func (x *index) find(k key) int32 {
 
 // prefix returns how many of the pages, which follow each other, are readable from the first on, and counts that as a use.
 func (x *index) prefix(ns uint32, hashes []Hash) int {
+	if !x.serves(ns) {
+		return 0
+	}
 	n, last := 0, none
 	for n < len(hashes) {
 		e := x.find(key{ns, hashes[n]})
@@ -195,7 +163,11 @@ func (x *index) reserveFor(ns uint32, h Hash, wanted bool) (e int32, present boo
 	if _, ok := x.pages[k]; ok {
 		return none, true
 	}
-	class := x.spaces[ns].class
+	space := x.spaces[ns]
+	if space == nil || space.gone {
+		return none, false
+	}
+	class := space.class
 	q := uint8(probation)
 	if wanted {
 		q = x.classes[class].recall(x.policy, k)
@@ -209,6 +181,7 @@ func (x *index) reserveFor(ns uint32, h Hash, wanted bool) (e int32, present boo
 	n := &x.entries[e]
 	*n = entry{key: k, offset: offset, parent: none, prev: none, next: none, birth: n.birth + 1, class: class, queue: q, state: pending}
 	x.pages[k] = e
+	space.held++
 	x.slabOf(offset).hold(offset, x.classes[class].size, x.slab, e)
 	return e, false
 }
@@ -312,6 +285,9 @@ func (x *index) drop(e int32) {
 	c := &x.classes[n.class]
 	c.free = append(c.free, n.offset)
 	x.slabOf(n.offset).hold(n.offset, c.size, x.slab, none)
+	ns := n.key.ns
 	*n = entry{birth: n.birth, next: x.freed, state: free}
 	x.freed = e
+	x.spaces[ns].held--
+	x.forget(ns)
 }

@@ -44,6 +44,10 @@ func (t *Tier) dialPeer(ctx context.Context, endpoint string) (*link, error) {
 		c.Close()
 		return nil, fmt.Errorf("cannot greet the tier at %s: %w", endpoint, explainTrust(err))
 	}
+	if err := t.exchange(ctx, l, t.cleared()); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("cannot tell the tier at %s of clears: %w", endpoint, err)
+	}
 	return l, nil
 }
 

@@ -267,12 +267,15 @@ func (t *Tier) elsewhere(ns uint32, hashes []Hash, parent *Hash, wait time.Durat
 	t.peers.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, min(wait, t.cfg.Ask))
 	defer cancel()
-	name, bytes := t.spaceOf(ns)
-	r := &pageRequest{bytes: uint32(bytes), name: name, hashes: hashes[:min(len(hashes), maxAsked)]}
+	r, ok := t.spaceOf(ns)
+	if !ok {
+		return 0
+	}
+	r.hashes = hashes[:min(len(hashes), maxAsked)]
 	counts := make([]int, len(peers))
 	var all sync.WaitGroup
 	for i, p := range peers {
-		all.Go(func() { counts[i] = p.has(ctx, r) })
+		all.Go(func() { counts[i] = p.has(ctx, &r) })
 	}
 	all.Wait()
 	best := 0

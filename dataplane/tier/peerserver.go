@@ -196,6 +196,12 @@ func (n *peerSession) answer(h header) error {
 		t.release(n.pins[seq])
 		delete(n.pins, seq)
 		return nil
+	case opCleared:
+		theirs, err := parseClears(n.body)
+		if err != nil {
+			return err
+		}
+		return n.send(h, t.adopt(theirs).encode())
 	case opHas, opPin, opFetch, opHottest:
 	default:
 		return fmt.Errorf("%w: unknown op %d of a peer", ErrWire, h.op)
@@ -204,9 +210,9 @@ func (n *peerSession) answer(h header) error {
 	if err != nil {
 		return err
 	}
-	ns, known := t.known(r.name, int(r.bytes))
+	ns, known := t.known(&r)
 	if !known {
-		r.hashes = nil // a model that nobody uses here: as if it had no pages
+		ns = none32 // a model that nobody uses here, or of another clear: as if it had no pages
 	}
 	switch h.op {
 	case opHas:

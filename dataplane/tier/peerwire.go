@@ -3,6 +3,8 @@ package tier
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // The protocol between sidecars, on TCP, has the frames of the engines' one:
@@ -13,8 +15,13 @@ import (
 //	unpin        sequence u64 of a pin               no answer
 //	fetch        page request                        -> n u32 | n × u8 (1: here) | the bytes of those
 //	hottest      page request without hashes         -> n u32 | n × (hash of the page before, or zeros | hash)
+//	cleared      clears                              -> clears
 //
-//	page request  lease or limit u32 | page bytes u32 | name bytes u16 | name | n u32 | n × hash
+//	page request  lease or limit u32 | page bytes u32 | stamp u64 | name bytes u16 | name | n u32 | n × hash
+//	clears        n × (stamp u64 | family bytes u16 | family)
+//
+// A clear has a stamp, which is larger than all before. Pages are given to who knows of the same
+// clears only: clear.go.
 //
 // The greeting comes first. All of it goes through TLS with both sides proved where the tier has [Trust]. Without, who reaches the endpoint reads the pages whose hashes he
 // knows, which are as good as the prompts: then it listens on loopback only, unless the operator insists.
@@ -25,12 +32,14 @@ const (
 	opUnpin
 	opFetch
 	opHottest
+	opCleared
 )
 
 // pageRequest names pages of one namespace.
 type pageRequest struct {
 	lease  uint32 // ms; of hottest, how many pages are wanted
 	bytes  uint32
+	stamp  uint64 // of the last clear
 	name   string
 	hashes []Hash
 }
@@ -38,6 +47,7 @@ type pageRequest struct {
 func (r *pageRequest) encode() (dst []byte) {
 	dst = binary.LittleEndian.AppendUint32(dst, r.lease)
 	dst = binary.LittleEndian.AppendUint32(dst, r.bytes)
+	dst = binary.LittleEndian.AppendUint64(dst, r.stamp)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(r.name)))
 	dst = append(dst, r.name...)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.hashes)))
@@ -48,12 +58,13 @@ func (r *pageRequest) encode() (dst []byte) {
 }
 
 func parsePageRequest(b []byte) (r pageRequest, err error) {
-	const fixed = 10
+	const fixed = 18
 	if len(b) < fixed {
 		return r, fmt.Errorf("%w: a page request of %d bytes", ErrWire, len(b))
 	}
 	r.lease, r.bytes = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-	name := int(binary.LittleEndian.Uint16(b[8:]))
+	r.stamp = binary.LittleEndian.Uint64(b[8:])
+	name := int(binary.LittleEndian.Uint16(b[16:]))
 	if name > maxName || len(b) < fixed+name+4 {
 		return r, fmt.Errorf("%w: a page request of %d bytes with a name of %d", ErrWire, len(b), name)
 	}
@@ -68,6 +79,36 @@ func parsePageRequest(b []byte) (r pageRequest, err error) {
 		r.hashes[i] = Hash(b[i*len(Hash{}):])
 	}
 	return r, nil
+}
+
+// clears are the stamps of clears by family.
+type clears map[string]uint64
+
+func (c clears) encode() (dst []byte) {
+	for _, family := range slices.Sorted(maps.Keys(c)) {
+		dst = binary.LittleEndian.AppendUint64(dst, c[family])
+		dst = binary.LittleEndian.AppendUint16(dst, uint16(len(family)))
+		dst = append(dst, family...)
+	}
+	return dst
+}
+
+func parseClears(b []byte) (clears, error) {
+	c := clears{}
+	for len(b) > 0 {
+		const fixed = 10
+		if len(b) < fixed {
+			return nil, fmt.Errorf("%w: a clear of %d bytes", ErrWire, len(b))
+		}
+		stamp, n := binary.LittleEndian.Uint64(b), int(binary.LittleEndian.Uint16(b[8:]))
+		if n > maxName || len(b) < fixed+n || len(c) == maxNamespaces {
+			return nil, fmt.Errorf("%w: a clear of %d bytes with a name of %d, after %d", ErrWire, len(b), n, len(c))
+		}
+		family := string(b[fixed : fixed+n])
+		c[family] = max(c[family], stamp)
+		b = b[fixed+n:]
+	}
+	return c, nil
 }
 
 // parseCount reads the answer to has.

@@ -70,36 +70,28 @@ func (e *Expected) add(pages, ready int) {
 type modelSpace struct {
 	ns     uint32
 	model  string
-	tokens int // of a page; 0: its name was not made by the backend in integrations/sglang
+	tokens int // of a page
 	bytes  int // of a page
+	open   bool
 }
 
-// spacesOf lists the namespaces of a model, those of one page size together; "" is any model, 0 any size.
+// spacesOf lists the namespaces of a model, those of one page size together; "" is any model, 0 any
+// size. Where engines of the model are here, it is theirs: what others left is of other weights, maybe.
 func (t *Tier) spacesOf(model string, pageSize int) []modelSpace {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for ns := len(t.models); ns < len(t.index.spaces); ns++ { // names are read once
-		t.models = append(t.models, modelOf(uint32(ns), &t.index.spaces[ns]))
-	}
 	var found []modelSpace
-	for _, s := range t.models {
-		if s.tokens > 0 && (model == "" || s.model == model) && (pageSize == 0 || s.tokens == pageSize) {
-			found = append(found, s)
+	used := map[string]bool{} // models that an engine uses now
+	for _, ns := range t.index.names {
+		s := t.index.spaces[ns]
+		if s.Model != "" && (model == "" || s.Model == model) && (pageSize == 0 || s.Tokens == pageSize) {
+			found = append(found, modelSpace{ns: ns, model: s.Model, tokens: s.Tokens, bytes: s.bytes, open: s.open > 0})
+			used[s.Model] = used[s.Model] || s.open > 0
 		}
 	}
-	slices.SortStableFunc(found, func(a, b modelSpace) int { return cmp.Compare(a.tokens, b.tokens) })
+	found = slices.DeleteFunc(found, func(s modelSpace) bool { return used[s.model] && !s.open })
+	slices.SortFunc(found, func(a, b modelSpace) int { return cmp.Or(cmp.Compare(a.tokens, b.tokens), cmp.Compare(a.ns, b.ns)) })
 	return found
-}
-
-func modelOf(ns uint32, s *namespace) modelSpace {
-	var name struct {
-		Model  string `json:"model"`
-		Tokens int    `json:"tokens"`
-	}
-	if json.Unmarshal([]byte(s.name), &name) != nil {
-		name.Tokens = 0
-	}
-	return modelSpace{ns: ns, model: name.Model, tokens: max(name.Tokens, 0), bytes: s.bytes}
 }
 
 // PageHashes names the whole pages of a prompt as SGLang's storage does: each is SHA-256 of the one before it and of its tokens as

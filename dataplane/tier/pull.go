@@ -24,8 +24,11 @@ const (
 
 // startPull queues the pages for the peer's goroutine, in batches. It returns how many of them, from the first on, will come.
 func (t *Tier) startPull(p *peer, ns uint32, hashes []Hash, parent *Hash, hinted bool) int {
-	_, bytes := t.spaceOf(ns)
-	step := max(1, min(pullPages, pullBytes/max(1, bytes)))
+	space, ok := t.spaceOf(ns)
+	if !ok {
+		return 0
+	}
+	step := max(1, min(pullPages, pullBytes/int(space.bytes)))
 	hashes = append([]Hash(nil), hashes...) // the caller's are reused
 	if parent != nil {
 		own := *parent
@@ -130,16 +133,22 @@ func (p *peer) pull(ctx context.Context, q *pull) {
 	defer t.leave()
 	ctx, cancel := context.WithTimeout(ctx, t.cfg.pull)
 	defer cancel()
+	// What it asks for is of the clear that its room is of. Room in a namespace that has been discarded
+	// meanwhile is never readable.
+	space, ok := t.spaceOf(q.ns)
+	if !ok {
+		return
+	}
 	began := time.Now()
 	room, _ := t.reserveFor(q.ns, q.hashes, q.parent, nil, !q.hinted)
-	got, err := p.fill(ctx, q, room)
+	got, err := p.fill(ctx, q, space, room)
 	if err != nil {
 		t.counts.pullFailed.Add(1)
 		t.log.Warn("cannot pull KV pages from a peer", "peer", p.Name, "pages", len(q.hashes), "error", err)
 		p.dropPull(err)
 		return
 	}
-	_, bytes := t.spaceOf(q.ns)
+	bytes := int(space.bytes)
 	t.counts.pulled.Add(int64(got))
 	t.counts.pulledBytes.Add(int64(got * bytes))
 	took := time.Since(began)
@@ -151,15 +160,15 @@ func (p *peer) pull(ctx context.Context, q *pull) {
 }
 
 // fill reads the pages, and commits or abandons the room for them: where NIXL could still write to it, once it cannot.
-func (p *peer) fill(ctx context.Context, q *pull, room *pendingSet) (got int, err error) {
+func (p *peer) fill(ctx context.Context, q *pull, r pageRequest, room *pendingSet) (got int, err error) {
 	var busy *nixl.Transfer
 	if err = p.dialPull(ctx); err == nil {
 		if p.remote != nil {
-			if got, busy, err = p.read(ctx, q, room); err == nil {
+			if got, busy, err = p.read(ctx, q, r, room); err == nil {
 				p.tier.counts.pulledNIXL.Add(int64(got))
 			}
 		} else {
-			got, err = p.fetch(ctx, q, room)
+			got, err = p.fetch(ctx, q, r, room)
 		}
 	}
 	switch {
@@ -205,14 +214,14 @@ func (p *peer) dialPull(ctx context.Context) error {
 }
 
 // read pulls by NIXL: the peer pins the pages and says where they lie, and its CPU does no more. busy is the transfer that may still write.
-func (p *peer) read(ctx context.Context, q *pull, room *pendingSet) (got int, busy *nixl.Transfer, err error) {
+func (p *peer) read(ctx context.Context, q *pull, r pageRequest, room *pendingSet) (got int, busy *nixl.Transfer, err error) {
 	t := p.tier
 	memory, err := p.remote.Memory(p.pullLink.welcome.memory)
 	if err != nil {
 		return 0, nil, err
 	}
-	name, bytes := t.spaceOf(q.ns)
-	r := pageRequest{lease: uint32(2 * p.tier.cfg.pull.Milliseconds()), bytes: uint32(bytes), name: name, hashes: q.hashes}
+	bytes := int(r.bytes)
+	r.lease, r.hashes = uint32(2*t.cfg.pull.Milliseconds()), q.hashes
 	body, seq, err := p.pullLink.call(ctx, opPin, r.encode())
 	if err != nil {
 		return 0, nil, err
@@ -247,16 +256,14 @@ func (p *peer) read(ctx context.Context, q *pull, room *pendingSet) (got int, bu
 }
 
 // fetch pulls by TCP.
-func (p *peer) fetch(ctx context.Context, q *pull, room *pendingSet) (got int, err error) {
-	t := p.tier
-	name, bytes := t.spaceOf(q.ns)
+func (p *peer) fetch(ctx context.Context, q *pull, r pageRequest, room *pendingSet) (got int, err error) {
+	bytes := int(r.bytes)
 	step := max(1, (maxBody-4)/(bytes+1))
 	if bytes > maxBody-8 {
 		return 0, fmt.Errorf("%w: pages of %d bytes need NIXL", ErrPageSize, bytes)
 	}
 	for at := 0; at < len(q.hashes); at += step {
-		some := q.hashes[at:min(at+step, len(q.hashes))]
-		r := pageRequest{bytes: uint32(bytes), name: name, hashes: some}
+		r.hashes = q.hashes[at:min(at+step, len(q.hashes))]
 		n, err := p.pullLink.fetch(ctx, &r, func(i int, here bool) []byte {
 			if !here {
 				room.drop(at + i)

@@ -26,9 +26,11 @@ const (
 type session struct {
 	tier  *Tier
 	conn  *net.UnixConn
-	ns    uint32
+	name  string // of the pages
+	ns    uint32 // that has the name; a clear gives it another
 	form  form
 	hello bool
+	ended bool // the engine's weights are others now
 
 	req     request
 	body    []byte
@@ -52,7 +54,7 @@ func (n *session) run() {
 	err := n.serve()
 	n.conn.Close()
 	if n.hello {
-		t.opened(n.ns, -1)
+		t.left(n.name, n.ended)
 	}
 	for _, l := range n.gets {
 		t.release(l)
@@ -184,12 +186,18 @@ func (n *session) answer(h header, files []*os.File) error {
 		if err := n.req.parse(h.op, h.flags, n.body); err != nil {
 			return err
 		}
+		n.ns = n.tier.current(n.name)
 		return map[uint8]func(header) error{opExists: n.exists, opGet: n.get, opSet: n.store}[h.op](h)
 	case opRelease, opCommit:
 		if len(n.body) != 8 {
 			return fmt.Errorf("%w: op %d with %d bytes", ErrWire, h.op, len(n.body))
 		}
 		return n.finish(h.op, binary.LittleEndian.Uint64(n.body))
+	case opClear:
+		return n.clear(h)
+	case opRetire:
+		n.ended = true
+		return nil
 	case opStats:
 		text, err := json.Marshal(n.tier.Stats())
 		if err != nil {
@@ -220,11 +228,10 @@ func (n *session) greet(h header, files []*os.File) error {
 		}
 		n.form.regions = append(n.form.regions, r)
 	}
-	if n.ns, err = n.tier.space(m.name, n.form.bytes); err != nil {
+	if n.ns, err = n.tier.open(m.name, n.form.bytes); err != nil {
 		return err
 	}
-	n.hello = true
-	n.tier.opened(n.ns, 1)
+	n.hello, n.name = true, m.name
 	body := binary.LittleEndian.AppendUint32(nil, wireVersion)
 	body = binary.LittleEndian.AppendUint32(body, uint32(n.form.bytes))
 	body = binary.LittleEndian.AppendUint64(body, n.tier.instance)

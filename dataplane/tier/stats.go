@@ -51,7 +51,7 @@ type Stats struct {
 // Stats returns the present counts.
 func (t *Tier) Stats() Stats {
 	t.mu.Lock()
-	c, spaces := t.index.stats, len(t.index.spaces)
+	c, spaces := t.index.stats, len(t.index.names)
 	t.mu.Unlock()
 	n := &t.counts
 	s := Stats{

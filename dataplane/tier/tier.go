@@ -59,7 +59,6 @@ type Tier struct {
 	index  *index
 	leases map[*lease]struct{}
 	pulls  map[key]*pull // pages that are on their way from a peer
-	models []modelSpace  // of the index's first namespaces, read from their names
 	closed bool
 	inUse  sync.WaitGroup // readers and writers of the arena
 
@@ -86,6 +85,7 @@ type counts struct {
 	asked, elsewhere, served        atomic.Int64 // pages peers were asked for; that one had; that peers were given
 	pulled, pulledBytes, pullTime   atomic.Int64
 	pulledNIXL                      atomic.Int64
+	clears                          atomic.Int64 // of models, that engines here asked for or peers told of
 	tooSlow                         atomic.Int64 // questions that a peer was not asked, since computing is faster
 	untrusted                       atomic.Int64 // connections with peers that did not trust us, or we them
 	warming, warmed                 atomic.Int64 // pages that a cold tier wants from its peers; that it asked for so far
@@ -237,30 +237,52 @@ func (t *Tier) space(name string, bytes int) (uint32, error) {
 	ns, err := t.index.space(name, bytes)
 	t.mu.Unlock()
 	if err == nil && !old {
-		t.cold <- ns // does not block: it has room for all namespaces that there can be
+		select {
+		case t.cold <- ns:
+		default: // nobody takes them, or very many are new: then it is not warmed
+		}
 	}
 	return ns, err
 }
 
-// known is a namespace that an engine here uses.
-func (t *Tier) known(name string, bytes int) (ns uint32, ok bool) {
+// current returns the namespace that has a name now, which an engine has opened: a clear gives it another.
+func (t *Tier) current(name string) uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ns, ok = t.index.names[name]
-	return ns, ok && t.index.spaces[ns].bytes == bytes
+	return t.index.names[name]
 }
 
-// spaceOf returns a namespace's name and the size of its pages.
-func (t *Tier) spaceOf(ns uint32) (name string, bytes int) {
+// known is a namespace that an engine here uses, and in which pages are of the same clear.
+func (t *Tier) known(r *pageRequest) (ns uint32, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.index.spaces[ns].name, t.index.spaces[ns].bytes
+	ns, ok = t.index.names[r.name]
+	if !ok {
+		return 0, false
+	}
+	s := t.index.spaces[ns]
+	return ns, s.bytes == int(r.bytes) && s.stamp == r.stamp
+}
+
+// spaceOf returns a request for pages of a namespace, without any. ok is false where the namespace
+// has been discarded.
+func (t *Tier) spaceOf(ns uint32) (r pageRequest, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.index.spaces[ns]
+	if s == nil || s.gone {
+		return r, false
+	}
+	return pageRequest{bytes: uint32(s.bytes), name: s.name, stamp: s.stamp}, true
 }
 
 // look is exists for a peer, whose questions are no use of the pages yet.
 func (t *Tier) look(ns uint32, hashes []Hash) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !t.index.serves(ns) {
+		return 0
+	}
 	for i, h := range hashes {
 		if t.index.find(key{ns, h}) == none {
 			return i
@@ -315,8 +337,12 @@ func (t *Tier) get(dst []uint64, ns uint32, hashes []Hash, d time.Duration) ([]u
 	l := &lease{expires: t.cfg.Now().Add(min(d, maxLease))}
 	t.mu.Lock()
 	x := t.index
+	serves := x.serves(ns)
 	for _, h := range hashes {
-		e := x.find(key{ns, h})
+		e := none
+		if serves {
+			e = x.find(key{ns, h})
+		}
 		if e == none || x.stats.pinned > max(minPins, x.stats.ready/pinnedShare) {
 			dst = append(dst, absent)
 			continue
@@ -372,6 +398,7 @@ func (t *Tier) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 			t.expire(t.cfg.Now())
+			t.collect()
 		}
 	}
 }

@@ -49,7 +49,11 @@ func (t *Tier) warmSpace(ctx context.Context, ns uint32) {
 
 // warmFrom pulls a peer's most used pages of a namespace, in order, no faster than cfg.Warm.
 func (t *Tier) warmFrom(ctx context.Context, p *peer, ns uint32) error {
-	name, bytes := t.spaceOf(ns)
+	r, ok := t.spaceOf(ns)
+	if !ok {
+		return nil
+	}
+	bytes := int(r.bytes)
 	room := (t.Stats().Bytes/warmShare - t.Stats().Used) / int64(bytes)
 	if room <= 0 {
 		return nil
@@ -61,7 +65,7 @@ func (t *Tier) warmFrom(ctx context.Context, p *peer, ns uint32) error {
 		return err
 	}
 	defer l.close()
-	r := pageRequest{lease: uint32(min(room, maxHottest)), bytes: uint32(bytes), name: name}
+	r.lease = uint32(min(room, maxHottest))
 	body, _, err := l.call(asking, opHottest, r.encode())
 	if err != nil {
 		return err

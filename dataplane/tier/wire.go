@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// The protocol between an engine's backend and its sidecar, version 1, on a Unix stream socket. All numbers are little-endian.
+// The protocol between an engine's backend and its sidecar, version 2, on a Unix stream socket. All numbers are little-endian.
 //
 //	frame    length u32 (of the body) | op u8 | flags u8 | status u16 | sequence u64 | body
 //
@@ -19,13 +19,15 @@ import (
 //	set      n u32 | flags&1: hash of the page before | n × hash | n × token u64   -> n u32 | n × u8 (0 no room, 1 copied, 2 was here)
 //	commit   sequence u64 of a set                           no answer
 //	stats                                                    -> JSON
+//	clear    wait ms u32                                     -> pages u64 dropped here | peers u32 that did so too | peers u32 out of reach
+//	retire                                                   no answer; the engine's weights are others now
 //
 // An answer has the request's op and sequence. Its status is 0, or 1 with a text as its body; the connection ends after that.
 //
 // A page's bytes are its pieces one after the other: piece p of the page whose first token has the number t lies in its
 // region at base + t × stride.
 const (
-	wireVersion = 1
+	wireVersion = 2
 	headerBytes = 16
 	maxBody     = 16 << 20 // 400,000 pages in one question
 	maxPieces   = 4096     // K and V of 2,048 layers
@@ -41,6 +43,8 @@ const (
 	opSet
 	opCommit
 	opStats
+	opClear
+	opRetire
 )
 
 const (

@@ -53,8 +53,9 @@ func FuzzHello(f *testing.F) {
 
 // FuzzPeerMessages does the same for what sidecars tell each other.
 func FuzzPeerMessages(f *testing.F) {
-	r := pageRequest{lease: 5, bytes: 1536, name: "m", hashes: chain(1, 3)}
+	r := pageRequest{lease: 5, bytes: 1536, stamp: 7, name: "m", hashes: chain(1, 3)}
 	f.Add(r.encode())
+	f.Add(clears{"m": 5, "": 1 << 63}.encode())
 	f.Add(peerWelcome{1, 2, true, 3, []byte("metadata")}.encode())
 	f.Add(appendHottest(nil, []followed{{Hash{}, Hash{1}}, {Hash{1}, Hash{2}}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -66,6 +67,12 @@ func FuzzPeerMessages(f *testing.F) {
 		}
 		if pages, err := parseHottest(body); err == nil && !bytes.Equal(appendHottest(nil, pages), body) {
 			t.Errorf("%x reads as %v", body, pages)
+		}
+		if c, err := parseClears(body); err == nil {
+			again, err := parseClears(c.encode())
+			if err != nil || !reflect.DeepEqual(again, c) || len(c) > maxNamespaces || len(c.encode()) > len(body) {
+				t.Errorf("%x reads as %v, which is written %x", body, c, c.encode())
+			}
 		}
 		if offsets, err := parseOffsets(body, 2); err == nil && len(offsets) != 2 {
 			t.Errorf("%d offsets of 2", len(offsets))

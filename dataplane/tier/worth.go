@@ -41,14 +41,17 @@ func (t *Tier) leastSpeed(ns uint32) float64 {
 	if t.cfg.Prefill <= 0 {
 		return 0
 	}
-	name, bytes := t.spaceOf(ns)
-	own := modelOf(ns, &namespace{name: name, bytes: bytes})
-	if own.tokens == 0 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := t.index.spaces[ns]
+	if own == nil || own.Tokens == 0 {
 		return 0 // an engine that does not say what its pages are
 	}
 	all := 0
-	for _, s := range t.spacesOf(own.model, own.tokens) {
-		all += s.bytes
+	for _, n := range t.index.names {
+		if s := t.index.spaces[n]; s.engine == own.engine {
+			all += s.bytes
+		}
 	}
-	return float64(all) / float64(own.tokens) * t.cfg.Prefill
+	return float64(all) / float64(own.Tokens) * t.cfg.Prefill
 }

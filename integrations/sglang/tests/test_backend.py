@@ -11,12 +11,14 @@ import tempfile
 import threading
 import time
 import unittest
+from types import SimpleNamespace
+from unittest import mock
 
 import torch
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorageConfig, HiCacheStorageExtraInfo
 from sglang.srt.mem_cache.pool_host.common import get_allocator_from_storage
 
-from warmpath_sglang import form, wire
+from warmpath_sglang import form, identity, wire
 from warmpath_sglang.backend import WarmpathStorage
 from warmpath_sglang.channel import Channel
 
@@ -96,6 +98,51 @@ def states(pid):
     return found
 
 
+class Model(torch.nn.Module):
+    """Some weights."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.layer = torch.nn.Linear(8, 8)
+        self.register_buffer("cos_sin_cache", torch.rand(4))
+        for parameter in self.parameters():
+            parameter.data.copy_(torch.randn(parameter.shape, generator=generator))
+
+
+class HFConfig:
+    def __init__(self, **fields):
+        self.fields = {"rope_theta": 10000.0, "_name_or_path": "/models/m", **fields}
+
+    def to_dict(self):
+        return dict(self.fields)
+
+
+class Runner:
+    lora_manager = None
+
+    def __init__(self, model, **config):
+        self.model = model
+        self.model_config = SimpleNamespace(hf_config=HFConfig(**config), quantization=None, dtype=torch.bfloat16)
+
+
+class Scheduler:
+    """What the backend sees of SGLang's scheduler."""
+
+    def __init__(self, model=None, **config):
+        self.model = Model() if model is None else model
+        self.tp_worker = SimpleNamespace(weight_update_runners=lambda: [("target", Runner(self.model, **config))])
+        self.draft_worker = None
+        self.tokens = 0  # that its cache holds
+        self.tree_cache = SimpleNamespace(
+            total_size=lambda: (self.tokens, 0),
+            cache_controller=SimpleNamespace(mem_pool_host=SimpleNamespace(entries=[])),
+        )
+
+    def is_fully_idle(self, ignore_waiting=False):
+        return True
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp()
@@ -118,13 +165,15 @@ class Case(unittest.TestCase):
         self.addCleanup(end)
         return process
 
-    def backend(self, pool, connected=True, rank=0, **extra):
+    def backend(self, pool, connected=True, rank=0, scheduler=None, **extra):
         config = HiCacheStorageConfig(
             tp_rank=rank, tp_size=2, pp_rank=0, pp_size=1, attn_cp_rank=0, attn_cp_size=1, is_mla_model=False,
             enable_storage_metrics=False, is_page_first_layout=False, model_name="m",
             extra_config={"warmpath_socket": self.path, **UNHURRIED, **extra},
         )  # fmt: skip
-        backend = WarmpathStorage(config, {})
+        scheduler = Scheduler() if scheduler is None else scheduler
+        with mock.patch.object(identity, "find_scheduler", lambda: scheduler):
+            backend = WarmpathStorage(config, {})
         self.addCleanup(backend.close)
         backend.register_mem_pool_host(pool)
         if connected:

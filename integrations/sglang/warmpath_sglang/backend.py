@@ -12,10 +12,12 @@ import os
 import threading
 import time
 
+import sglang
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, PoolTransferResult
 
-from . import form, wire
+from . import __version__, form, identity, wire
 from .channel import Channel, Down
+from .weights import Weights
 
 logger = logging.getLogger("warmpath")
 
@@ -65,7 +67,7 @@ def _none_of(keys, *_, **__):
 
 
 class Pool:
-    """One host pool of the engine and its place in the tier."""
+    """One host pool of the engine and its place in the tier, under the name that the weights give it."""
 
     def __init__(self, settings, config, pool, name):
         self.settings, self.name = settings, name
@@ -73,23 +75,55 @@ class Pool:
         self._host = pool  # keeps the memory that the views below point into
         parts = form.pieces_of(pool, self.page_tokens)
         self.pages = form.Pages(parts, getattr(pool, "size", 0) or 0, self.page_tokens)
-        regions = form.shared_regions(pool)
-        placed = form.place(parts, regions)
+        self._regions = form.shared_regions(pool)
+        self._placed = form.place(parts, self._regions)
         self.bounce = None
-        if placed is None:
+        if self._placed is None:
             logger.warning('the host pool is private: each page is copied twice; "allocator": "shm" in the extra config avoids it')
             count = max(1, min(128, (64 << 20) // self.pages.page_bytes))
             self.bounce = form.Bounce(self.pages.page_bytes, count)
             self._bounced = self.pages.form(self.bounce.tensor)
-            regions, placed = [(self.bounce.fd, 0, 0)], self.bounce.pieces()
-        self.space = namespace(settings, config, pool, name)
-        hello = wire.hello(self.page_tokens, self.space, len(regions), placed)
-        self.channel = Channel(settings.socket, hello, [fd for fd, _, _ in regions])
+            self._regions, self._placed = [(self.bounce.fd, 0, 0)], self.bounce.pieces()
+        self._fields = fields_of(settings, config, pool, name)
+        self._weights = self.space = None
+        self.channel = None  # of the present name, whether or not it may be used
+        self._use = None  # the channel while it may be used; another object each time that this begins
         self._arena = None  # the channel's arena, and its memory as pages
 
+    def rename(self, weights):
+        """Another identity of the weights, another name. Pages under the old one are worth nothing to
+        this engine any more; the sidecar drops them where no other engine uses that name."""
+        if weights == self._weights:
+            return
+        old, self._weights = self.channel, weights
+        self.space = json.dumps({**self._fields, "weights": weights}, separators=(",", ":"))
+        hello = wire.hello(self.page_tokens, self.space, len(self._regions), self._placed)
+        self.channel = Channel(self.settings.socket, hello, [fd for fd, _, _ in self._regions])
+        if old is not None:
+            old.close(last=wire.RETIRE)
+
+    def allow(self, allowed):
+        self._use = Use(self.channel) if allowed and self.channel is not None else None
+
+    def _begin(self, seconds):
+        """The channel, to be used now. One that is new may be waited for."""
+        use = self._use
+        if use is None:
+            raise Down("the weights change, or the engine holds KV of other weights")
+        use.channel.tried.wait(seconds)
+        return use
+
+    def _still(self, use):
+        if self._use is not use:
+            raise Down("the weights have changed meanwhile")
+
     def exists(self, keys):
+        seconds = self.settings.deadlines["exists"]
+        use = self._begin(seconds)
         body = wire.exists(keys, self.settings.peers_ms["exists"])
-        return wire.parse_count(self.channel.exists.call(wire.EXISTS, body, self.settings.deadlines["exists"]), len(keys))
+        count = wire.parse_count(use.channel.exists.call(wire.EXISTS, body, seconds), len(keys))
+        self._still(use)
+        return count
 
     def tokens(self, keys, host_indices):
         """The number of each page's first token."""
@@ -99,7 +133,9 @@ class Pool:
 
     def get(self, keys, host_indices):
         tokens = self.tokens(keys, host_indices)
-        connection, seconds = self.channel.get, self.settings.deadlines["get"]
+        seconds = self.settings.deadlines["get"]
+        use = self._begin(seconds)
+        connection = use.channel.get
         asked = time.monotonic()
 
         def copy(arena, answer, number):
@@ -117,7 +153,9 @@ class Pool:
             return [True] * len(offsets) + [False] * (len(keys) - len(offsets))
 
         body = wire.get(keys, int(LEASE * 1000), self.settings.peers_ms["get"])
-        return connection.call(wire.GET, body, seconds, then=copy)
+        got = connection.call(wire.GET, body, seconds, then=copy)
+        self._still(use)
+        return got
 
     def _form(self, arena):
         if self._arena is None or self._arena[0] is not arena:
@@ -126,11 +164,12 @@ class Pool:
 
     def set(self, keys, host_indices, parent):
         tokens = self.tokens(keys, host_indices)
+        use = self._begin(self.settings.deadlines["set"])
         stored = []
         step = len(keys) if self.bounce is None else self.bounce.pages
         for at in range(0, len(keys), step):
             some = keys[at : at + step]
-            stored += self._set(some, self._reachable(tokens[at : at + step]), parent)
+            stored += self._set(use, some, self._reachable(tokens[at : at + step]), parent)
             parent = some[-1]
         return stored
 
@@ -140,11 +179,12 @@ class Pool:
         self.pages.gather(self._bounced, range(0, len(tokens) * self.bounce.page_bytes, self.bounce.page_bytes), tokens)
         return range(len(tokens))
 
-    def _set(self, keys, tokens, parent):
-        connection, seconds = self.channel.set, self.settings.deadlines["set"]
+    def _set(self, use, keys, tokens, parent):
+        connection, seconds = use.channel.set, self.settings.deadlines["set"]
 
         def confirm(_, answer, number):
             results = wire.parse_results(answer, len(keys))
+            self._still(use)
             # Only now, and only from us: the pages were ours, unchanged, all the while the sidecar copied them.
             connection.tell(wire.COMMIT, wire.sequence(number), time.monotonic() + seconds)
             return [r != 0 for r in results]
@@ -152,14 +192,33 @@ class Pool:
         flags, body = wire.set_(keys, tokens, parent)
         return connection.call(wire.SET, body, seconds, flags=flags, then=confirm)
 
+    def clear(self):
+        """Has all pages of the model dropped, of any weights, here and at peers."""
+        seconds = self.settings.deadlines["set"]
+        if self.channel is None:
+            raise Down("the weights are not known yet")
+        self.channel.tried.wait(seconds)
+        return wire.parse_cleared(self.channel.set.call(wire.CLEAR, wire.clear(int(seconds * 600)), seconds))
+
     def close(self):
-        self.channel.close()
+        self._use = None
+        if self.channel is not None:
+            self.channel.close()
 
 
-def namespace(settings, config, pool, name):
-    """What keeps apart bytes that must not meet. Pages of an MLA model are the same on every rank."""
+class Use:
+    """A time in which a channel may be used without a break."""
+
+    def __init__(self, channel):
+        self.channel = channel
+
+
+def fields_of(settings, config, pool, name):
+    """What keeps apart bytes that must not meet, besides weights. Pages of an MLA model are the same on
+    every rank. LoRA adapters, extra_key and cache_salt are in SGLang's page hashes."""
     rank = "all" if config.is_mla_model else f"{config.tp_rank}/{config.tp_size}"
-    fields = {
+    device = getattr(pool, "device_pool", None)
+    return {
         "model": config.model_name or "",
         "rank": rank,
         "pp": f"{config.pp_rank}/{config.pp_size}",
@@ -170,9 +229,10 @@ def namespace(settings, config, pool, name):
         "tokens": getattr(pool, "page_size", 1) or 1,
         "layers": getattr(pool, "layer_num", 0),
         "heads": getattr(pool, "head_num", 0),
+        "kinds": [type(pool).__name__, type(device).__name__ if device is not None else ""],
+        "versions": [sglang.__version__, __version__],
         "own": settings.namespace,
     }
-    return json.dumps(fields, separators=(",", ":"))
 
 
 class WarmpathStorage(HiCacheStorage):
@@ -184,7 +244,14 @@ class WarmpathStorage(HiCacheStorage):
         self.pools = {}
         self.failures = 0
         self._logged = -1e9
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # guards what follows
+        self._name = self._allowed = None  # the weights' identity, and the same while it may be used
+        self._uncleared = False
+        try:
+            self._weights = Weights(identity.find_scheduler(), self._weigh)
+        except Exception as error:
+            self._weights = None
+            logger.warning("no KV tier: changes of weights would not be seen: %s", error)
 
     def _register(self, pool, name):
         with self._lock:
@@ -195,6 +262,22 @@ class WarmpathStorage(HiCacheStorage):
             except Exception as error:  # a pool that we do not understand is a pool without a tier
                 logger.warning("the KV tier cannot hold the pool %s: %s", name, error)
                 self.pools[name] = None
+            self._follow()
+
+    def _weigh(self, allowed, name=None):
+        """What Weights calls."""
+        with self._lock:
+            self._allowed, self._name = allowed, name or self._name
+            self._follow()
+
+    def _follow(self):
+        for pool in self.pools.values():
+            if pool is None:
+                continue
+            pool.allow(False)
+            if self._name is not None:
+                pool.rename(self._name)
+            pool.allow(self._allowed is not None and not self._uncleared)
 
     def register_mem_pool_host(self, mem_pool_host):
         super().register_mem_pool_host(mem_pool_host)
@@ -205,6 +288,8 @@ class WarmpathStorage(HiCacheStorage):
         self._register(host_pool, str(host_pool_name))
 
     def _pool(self, name="kv"):
+        if self._uncleared:
+            self._clear()
         pool = self.pools.get(str(name))
         if pool is None:
             raise Down(f"no pool {name}")
@@ -267,9 +352,25 @@ class WarmpathStorage(HiCacheStorage):
         return None
 
     def clear(self):
-        """The tier is the node's, not this engine's: nothing of it is dropped."""
+        """Drops all pages of this model, here and at peers. Where the sidecar does not answer, nothing is
+        read or stored until it has: pages that were to be gone must not come back."""
+        with self._lock:
+            self._uncleared = True
+            self._follow()
+        self._clear()
+
+    def _clear(self):
+        pools = [pool for pool in self.pools.values() if pool is not None]
+        if pools:
+            dropped, told, missing = pools[0].clear()
+            logger.info("cleared %d pages of the KV tier; %d other nodes did so, %d are out of reach", dropped, told, missing)
+        with self._lock:
+            self._uncleared = False
+            self._follow()
 
     def close(self):
+        if self._weights is not None:
+            self._weights.close()
         with self._lock:
             for pool in self.pools.values():
                 if pool is not None:

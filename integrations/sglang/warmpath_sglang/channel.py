@@ -191,8 +191,14 @@ class Connection:
         s = self._socket
         return -1 if s is None else s.fileno()
 
-    def close(self):
+    def close(self, last=None):
+        """Ends the connection, after one message without an answer where `last` is its op."""
         with self._turn:
+            if last is not None and self._socket is not None:
+                try:
+                    self.tell(last, b"", time.monotonic() + 0.1)
+                except (OSError, wire.WireError):
+                    pass  # a sidecar that hangs keeps its pages until others need the room
             closing, self._socket = self._socket, None
             if closing is not None:
                 closing.close()
@@ -209,6 +215,7 @@ class Channel:
         self._arena = None
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._stop = False
+        self.tried = threading.Event()  # connecting has worked, or failed once
         self._complained = None
         self.exists, self.get, self.set = self.connections = [Connection(self, role) for role in self.ROLES]
         self.connects = 0
@@ -238,16 +245,23 @@ class Channel:
                     c.connect(self._path, self._hello, self._fds, self._seconds)
                     self.connects += 1
                 wait = self.FIRST_WAIT
+                self.tried.set()
                 if down:
                     self._say(logging.INFO, "connected to the KV tier at %s", self._path)
                 self._watch()
             except Exception as error:  # noqa: BLE001: the keeper must outlive whatever a sidecar does
                 if isinstance(error, PermissionError):
                     error = f"{error}: the sidecar runs as another user; run both as one, or it with --kv-tier-socket-group {os.getegid()}"
+                self.tried.set()
                 self._say(logging.WARNING, "no KV tier at %s (%s): pages are computed until there is", self._path, error)
                 # Not the event: calls that fail meanwhile must not make us hammer a sidecar that starts.
                 time.sleep(wait)
                 wait = min(wait * 2, self.LONGEST_WAIT)
+        for c in self.connections:  # one may have been made after close
+            c.close()
+
+    def __del__(self):  # not close: a call that ends late still wakes the keeper
+        os.close(self._news)
 
     def _watch(self):
         """Returns when a connection is down. Idle ones are watched, so that the first call after a sidecar's restart does not fail."""
@@ -267,8 +281,8 @@ class Channel:
             self._complained = message
             logger.log(level, message, *args)
 
-    def close(self):
+    def close(self, last=None):
         self._stop = True
         self.wake()
         for c in self.connections:
-            c.close()
+            c.close(last)

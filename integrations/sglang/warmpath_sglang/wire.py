@@ -1,20 +1,21 @@
-"""The protocol between an engine's backend and its sidecar, version 1. It is described in the sidecar's dataplane/tier/wire.go."""
+"""The protocol between an engine's backend and its sidecar, version 2. It is described in the sidecar's dataplane/tier/wire.go."""
 
 import struct
 
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<IBBHQ")  # length of the body, op, flags, status, sequence
 MAX_BODY = 16 << 20
 HASH_BYTES = 32
 ABSENT = (1 << 64) - 1
 
-HELLO, EXISTS, GET, RELEASE, SET, COMMIT, STATS = range(1, 8)
+HELLO, EXISTS, GET, RELEASE, SET, COMMIT, STATS, CLEAR, RETIRE = range(1, 10)
 FLAG_PARENT = 1
 
 _hello = struct.Struct("<IIIHH")
 _piece = struct.Struct("<HHIQQ")
 _welcome = struct.Struct("<IIQQ")
 _number = struct.Struct("<I")
+_cleared = struct.Struct("<QII")
 
 
 class WireError(Exception):
@@ -62,6 +63,17 @@ def set_(keys, tokens, parent=None):
     if parent is None:
         return 0, head + body
     return FLAG_PARENT, head + hashes([parent]) + body
+
+
+def clear(wait_ms):
+    return _number.pack(wait_ms)
+
+
+def parse_cleared(body):
+    """(pages that were dropped here, peers that were told, peers that are out of reach)"""
+    if len(body) != _cleared.size:
+        raise WireError(f"{len(body)} bytes after a clear")
+    return _cleared.unpack(body)
 
 
 def sequence(number):
