@@ -15,8 +15,8 @@ const (
 	doubtsFade = 10 * time.Second
 )
 
-// doubt is whether the process behind a worker's URL may be another one than the one that is known.
-type doubt struct {
+// suspicion is whether the process behind a worker's URL may be another one than the one that is known.
+type suspicion struct {
 	raised atomic.Bool
 	heed   atomic.Int64 // unix nanoseconds from which on doubts are heeded
 
@@ -29,7 +29,7 @@ type doubt struct {
 // it answers as another one would. Requests go elsewhere, where others serve them, until the monitor knows; that takes
 // two short questions.
 func (w *Worker) Doubt() {
-	if time.Now().UnixNano() >= w.doubt.heed.Load() {
+	if time.Now().UnixNano() >= w.suspicion.heed.Load() {
 		w.Suspect()
 		return
 	}
@@ -38,7 +38,7 @@ func (w *Worker) Doubt() {
 
 // Recheck is Doubt for signs that a client can cause: the worker stays in the choice meanwhile.
 func (w *Worker) Recheck() {
-	if !w.doubt.raised.Swap(true) {
+	if !w.suspicion.raised.Swap(true) {
 		w.Probe()
 	}
 }
@@ -46,15 +46,15 @@ func (w *Worker) Recheck() {
 // doubtful reports whether the known process must be recognized now. A new connection of the probes is reason enough: a
 // connection belongs to one process for as long as it lives.
 func (m *monitor) doubtful(now time.Time) bool {
-	if !m.known || (!m.w.doubt.raised.Load() && m.line == m.probe.line.number()) {
+	if !m.known || (!m.w.suspicion.raised.Load() && m.line == m.probe.line.number()) {
 		return false
 	}
-	return now.UnixNano() >= m.w.doubt.heed.Load()
+	return now.UnixNano() >= m.w.suspicion.heed.Load()
 }
 
 // doubtsEnd notes that the process is being asked for. Doubts that come from now on count again.
 func (m *monitor) doubtsEnd() {
-	d, now := &m.w.doubt, time.Now()
+	d, now := &m.w.suspicion, time.Now()
 	d.raised.Store(false)
 	if now.Sub(d.last) >= doubtsFade {
 		d.wait = 0
@@ -66,7 +66,7 @@ func (m *monitor) doubtsEnd() {
 }
 
 // doubtsLast notes that the question was not answered.
-func (m *monitor) doubtsLast() { m.w.doubt.raised.Store(true) }
+func (m *monitor) doubtsLast() { m.w.suspicion.raised.Store(true) }
 
 // recognize finds out whether the process is the known one. Another one begins with nothing: neither the cache nor a name of
 // the one before is its own.
