@@ -38,6 +38,12 @@ func startWith(t *testing.T, size clusterSize, worker sim.Config, router datapla
 	t.Helper()
 	cl, err := newCluster(size, worker, router)
 	require.NoError(t, err)
+	return cl, runCluster(t, cl, size.workers*max(worker.DPSize, 1))
+}
+
+// runCluster runs a cluster and waits until the router knows so many ranks.
+func runCluster(t *testing.T, cl *simulation, ranks int) (base string) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- cl.run(ctx) }()
@@ -46,8 +52,8 @@ func startWith(t *testing.T, size clusterSize, worker sim.Config, router datapla
 		require.NoError(t, <-done)
 		http.DefaultClient.CloseIdleConnections()
 	})
-	awaitCluster(t, cl, size.workers*max(worker.DPSize, 1))
-	return cl, "http://" + cl.router.Addr()
+	awaitCluster(t, cl, ranks)
+	return "http://" + cl.router.Addr()
 }
 
 // unhurried has a router look at its workers often, and hold it against none that this machine, which may be busy, lets it wait for an answer.

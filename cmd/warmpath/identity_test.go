@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -89,51 +91,130 @@ func TestNamesAfterNewWeights(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 }
 
-// TestAnotherModelAtOneURL replaces a worker under traffic by a process that serves another model, so fast that no probe could
-// see the port closed: probes come once an hour here.
+// switchboard is an address behind which one server takes another one's place: what a fast redeploy looks like.
+type switchboard struct {
+	l       net.Listener
+	mu      sync.Mutex
+	backend string
+	open    []net.Conn
+}
+
+func newSwitchboard(t *testing.T, backend string) *switchboard {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &switchboard{l: l, backend: strings.TrimPrefix(backend, "http://")}
+	go s.serve()
+	t.Cleanup(func() { _ = l.Close(); s.turn("") })
+	return s
+}
+
+func (s *switchboard) url() string { return "http://" + s.l.Addr().String() }
+
+func (s *switchboard) serve() {
+	for {
+		conn, err := s.l.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		out, err := net.Dial("tcp", s.backend)
+		if err != nil {
+			s.mu.Unlock()
+			_ = conn.Close()
+			continue
+		}
+		s.open = append(s.open, conn, out)
+		s.mu.Unlock()
+		for _, way := range [][2]net.Conn{{conn, out}, {out, conn}} {
+			go func() {
+				_, _ = io.Copy(way[0], way[1])
+				_ = way[0].Close()
+				_ = way[1].Close()
+			}()
+		}
+	}
+}
+
+// turn ends all connections and lets new ones reach another server.
+func (s *switchboard) turn(backend string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.backend = strings.TrimPrefix(backend, "http://")
+	for _, c := range s.open {
+		_ = c.Close()
+	}
+	s.open = nil
+}
+
+// TestAnotherModelAtOneURL puts a process with another model in a worker's place under traffic, so fast that no probe could see the
+// port closed: probes come once an hour here, and the port is always open.
 func TestAnotherModelAtOneURL(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	cfg := dataplane.Config{Listen: "127.0.0.1:0", Policy: "round-robin", Log: log}
+	cl := &simulation{}
+	var urls []string
+	require.NoError(t, cl.add(3, sim.Config{TimeScale: 50, Log: log}, "", &urls))
+	require.NoError(t, cl.add(1, sim.Config{TimeScale: 50, Log: log, Model: "other"}, "", &urls))
+	board := newSwitchboard(t, urls[0])
+	cfg := dataplane.Config{Listen: "127.0.0.1:0", Policy: "round-robin", Workers: []string{board.url(), urls[1], urls[2]}, Log: log}
 	unhurried(&cfg)
 	cfg.ProbeInterval = time.Hour
-	cl, base := startWith(t, clusterSize{workers: 3}, sim.Config{TimeScale: 50, Log: log}, cfg)
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
-	defer client.CloseIdleConnections()
+	var err error
+	cl.router, err = dataplane.New(cfg)
+	require.NoError(t, err)
+	base := runCluster(t, cl, 3)
 
-	var answered, failed atomic.Int64
-	ctx, stop := context.WithCancel(t.Context())
-	var clients sync.WaitGroup
-	for c := range 8 {
-		clients.Go(func() {
+	crowd := startChats(t, base, "simulated", 8)
+	crowd.more(t, 100)
+	board.turn(urls[3])
+	awaitThat(t, func() bool { return modelAt(cl, board.url()) == "other" }, func() string { return "the other model is not known" })
+	crowd.more(t, 300)
+	crowd.stop()
+	strangers := cl.sims[3].Strangers()
+	t.Logf("%d answers, %d failures, %d by a process of another model", crowd.answered.Load(), crowd.failed.Load(), strangers)
+	require.Zero(t, crowd.failed.Load(), "requests that failed")
+	require.Less(t, strangers, 40, "requests that the other model got")
+
+	status, worker, err := chatFor(t.Context(), http.DefaultClient, base, "other", 1)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, board.url(), worker)
+}
+
+// chats is traffic of short chats for one model.
+type chats struct {
+	answered, failed atomic.Int64
+	stop             func()
+}
+
+func startChats(t *testing.T, base, model string, clients int) *chats {
+	t.Helper()
+	c := &chats{}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				status, _, err := chatFor(context.WithoutCancel(ctx), client, base, "simulated", c*1_000_000+n)
+				status, _, err := chatFor(context.WithoutCancel(ctx), client, base, model, i*1_000_000+n)
 				if err != nil || status != http.StatusOK {
-					failed.Add(1)
+					c.failed.Add(1)
 					continue
 				}
-				answered.Add(1)
+				c.answered.Add(1)
 			}
 		})
 	}
-	more := func(n int64) {
-		t.Helper()
-		want := answered.Load() + n
-		awaitThat(t, func() bool { return answered.Load() >= want }, func() string { return "requests are not answered" })
-	}
-	more(100)
-	cl.sims[0].Faults().Replace("other")
-	awaitThat(t, func() bool { return modelAt(cl, cl.sims[0].URL()) == "other" }, func() string { return "the other model is not known" })
-	more(300)
-	stop()
-	clients.Wait()
-	t.Logf("%d answers, %d failures, %d by a process of another model", answered.Load(), failed.Load(), cl.sims[0].Strangers())
-	require.Zero(t, failed.Load(), "requests that failed")
-	require.Less(t, cl.sims[0].Strangers(), 30, "requests that the other model got")
+	c.stop = sync.OnceFunc(func() { cancel(); all.Wait(); client.CloseIdleConnections() })
+	t.Cleanup(c.stop)
+	return c
+}
 
-	status, worker, err := chatFor(t.Context(), client, base, "other", 1)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, status)
-	require.Equal(t, cl.sims[0].URL(), worker)
+// more waits for n more answers.
+func (c *chats) more(t *testing.T, n int64) {
+	t.Helper()
+	want := c.answered.Load() + n
+	awaitThat(t, func() bool { return c.answered.Load() >= want }, func() string { return "requests are not answered" })
 }
 
 func modelAt(cl *simulation, url string) string {
