@@ -82,6 +82,7 @@ func (l *life) openAIJob(o object, ctx *fasthttp.RequestCtx) (j *job, err error)
 	if j.model, err = o.text("model", "default"); err != nil {
 		return nil, err
 	}
+	l.meets(j.model)
 	if j.stream, err = o.flag("stream"); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 type Config struct {
 	Listen        string // HTTP address; default "127.0.0.1:0", see [Worker.URL]
 	Model         string // served model name; default "simulated"
+	ModelPath     string // of the weights; default Model
 	PageSize      int    // tokens a page; default 16
 	CachePages    int    // KV pool of one rank in pages; default 62,500: 1,000,000 tokens of 16
 	MaxRunning    int    // largest running batch of a rank; default 64
@@ -87,6 +88,7 @@ var (
 func (c Config) withDefaults() Config {
 	orString(&c.Listen, "127.0.0.1:0")
 	orString(&c.Model, "simulated")
+	orString(&c.ModelPath, c.Model)
 	orString(&c.Events, "tcp://127.0.0.1:*")
 	orString(&c.Replay, "tcp://127.0.0.1:*")
 	orString(&c.Load, "tcp://127.0.0.1:*")

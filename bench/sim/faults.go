@@ -20,6 +20,8 @@ type Faults struct {
 	stalls   atomic.Int64             // transfers that never end
 	link     atomic.Uint64            // float64 bits of the slowdown of transfers, 0 for none
 
+	strangers atomic.Int64 // see [Worker.Strangers]
+
 	bootstrapDown atomic.Bool // the bootstrap server resets connections
 	bootstrapBusy atomic.Bool // GET /route says 503
 
@@ -47,6 +49,7 @@ const (
 type order struct {
 	crash bool
 	back  time.Duration // restart after this long; negative: not until told
+	model string        // that the next process serves; empty: the same
 }
 
 // eventFate is what happens to one batch of events.
@@ -100,6 +103,9 @@ func (f *Faults) Crash() { f.order(order{crash: true, back: -1}) }
 // Restart crashes a running worker, and brings it back on the same ports with an
 // empty cache, its events counted from 0, after it was away for down.
 func (f *Faults) Restart(down time.Duration) { f.order(order{crash: true, back: max(0, down)}) }
+
+// Replace kills the worker and at once starts another process on the same ports, which serves another model.
+func (f *Faults) Replace(model string) { f.order(order{crash: true, model: model}) }
 
 // order hands o to Worker.Run. A worker that is told more than it can follow
 // is told in vain: the queue is of no use beyond the last few.

@@ -19,39 +19,43 @@ func (l *life) model(ctx *fasthttp.RequestCtx) {
 }
 
 func (l *life) appendModel(dst []byte) []byte {
+	name := l.weights.Load().name
 	dst = append(dst, `{"id":`...)
-	dst = appendJSONString(dst, l.cfg.Model)
+	dst = appendJSONString(dst, name)
 	dst = append(dst, `,"object":"model","created":`...)
 	dst = appendInt(dst, int(time.Now().Unix()))
 	dst = append(dst, `,"owned_by":"sglang","root":`...)
-	dst = appendJSONString(dst, l.cfg.Model)
+	dst = appendJSONString(dst, name)
 	dst = append(dst, `,"parent":null,"max_model_len":`...)
 	return append(appendInt(dst, l.cfg.ContextLength), '}')
 }
 
 // modelInfo serves /model_info with the fields that a router may read.
 func (l *life) modelInfo(ctx *fasthttp.RequestCtx) {
+	w := l.weights.Load()
 	b := append([]byte(nil), `{"model_path":`...)
-	b = appendJSONString(b, l.cfg.Model)
+	b = appendJSONString(b, w.path)
 	b = append(b, `,"served_model_name":`...)
-	b = appendJSONString(b, l.cfg.Model)
+	b = appendJSONString(b, w.name)
 	b = append(b, `,"tokenizer_path":`...)
-	b = appendJSONString(b, l.cfg.Model)
-	b = append(b, `,"is_generation":true,"preferred_sampling_params":null,"weight_version":"default",`+
-		`"load_format":"dummy","reasoning_parser":null,"tool_call_parser":null,"disaggregation_mode":"`+l.cfg.disaggregation()+`",`+
+	b = appendJSONString(b, l.cfg.ModelPath)
+	b = append(b, `,"is_generation":true,"preferred_sampling_params":null,"weight_version":`...)
+	b = appendJSONString(b, w.version)
+	b = append(b, `,"load_format":"dummy","reasoning_parser":null,"tool_call_parser":null,"disaggregation_mode":"`+l.cfg.disaggregation()+`",`+
 		`"has_image_understanding":false,"has_audio_understanding":false,"model_type":"simulated",`+
 		`"architectures":["SimulatedForCausalLM"]}`...)
 	writeJSON(ctx, fasthttp.StatusOK, b)
 }
 
 // serverInfo serves /server_info: of SGLang's 550 fields those that say what a
-// router must know.
+// router must know. They are those of the start: a change of weights shows in
+// /model_info and /v1/models alone.
 func (l *life) serverInfo(ctx *fasthttp.RequestCtx) {
 	c := l.cfg
 	b := append([]byte(nil), `{"model_path":`...)
-	b = appendJSONString(b, c.Model)
+	b = appendJSONString(b, c.ModelPath)
 	b = append(b, `,"tokenizer_path":`...)
-	b = appendJSONString(b, c.Model)
+	b = appendJSONString(b, c.ModelPath)
 	b = append(b, `,"served_model_name":`...)
 	b = appendJSONString(b, c.Model)
 	b = append(b, `,"context_length":`...)
@@ -80,6 +84,7 @@ func (l *life) serverInfo(ctx *fasthttp.RequestCtx) {
 	} else {
 		b = append(b, `,"kv_events":null`...)
 	}
+	b = l.appendStart(b)
 	b = append(b, `,"version":`...)
 	b = appendJSONString(b, c.Version)
 	writeJSON(ctx, fasthttp.StatusOK, append(b, `,"frontend":"python"}`...))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,8 @@ type life struct {
 	cfg     *Config
 	faults  *Faults
 	born    time.Time
+	seed    int64                   // random_seed
+	weights atomic.Pointer[weights] // that are loaded
 	ln      *listener
 	http    *fasthttp.Server
 	ranks   []*rank
@@ -44,7 +47,8 @@ func newLife(c Config, f *Faults, book *rooms) (*life, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen: %w", err)
 	}
-	l := &life{cfg: cfg, faults: f, born: time.Now(), ln: newListener(raw)}
+	l := &life{cfg: cfg, faults: f, born: time.Now(), seed: rand.Int64N(1 << 30), ln: newListener(raw)}
+	l.weights.Store(&weights{name: cfg.Model, path: cfg.ModelPath, version: "default"})
 	cfg.Listen = raw.Addr().String()
 	if err = l.openPairing(); err != nil {
 		return nil, errors.Join(err, raw.Close())

@@ -89,6 +89,8 @@ func (l *life) route(path string) (h fasthttp.RequestHandler, post bool) {
 		return l.abortRequest, true
 	case "/flush_cache":
 		return l.flushCache, true
+	case "/update_weights_from_disk":
+		return l.updateWeights, true
 	}
 	return l.routeGet(path), false
 }
@@ -103,7 +105,7 @@ func (l *life) routeGet(path string) fasthttp.RequestHandler {
 		return l.health
 	case "/v1/models":
 		return l.models
-	case "/v1/models/" + l.cfg.Model:
+	case "/v1/models/" + l.weights.Load().name:
 		return l.model
 	case "/server_info", "/get_server_info":
 		return l.serverInfo

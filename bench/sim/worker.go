@@ -15,6 +15,7 @@ type Worker struct {
 	life   *life
 	rooms  rooms
 	now    atomic.Pointer[life] // for [Worker.Work], nil while the worker is away
+	model  string               // of the next life, where it is not cfg's; Run's own
 }
 
 // New binds a worker's HTTP listener and ZMQ sockets; nothing is served until
@@ -39,6 +40,10 @@ func (w *Worker) URL() string { return "http://" + w.cfg.Listen }
 
 // Model is the served model name.
 func (w *Worker) Model() string { return w.cfg.Model }
+
+// Strangers counts the OpenAI requests for a model that the process which got them does not serve. As with SGLang they are
+// answered.
+func (w *Worker) Strangers() int { return int(w.faults.strangers.Load()) }
 
 // Mode is the worker's half of a pair, "" for a whole worker.
 func (w *Worker) Mode() string { return w.cfg.Mode }
@@ -105,6 +110,9 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) await(ctx context.Context, timer <-chan time.Time) (o order, ok bool) {
 	select {
 	case o = <-w.faults.orders:
+		if o.model != "" {
+			w.model = o.model
+		}
 		return o, true
 	case <-timer:
 		return order{}, true
@@ -142,8 +150,12 @@ const (
 // background, so the first attempts may still find them taken.
 func (w *Worker) revive(ctx context.Context) error {
 	deadline := time.Now().Add(bindTimeout)
+	cfg := w.cfg
+	if w.model != "" {
+		cfg.Model, cfg.ModelPath = w.model, w.model
+	}
 	for {
-		l, err := newLife(w.cfg, w.faults, &w.rooms)
+		l, err := newLife(cfg, w.faults, &w.rooms)
 		if err == nil {
 			w.life = l
 			return nil

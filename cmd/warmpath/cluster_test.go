@@ -30,8 +30,20 @@ func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (
 	worker.Log, worker.TimeScale = log, 50
 	router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, Log: log}
 	unhurried(&router)
-	cl, err := newCluster(clusterSize{workers: workers}, worker, router)
+	return startWith(t, clusterSize{workers: workers}, worker, router)
+}
+
+// startWith runs a simulated cluster and waits until it is ready.
+func startWith(t *testing.T, size clusterSize, worker sim.Config, router dataplane.Config) (cl *simulation, base string) {
+	t.Helper()
+	cl, err := newCluster(size, worker, router)
 	require.NoError(t, err)
+	return cl, runCluster(t, cl, size.workers*max(worker.DPSize, 1))
+}
+
+// runCluster runs a cluster and waits until the router knows so many ranks.
+func runCluster(t *testing.T, cl *simulation, ranks int) (base string) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- cl.run(ctx) }()
@@ -40,8 +52,8 @@ func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (
 		require.NoError(t, <-done)
 		http.DefaultClient.CloseIdleConnections()
 	})
-	awaitCluster(t, cl, workers*max(worker.DPSize, 1))
-	return cl, "http://" + cl.router.Addr()
+	awaitCluster(t, cl, ranks)
+	return "http://" + cl.router.Addr()
 }
 
 // unhurried has a router look at its workers often, and hold it against none that this machine, which may be busy, lets it wait for an answer.

@@ -123,6 +123,9 @@ func (s *Stream) disconnected(ctx context.Context, err error) {
 	}
 	if s.failure == "" {
 		s.Stats.Disconnects.Add(1)
+		if s.begun {
+			s.rank.Worker.Doubt() // a process that dies closes all of its connections
+		}
 	}
 	if failure := err.Error(); failure != s.failure {
 		s.log.Warn("KV events do not come; trying again and again", "endpoint", s.endpoint, "error", err)
@@ -169,6 +172,7 @@ func (s *Stream) take(ctx context.Context, msg zmq.Message) {
 // so a lower one is a new process with an empty cache.
 func (s *Stream) restarted(ctx context.Context, msg zmq.Message) {
 	s.Stats.Restarts.Add(1)
+	s.rank.Worker.Doubt()
 	s.log.Info("KV events are another process's; the worker restarted", "next", s.next, "came", msg.Seq)
 	s.live = msg.Seq
 	s.resync(ctx)

@@ -21,7 +21,7 @@ func (m *monitor) bootstrapped(ctx context.Context) error {
 		if addr == m.w.Addr { // SGLang's server in Rust has both on one port
 			m.boot = newProber(ctx, m.w, m.cfg)
 		} else {
-			m.boot = proberOf(ctx, "http://"+addr, addr, nil, m.cfg)
+			m.boot = proberOf(ctx, "http://"+addr, addr, nil, m.cfg, nil)
 		}
 	}
 	status, _, err := m.boot.get(bootstrapPath, m.boot.timeout)

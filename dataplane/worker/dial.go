@@ -20,6 +20,7 @@ type dialer struct {
 	timeout time.Duration   // of a dial, TLS included
 	connect func(ctx context.Context, network, addr string) (net.Conn, error)
 	failure *failure
+	line    *line // nil: nobody watches the connections between requests
 }
 
 // failure is what the last read failed with, as far as TLS knows: fasthttp
@@ -51,12 +52,15 @@ func (s session) Read(p []byte) (int, error) {
 }
 
 // dial connects, and does the TLS that fasthttp would do: its errors would not say what is wrong.
-func (d dialer) dial(addr string) (net.Conn, error) {
+func (d *dialer) dial(addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(d.end, d.timeout)
 	defer cancel()
 	conn, err := d.connect(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
+	}
+	if d.line != nil {
+		conn = d.line.watch(conn, d.tls != nil)
 	}
 	b := &bound{Conn: conn, free: context.AfterFunc(d.end, func() { _ = conn.Close() })}
 	if d.tls == nil {

@@ -3,10 +3,15 @@ package worker
 // What the tests reach into: the readers of a worker's description, which
 // have no other door than the network, and the end of a hang.
 var (
-	ParseInfo   = parseInfo
-	ParseModels = parseModels
-	Classify    = classify
+	ParseInfo = parseInfo
+	Classify  = classify
 )
+
+// ParseModels reads the body of /v1/models.
+func ParseModels(body []byte) (bases, adapters []string, maxLen int, err error) {
+	s, err := parseModels(body)
+	return s.bases, s.adapters, s.maxLen, err
+}
 
 // GiveUp does what a monitor does when its worker hangs.
 func (w *Worker) GiveUp() { w.giveUp() }

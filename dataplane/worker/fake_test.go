@@ -45,6 +45,8 @@ type fake struct {
 	most     int               // of them at a time; guarded by mu
 	refuses  string            // an address at which nobody listens; guarded by mu
 	dialed   []string          // addresses, each once; guarded by mu
+	ends     []net.Conn        // of all connections; guarded by mu
+	closes   bool              // each connection after its answer, unannounced
 }
 
 func newFake() *fake {
@@ -92,8 +94,20 @@ func (f *fake) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	here, there := net.Pipe()
 	f.open++
 	f.most = max(f.most, f.open)
+	f.ends = append(f.ends, there)
 	go f.serve(there)
 	return &counted{Conn: here, closed: sync.OnceFunc(func() { f.with(func() { f.open-- }) })}, nil
+}
+
+// cut closes all connections, as the kernel does for a process that dies; change is made before another one listens.
+func (f *fake) cut(change func()) {
+	f.with(func() {
+		change()
+		for _, c := range f.ends {
+			_ = c.Close()
+		}
+		f.ends = nil
+	})
 }
 
 // counted is the prober's end of a connection.
@@ -119,7 +133,7 @@ func (f *fake) serve(conn net.Conn) {
 		if !ok {
 			return
 		}
-		if _, err := conn.Write([]byte(answer)); err != nil {
+		if _, err := conn.Write([]byte(answer)); err != nil || f.closes {
 			return
 		}
 	}

@@ -18,12 +18,15 @@ import (
 type Info struct {
 	Version   string
 	ModelPath string
-	Models    []string // served names, LoRA adapters included
-	MaxLen    int      // tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown
-	PageSize  int      // tokens a KV page; 0 when unknown
-	DPSize    int      // at least 1
-	TPSize    int      // GPUs that compute one request together, tp_size; 0 when unknown
-	MaxTokens int      // tokens in the KV pool of one rank; 0 when unknown
+	Models    []string // served names, of which the first is the one to route by; LoRA adapters come last
+	Adapters  int      // of Models, how many are adapters
+	// Process tells one process at a URL from the next; 0 when the worker says nothing to tell it by.
+	Process   uint64
+	MaxLen    int // tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown
+	PageSize  int // tokens a KV page; 0 when unknown
+	DPSize    int // at least 1
+	TPSize    int // GPUs that compute one request together, tp_size; 0 when unknown
+	MaxTokens int // tokens in the KV pool of one rank; 0 when unknown
 	// TokenBytes is what KV takes of a token, in bytes over all of its GPUs; 0 when unknown.
 	TokenBytes float64
 	Mode       string // disaggregation_mode: "", "null", "prefill", "decode"; see Role
@@ -109,12 +112,13 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		Tokenizer:     parseTokenizer(v),
 		Placement:     parsePlacement(v),
 		TokenBytes:    parseTokenBytes(v),
+		Process:       processOf(v),
 	}
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)
 	}
 	if name := string(v.GetStringBytes("served_model_name")); name != "" {
-		info.Models = []string{name}
+		info.answers(served{bases: []string{unique.Make(name).Value()}})
 	}
 	if kv := v.Get("kv_events"); kv != nil && kv.Type() == fastjson.TypeObject {
 		info.Events, info.Loads = parseEvents(kv, host, info), parseLoads(kv, host, info)
@@ -208,22 +212,6 @@ func endpoints(host string, base, dpSize int) []string {
 		all[rank] = "tcp://" + net.JoinHostPort(host, strconv.Itoa(base+rank))
 	}
 	return all
-}
-
-// parseModels reads the ids of GET /v1/models, and the max_model_len that they have in common (adapters have none).
-func parseModels(body []byte) (ids []string, maxLen int, err error) {
-	v, err := fastjson.ParseBytes(body)
-	if err != nil {
-		return nil, 0, fmt.Errorf("cannot read /v1/models: %w", err)
-	}
-	for _, m := range v.GetArray("data") {
-		maxLen = max(maxLen, m.GetInt("max_model_len"))
-		if id := string(m.GetStringBytes("id")); id != "" {
-			// One string for all workers: a choice compares it once for each.
-			ids = append(ids, unique.Make(id).Value())
-		}
-	}
-	return ids, maxLen, nil
 }
 
 // Named returns model in the memory of the worker's own name for it, if it has one: comparing that with other workers' is faster.

@@ -149,25 +149,29 @@ func TestParseInfoRefuses(t *testing.T) {
 
 func TestParseModels(t *testing.T) {
 	tests := []struct {
-		name, body string
-		want       []string
-		maxLen     int
+		name, body      string
+		bases, adapters []string
+		maxLen          int
 	}{
-		{"one", `{"object":"list","data":[{"id":"tiny","object":"model"}]}`, []string{"tiny"}, 0},
-		{"with an adapter", `{"data":[{"id":"tiny","max_model_len":4096},{"id":"sql","parent":"tiny","max_model_len":null}]}`, []string{"tiny", "sql"}, 4096},
-		{"entries without an id", `{"data":[{},{"id":1},7,{"id":""}]}`, nil, 0},
-		{"none", `{"data":[]}`, nil, 0},
-		{"not a list", `"tiny"`, nil, 0},
+		{"one", `{"object":"list","data":[{"id":"tiny","object":"model","parent":null}]}`, []string{"tiny"}, nil, 0},
+		{
+			"with an adapter", `{"data":[{"id":"tiny","max_model_len":4096},{"id":"sql","parent":"tiny","max_model_len":null}]}`,
+			[]string{"tiny"}, []string{"sql"}, 4096,
+		},
+		{"entries without an id", `{"data":[{},{"id":1},7,{"id":""}]}`, nil, nil, 0},
+		{"none", `{"data":[]}`, nil, nil, 0},
+		{"not a list", `"tiny"`, nil, nil, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, maxLen, err := worker.ParseModels([]byte(tt.body))
+			bases, adapters, maxLen, err := worker.ParseModels([]byte(tt.body))
 			require.NoError(t, err)
-			require.Equal(t, tt.want, got)
+			require.Equal(t, tt.bases, bases)
+			require.Equal(t, tt.adapters, adapters)
 			require.Equal(t, tt.maxLen, maxLen)
 		})
 	}
-	_, _, err := worker.ParseModels([]byte(`{"data"`))
+	_, _, _, err := worker.ParseModels([]byte(`{"data"`))
 	require.ErrorContains(t, err, "cannot read /v1/models")
 }
 

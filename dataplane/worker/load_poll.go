@@ -15,8 +15,9 @@ const (
 	// publishedFor is for how long nobody asks a rank that has published its load: that comes once a second at the latest, so two are
 	// missing then.
 	publishedFor = 3 // seconds
-	// modelsEvery is how often a worker is asked for its models: adapters come and go while it runs.
-	modelsEvery = 10 * time.Second
+	// modelsEvery is how often a worker is asked for its models: adapters come and go while it runs, and another model
+	// behind a proxy of its own shows nowhere else. The answer takes 2 ms and no scheduler.
+	modelsEvery = time.Second
 )
 
 // poller asks one worker for what it does not publish: its load, and which
@@ -97,18 +98,20 @@ func (p *poller) readLoads(ctx context.Context, now time.Time) {
 	}
 }
 
-// readModels learns which adapters are loaded now.
+// readModels learns which adapters are loaded now, and whether the worker still serves its model.
 func (p *poller) readModels() {
 	info := p.w.Info()
-	status, body, err := p.probe.get("/v1/models", loadsTimeout)
-	if err != nil || status != fasthttp.StatusOK || info == nil {
+	said, err := p.probe.models(loadsTimeout)
+	if err != nil || info == nil || said.empty() {
 		return
 	}
-	models, _, err := parseModels(body)
-	if err != nil || len(models) == 0 || slices.Equal(models, info.Models) {
+	if !info.knows(said) {
+		p.w.Doubt() // other weights, or another process: the monitor finds out
 		return
 	}
 	fresh := *info
-	fresh.Models = models
-	p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just described it anew
+	fresh.answers(said)
+	if !slices.Equal(fresh.Models, info.Models) {
+		p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just described it anew
+	}
 }

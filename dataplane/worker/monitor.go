@@ -26,6 +26,7 @@ type monitor struct {
 	reported error     // last discovery error that was logged
 	warned   bool      // that it is not what it was added as
 	said     string    // its mode in its own words
+	line     uint64    // number of the probes' connection when the process was known last
 }
 
 func (m *monitor) run(ctx context.Context) {
@@ -81,6 +82,10 @@ func (m *monitor) step(ctx context.Context, err error) {
 			state = Probing
 		}
 	}
+	if state == Ready && m.doubtful(time.Now()) {
+		err = m.recognize(ctx)
+		state = classify(err)
+	}
 	if state == Ready && m.w.Role() == RolePrefill {
 		err = m.bootstrapped(ctx)
 		state = classify(err)
@@ -121,18 +126,30 @@ func (m *monitor) become(state State) {
 // discover reads the worker's description and tells the observer. Without a
 // description there is nothing to route by, so the worker is not ready yet.
 func (m *monitor) discover(ctx context.Context) error {
-	info, err := m.probe.discover()
+	m.doubtsEnd()
+	info, err := m.probe.discover(discoverTimeout)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
+		m.doubtsLast()
 		if m.reported == nil {
 			m.cfg.Log.Warn("worker is ready but does not describe itself", "worker", m.w.URL, "error", err)
 		}
 		m.reported = err
 		return err
 	}
-	m.reported, m.said = nil, info.Mode
+	m.reported = nil
+	m.adopt(ctx, info)
+	return nil
+}
+
+// adopt begins the life of a process that has described itself.
+func (m *monitor) adopt(ctx context.Context, info *Info) {
+	if old := m.w.Info(); old != nil && info.Process != 0 && info.sameProcess(old) {
+		info.keeps(old) // it was out of reach, and lives
+	}
+	m.said = info.Mode
 	m.compare(info)
 	m.w.info.Store(info)
 	if len(m.w.Ranks()) != info.DPSize {
@@ -147,7 +164,6 @@ func (m *monitor) discover(ctx context.Context) error {
 	if m.r.observer != nil {
 		m.r.observer.Up(m.w, info)
 	}
-	return nil
 }
 
 // reconsider takes in a new spec of a worker that has described itself. It is the same process: observers need not hear.
@@ -164,8 +180,8 @@ func (m *monitor) configure(ctx context.Context, cfg *Config, tick *time.Ticker)
 	m.cfg = cfg
 	path := m.probe.path
 	m.probe.client.CloseIdleConnections()
-	m.probe = newProber(ctx, m.w, cfg)
-	m.probe.path = path
+	m.probe = newWatcher(ctx, m.w, cfg)
+	m.probe.path, m.line = path, 0
 	m.closeBoot()
 	tick.Reset(cfg.Interval)
 }

@@ -32,6 +32,7 @@ type prober struct {
 	path    string // readiness path that this worker has
 	timeout time.Duration
 	failure *failure // of its connections
+	line    *line    // nil: they are not watched
 }
 
 // readyPaths are tried in order; a 404 moves on to the next. /health comes
@@ -42,15 +43,20 @@ var readyPaths = []string{"/ready", "/v1/models"}
 // newProber returns a prober whose connections end with ctx, so that a worker
 // can be removed while it hangs.
 func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
-	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg)
+	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, nil)
+}
+
+// newWatcher returns a prober that calls w.Doubt when its idle connection ends.
+func newWatcher(ctx context.Context, w *Worker, cfg *Config) *prober {
+	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, &line{ended: w.Doubt})
 }
 
 // proberOf returns a prober of the server at addr, which base is the URL of.
-func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config) *prober {
-	dial := dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(failure)}
+func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config, watched *line) *prober {
+	dial := &dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(failure), line: watched}
 	return &prober{
-		failure: dial.failure,
-		base:    base, path: readyPaths[0], timeout: cfg.Timeout,
+		failure: dial.failure, line: watched,
+		base: base, path: readyPaths[0], timeout: cfg.Timeout,
 		client: &fasthttp.HostClient{
 			Addr: addr, IsTLS: settings != nil, TLSConfig: settings, Dial: dial.dial,
 			MaxConns:                 1, // there is one probe at a time, and one that timed out is closed
@@ -85,9 +91,9 @@ func (p *prober) ready() error {
 // scheduler process of the worker. It is for the whole description.
 const discoverTimeout = 5 * time.Second
 
-// discover reads what the worker says of itself.
-func (p *prober) discover() (*Info, error) {
-	deadline := time.Now().Add(discoverTimeout)
+// discover reads the worker's description.
+func (p *prober) discover(patience time.Duration) (*Info, error) {
+	deadline := time.Now().Add(patience)
 	host, _, _ := net.SplitHostPort(p.client.Addr)
 	info := &Info{DPSize: 1}
 	for _, path := range []string{"/server_info", "/get_server_info"} {
@@ -103,17 +109,24 @@ func (p *prober) discover() (*Info, error) {
 		}
 		break
 	}
-	status, body, err := p.describe("/v1/models", deadline)
+	served, err := p.models(time.Until(deadline))
+	if err == nil {
+		info.answers(served)
+	}
+	return info, err
+}
+
+// models reads GET /v1/models; a worker without it serves nothing by name.
+func (p *prober) models(patience time.Duration) (served, error) {
+	status, body, err := p.describe("/v1/models", time.Now().Add(patience))
+	if err != nil || status != fasthttp.StatusOK {
+		return served{}, err
+	}
+	s, err := parseModels(body)
 	if err != nil {
-		return nil, err
+		return served{}, nil //nolint:nilerr // some other server's page under this path
 	}
-	if status != fasthttp.StatusOK {
-		return info, nil
-	}
-	if models, maxLen, err := parseModels(body); err == nil && len(models) > 0 {
-		info.Models, info.MaxLen = models, maxLen
-	}
-	return info, nil
+	return s, nil
 }
 
 // describe gets a part of the description. A server error is not an answer: it
@@ -132,6 +145,8 @@ func (p *prober) get(path string, timeout time.Duration) (status int, body []byt
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(p.base + path)
 	p.failure.last.Store(nil)
+	p.line.use(true)
+	defer p.line.use(false)
 	if err := p.client.DoTimeout(req, resp, timeout); err != nil {
 		said := p.failure.take()
 		switch {

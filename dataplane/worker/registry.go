@@ -120,7 +120,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	}
 	w.node, w.health.peers = r.nodeLocked(w.host), r.peers
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &monitor{r: r, w: w, cfg: cfg, probe: newProber(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
+	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
 	r.added++
 	r.workers[w.URL] = m
 	r.publishLocked()

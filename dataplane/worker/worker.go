@@ -30,13 +30,14 @@ type Worker struct {
 	host string // of the URL
 	node uint32
 
-	respec  atomic.Bool // the spec is news to the monitor
-	health  healthFacts
-	place   atomic.Uint32 // see SetPlace
-	since   atomic.Int64  // unix nanoseconds of the last change of state
-	lastErr atomic.Pointer[string]
-	ranks   atomic.Pointer[[]*Rank]
-	kick    chan struct{} // capacity 1: probe now
+	respec    atomic.Bool // the spec is news to the monitor
+	suspicion suspicion
+	health    healthFacts
+	place     atomic.Uint32 // see SetPlace
+	since     atomic.Int64  // unix nanoseconds of the last change of state
+	lastErr   atomic.Pointer[string]
+	ranks     atomic.Pointer[[]*Rank]
+	kick      chan struct{} // capacity 1: probe now
 
 	mu      sync.Mutex
 	nextKey uint64
@@ -122,8 +123,10 @@ func (w *Worker) Info() *Info { return w.info.Load() }
 func (w *Worker) Ranks() []*Rank { return *w.ranks.Load() }
 
 // Suspect takes a ready worker out of the choice at once and probes it: the
-// request path calls it when a connection failed.
+// request path calls it when a connection failed. Its process may be another
+// one by now, so the probe asks for that too.
 func (w *Worker) Suspect() {
+	w.suspicion.raised.Store(true)
 	if w.state.CompareAndSwap(uint32(Ready), uint32(Slow)) {
 		w.since.Store(time.Now().UnixNano())
 	}

@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"fmt"
+	"slices"
+	"unique"
+
+	"github.com/valyala/fastjson"
+)
+
+// served is the content of GET /v1/models.
+type served struct {
+	bases    []string // names of the model itself
+	adapters []string // LoRA adapters that are loaded
+	maxLen   int      // max_model_len; 0 when unknown
+}
+
+// said is what the description has of it.
+func (i *Info) said() served {
+	n := len(i.Models) - i.Adapters
+	return served{bases: i.Models[:n:n], adapters: i.Models[n:], maxLen: i.MaxLen}
+}
+
+func (s *served) empty() bool { return len(s.bases) == 0 && len(s.adapters) == 0 }
+
+// parseModels reads the body of GET /v1/models. An adapter is a model with a parent.
+func parseModels(body []byte) (served, error) {
+	var s served
+	v, err := fastjson.ParseBytes(body)
+	if err != nil {
+		return s, fmt.Errorf("cannot read /v1/models: %w", err)
+	}
+	for _, m := range v.GetArray("data") {
+		s.maxLen = max(s.maxLen, m.GetInt("max_model_len"))
+		id := string(m.GetStringBytes("id"))
+		if id == "" {
+			continue
+		}
+		id = unique.Make(id).Value() // One string for all workers: a choice compares it once for each.
+		if len(m.GetStringBytes("parent")) > 0 {
+			s.adapters = append(s.adapters, id)
+		} else {
+			s.bases = append(s.bases, id)
+		}
+	}
+	return s, nil
+}
+
+// maxNames bounds the names that are kept of a process, which may load other weights every minute.
+const maxNames = 64
+
+// answers takes in what /v1/models says. A process keeps its earlier names: SGLang shows the path after
+// update_weights_from_disk, and still takes requests for the name that it was started with. The
+// first name stays the first, because the index and other routers know the model by it.
+func (i *Info) answers(s served) {
+	if s.empty() {
+		return
+	}
+	i.MaxLen = s.maxLen
+	bases := i.said().bases
+	if i.Process == 0 { // and a server of another kind may drop models while it runs
+		bases = nil
+	}
+	for _, name := range s.bases {
+		if !slices.Contains(bases, name) {
+			bases = append(bases, name)
+		}
+	}
+	if over := len(bases) - maxNames; over > 0 {
+		bases = slices.Delete(slices.Clone(bases), 1, 1+over)
+	}
+	i.Models, i.Adapters = slices.Concat(bases, s.adapters), len(s.adapters)
+}
+
+// knows reports whether the model's names are all known.
+func (i *Info) knows(s served) bool {
+	known := i.said().bases
+	return !slices.ContainsFunc(s.bases, func(name string) bool { return !slices.Contains(known, name) })
+}
+
+// keeps takes over the names of an earlier description of the same process.
+func (i *Info) keeps(old *Info) {
+	said := i.said()
+	i.Models, i.Adapters = old.Models, old.Adapters
+	i.answers(said)
+}
