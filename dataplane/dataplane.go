@@ -76,10 +76,10 @@ func New(cfg Config) (*Dataplane, error) {
 	if d.watcher, err = proxy.NewWatcher(); err != nil {
 		return nil, err
 	}
-	d.intake = ingest.NewManager(ingest.Config{Log: cfg.Log}, d.index, zmq.Subscribe, zmq.Replay)
+	believed := route.NewApprox(cfg.ApproxMaxBytes)
+	d.intake = ingest.NewManager(ingest.Config{Log: cfg.Log, OnRestart: believed.ClearRank}, d.index, zmq.Subscribe, zmq.Replay)
 	d.intake.Restore(restored)
 	saved.intake = d.intake
-	believed := route.NewApprox(cfg.ApproxMaxBytes)
 	offers := &offers{}
 	loads := load.New(load.Subscriber(zmq.Subscribe), cfg.Log)
 	d.registry = worker.NewRegistry(worker.Config{

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/worker"
 	"github.com/warmpath/warmpath/radix"
 	"github.com/warmpath/warmpath/zmq"
 	"github.com/warmpath/warmpath/zmq/kvevent"
@@ -14,8 +15,9 @@ import (
 // apply takes one message's events into the index. A payload that cannot be
 // read is counted and skipped: starting over would meet the same bytes again.
 func (s *Stream) apply(msg zmq.Message, live bool) {
-	s.applying.Lock()
-	defer s.applying.Unlock()
+	if s.empty {
+		s.first, s.empty = msg.Seq, false
+	}
 	s.next, s.joined, s.last = msg.Seq+1, true, s.digest(msg)
 	s.mark = position{s.next, s.last, s.complete}
 	s.Stats.Batches.Add(1)
@@ -146,8 +148,8 @@ func (s *Stream) clear() {
 // again, and a rank that kept its old ones would be credited with another
 // one's blocks.
 func (s *Stream) forget() {
-	s.applying.Lock()
-	defer s.applying.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	s.mark = position{}
 	s.mu.Lock()
 	ids := s.holders
@@ -155,6 +157,7 @@ func (s *Stream) forget() {
 	s.mu.Unlock()
 	s.m.publish()
 	s.rank.SetExact(false)
+	s.rank.SetDoubt(worker.NoDoubt)
 	s.rank.SetHolders(nil) // publish leaves out a stream that is no longer in the set
 	for _, id := range ids {
 		s.m.index.RemoveWorker(id)

@@ -16,17 +16,24 @@
 // restored rank routes at once and asks for what comes after its position; it
 // starts from nothing where the rank does not have the last message before it.
 //
+// What is not proved is not credited. While messages are missing, while a check
+// is not answered and behind a lost connection the rank is Unproven, and
+// worker.Rank.Doubt keeps the index, or all that is known, out of the choice. A
+// replay that brings the message applied last proves the process; without a lost
+// connection so does the next number.
+//
 // # Concurrency
 //
-// Each Stream has one goroutine: it reads the subscription's socket, decodes and
-// applies what comes, replays, checks, and alone touches the sequence state and
-// writes to the index for its holders. While it replays it reads nothing: the
-// kernel and the rank's publisher queue, and what the publisher then drops is a
-// gap, found at the next message and replayed. Manager.mu guards the set of
-// streams and is not held while a stream stops; a Stream's mu may be taken under
-// it. A Stream's applying is held while a message goes into the index, and by a
-// snapshot while it copies what the rank holds; both others may be taken under
-// it. Readers use View, an immutable table behind one atomic load.
+// Each Stream has one goroutine that reads the subscription's socket, decodes
+// and applies what comes, and one more while a replay is under way. Reading never
+// waits for a replay: live messages that must come behind it are kept, 16 MiB at
+// most, and a rank whose replay does not answer within 2 s is followed without
+// its history. Both goroutines handle one message at a time under Stream.turn,
+// which guards the sequence state and all writes to the index for the rank's
+// holders; a snapshot holds it while it copies what the rank holds.
+// Manager.mu guards the set of streams and is not held while a stream stops. The
+// order is Stream.turn, Manager.mu, Stream.mu. Readers use View, an immutable
+// table behind one atomic load.
 //
 // # Ownership
 //

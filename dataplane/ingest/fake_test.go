@@ -41,9 +41,25 @@ type publisher struct {
 	keep    int           // at most so many; 0 is all
 	replays int
 	broken  bool          // replays fail
+	fault   func() fault  // of the next replay; nil: none has any
+	others  []zmq.Message // that a replay by another process brings
 	gate    chan struct{} // replays wait for it before they begin, unless nil
 	hold    chan struct{} // and for this before their end
 }
+
+// fault is how a replay goes wrong.
+type fault int
+
+const (
+	whole fault = iota
+	silent
+	slow    // 300 ms for each message
+	half    // and then nothing more
+	holed   // lacks some
+	foreign // another process's
+	refused // nobody listens there
+	faults
+)
 
 // subscriber is one who listens, and what waits for it.
 type subscriber struct {
@@ -183,7 +199,11 @@ func (p *publisher) replay(ctx context.Context, from uint64, fn func(zmq.Message
 	gate := p.gate
 	p.mu.Unlock()
 	if gate != nil {
-		<-gate
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
 	}
 	p.mu.Lock()
 	p.replays++
@@ -193,9 +213,32 @@ func (p *publisher) replay(ctx context.Context, from uint64, fn func(zmq.Message
 		<-ctx.Done()
 		return 0, fmt.Errorf("cannot replay: %w: %w", errNoAnswer, ctx.Err())
 	}
-	for _, msg := range kept {
-		if msg.Seq < from {
+	how := whole
+	p.with(func() {
+		if p.fault != nil {
+			how = p.fault()
+		}
+		if how == foreign {
+			kept = append([]zmq.Message{}, p.others...)
+		}
+	})
+	if how == silent || how == refused {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	for i, msg := range kept {
+		switch {
+		case msg.Seq < from, how == holed && i%3 == 1 && i < len(kept)-1: // nothing tells of the last one
 			continue
+		case how == half && i >= len(kept)/2:
+			<-ctx.Done()
+			return n, ctx.Err()
+		case how == slow:
+			select {
+			case <-time.After(300 * time.Millisecond):
+			case <-ctx.Done():
+				return n, ctx.Err()
+			}
 		}
 		if err := fn(msg); err != nil {
 			return n, fmt.Errorf("cannot replay: %w", err)
@@ -356,6 +399,14 @@ func (w *world) held(rank int, k radix.DomainKey, tokens []uint32) (blocks int) 
 		}
 	}
 	return blocks
+}
+
+// credited is held for rank 0 as far as routing believes it.
+func (w *world) credited(tokens []uint32) int {
+	if w.worker.Ranks()[0].Doubt() != worker.NoDoubt {
+		return 0
+	}
+	return w.held(0, radix.DomainKey{}, tokens)
 }
 
 // wantHeld is held for rank 0 and plain prompts.

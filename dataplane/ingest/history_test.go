@@ -127,12 +127,15 @@ type history struct {
 	name     string
 	keep     int // batches for replay; 0 is all
 	noReplay bool
-	drop     int  // one in so many messages does not come; 0 is none
-	restart  int  // one in so many steps
-	silent   int  // one in so many steps the replay stops or begins to answer
-	skip     int  // one in so many messages is lost for replays too
-	hwm      int  // messages that wait for a subscriber; 0 is no bound
-	exact    bool // at rest the index must say just what is cached
+	drop     int     // one in so many messages does not come; 0 is none
+	restart  int     // one in so many steps
+	silent   int     // one in so many steps the replay stops or begins to answer
+	skip     int     // one in so many messages is lost for replays too
+	hwm      int     // messages that wait for a subscriber; 0 is no bound
+	faulty   []fault // of replays, until the end of the history
+	breaks   int     // one in so many steps the connection breaks; a restart always breaks it, then
+	holdMax  int     // bytes of messages that may wait for a replay
+	exact    bool    // at rest the index must say just what is cached
 }
 
 // TestHistories plays random histories. At rest, what is believed is what is
@@ -149,11 +152,21 @@ func TestHistories(t *testing.T) {
 		{name: "a short replay buffer", keep: 6, drop: 4, restart: 60, silent: 50},
 		{name: "messages are lost for good", skip: 20, drop: 6, restart: 60},
 		{name: "no replay", noReplay: true, drop: 6, restart: 60},
+		{name: "silent replays", drop: 6, restart: 40, breaks: 30, faulty: []fault{whole, silent}, exact: true},
+		{name: "slow replays", drop: 6, restart: 40, breaks: 30, faulty: []fault{whole, slow}, exact: true},
+		{name: "half replays", drop: 6, restart: 40, breaks: 30, faulty: []fault{whole, half}, exact: true},
+		{name: "replays with holes", drop: 6, restart: 40, breaks: 30, faulty: []fault{whole, holed}, exact: true},
+		{name: "replays with holes always", drop: 6, restart: 40, faulty: []fault{holed}, exact: true},
+		{name: "replays of another process", drop: 6, restart: 40, faulty: []fault{whole, whole, foreign}, exact: true},
+		{name: "replays with all faults", drop: 6, restart: 40, breaks: 30, faulty: []fault{whole, silent, slow, half, holed, refused}, exact: true},
+		{name: "hardly any replay answers", drop: 8, restart: 40, breaks: 30, faulty: []fault{silent, silent, silent, half, whole}, exact: true},
+		{name: "no replay, and the connection breaks", noReplay: true, drop: 6, restart: 40, breaks: 20},
+		{name: "no room for messages that wait", holdMax: 300, drop: 6, restart: 40, breaks: 30, faulty: []fault{whole, slow, silent}, exact: true},
 	}
 	for _, tt := range tests {
 		for seed := range uint64(20) {
 			t.Run(fmt.Sprintf("%s/seed=%d", tt.name, seed), func(t *testing.T) {
-				inWorld(t, ingest.Config{}, 1, func(w *world) { tt.play(w, seed) })
+				inWorld(t, ingest.Config{HoldBytes: tt.holdMax}, 1, func(w *world) { tt.play(w, seed) })
 			})
 		}
 	}
@@ -167,6 +180,15 @@ func (h *history) play(w *world, seed uint64) {
 		w.info.Events.Replays = nil
 	}
 	e := newEngine(rng, p)
+	if len(h.faulty) > 0 {
+		other := newPublisher()
+		for range 50 {
+			other.publish(true, store(prompt(99, 8), 0, 4))
+		}
+		p.others = other.kept
+		by := rand.New(rand.NewPCG(seed, 8)) // apart, as replays and steps do not wait for each other
+		p.fault = func() fault { return h.faulty[by.IntN(len(h.faulty))] }
+	}
 	for range rng.IntN(20) { // before anyone listened
 		p.publish(true, e.act()...)
 	}
@@ -174,7 +196,7 @@ func (h *history) play(w *world, seed uint64) {
 	for range 150 {
 		h.step(w, e, rng)
 	}
-	p.with(func() { p.broken = false })
+	p.with(func() { p.broken, p.fault = false, nil })
 	if h.noReplay || h.skip > 0 { // there only a next message shows that the last one was lost
 		synctest.Wait()
 		p.publish(!h.mistaken(w, e))
@@ -185,6 +207,7 @@ func (h *history) play(w *world, seed uint64) {
 		want := e.held(i)
 		if h.exact {
 			w.wantHeld(want, tokens, fmt.Sprintf("prompt %d, by an engine that holds %d", i, want))
+			require.Equal(w.t, want, w.credited(tokens), "blocks credited of prompt %d", i)
 			continue
 		}
 		require.LessOrEqual(w.t, w.held(0, plain, tokens), want, "blocks held of prompt %d", i)
@@ -207,6 +230,13 @@ func (h *history) step(w *world, e *engine, rng *rand.Rand) {
 		e.restart()
 		e.restarted, e.known = true, w.stats().Restarts.Load()
 		events = []kvevent.Event{cleared}
+		if h.breaks > 0 {
+			h.broke(w, e, rng)
+		}
+	case in(h.breaks):
+		e.p.publish(!h.mistaken(w, e), events...)
+		h.broke(w, e, rng)
+		return
 	case in(50):
 		e.clear()
 		events = []kvevent.Event{cleared}
@@ -217,6 +247,19 @@ func (h *history) step(w *world, e *engine, rng *rand.Rand) {
 		return
 	}
 	e.p.publish(!lost, events...)
+}
+
+// broke breaks the connection, and what is credited since must be there, however
+// replays answer.
+func (h *history) broke(w *world, e *engine, rng *rand.Rand) {
+	e.p.reconnect()
+	for range 20 {
+		synctest.Wait()
+		for i, tokens := range e.prompts {
+			require.LessOrEqual(w.t, w.credited(tokens), e.held(i), "blocks credited of prompt %d behind a lost connection", i)
+		}
+		w.after(time.Duration(rng.IntN(500)) * time.Millisecond)
+	}
 }
 
 // mistaken reports the one case that numbers cannot tell: a new process all of

@@ -25,13 +25,17 @@ type Config struct {
 	ReplayTimeout time.Duration // of one replay; default 20 s, for 10,000 batches from a busy engine
 	ResyncEvery   time.Duration // at most one resync for unknown parents in so long, less often where it does not help; default 10 s
 	TailCheck     time.Duration // how often a quiet stream is asked for what it may have dropped; default 5 s
-	Log           *slog.Logger
+	HoldBytes     int           // of live messages of one rank that wait for a replay; default 16 MiB
+	// OnRestart, which may be nil, is told of a rank whose process is found to be another one. It must not call back.
+	OnRestart func(*worker.Rank)
+	Log       *slog.Logger
 }
 
 func (c *Config) setDefaults() {
 	c.ReplayTimeout = cmp.Or(c.ReplayTimeout, 20*time.Second)
 	c.ResyncEvery = cmp.Or(c.ResyncEvery, 10*time.Second)
 	c.TailCheck = cmp.Or(c.TailCheck, 5*time.Second)
+	c.HoldBytes = cmp.Or(c.HoldBytes, 16<<20)
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

@@ -7,11 +7,12 @@ import "time"
 // the same, and its replay endpoint may answer with what it told before; only
 // the answers of its requests show that its cache must have changed since.
 type mute struct {
-	on       bool      // found so; the rank's index is empty until it is heard again
-	batches  uint64    // Stats.Batches at the last check
-	computed uint64    // prompt tokens that the rank had computed when the first whole check without a batch ended
-	quiet    int       // whole checks in a row without a batch
-	looked   time.Time // when batches was last compared
+	on      bool      // found so; the rank's index is empty until it is heard again
+	asked   bool      // suspected so, and a replay is to show whether events are on their way
+	batches uint64    // Stats.Batches at the last check
+	stored  uint64    // Count.Stored when the first whole check without a batch ended
+	quiet   int       // whole checks in a row without a batch
+	looked  time.Time // when batches was last compared
 }
 
 const (
@@ -19,8 +20,8 @@ const (
 	// them: the batch that tells of a prompt comes before its answer's first byte,
 	// and an answer that ends a whole check later has pages of its own to tell of.
 	muteChecks = 2
-	// muteTokens is what a rank may compute without anything to tell: what its
-	// cache has no room for, or holds already because of another request.
+	// muteTokens is what a rank may store without anything to tell: what its cache has no room for, or
+	// holds already because of a request that another router sent.
 	muteTokens = 1024
 )
 
@@ -33,7 +34,7 @@ func (s *Stream) isMute() bool {
 		return m.on
 	}
 	m.looked = now
-	batches, computed := s.Stats.Batches.Load(), s.computed()
+	batches, stored := s.Stats.Batches.Load(), s.rank.Count.Stored.Load()
 	if batches == m.batches {
 		m.quiet++
 	} else {
@@ -41,45 +42,35 @@ func (s *Stream) isMute() bool {
 	}
 	m.batches = batches
 	if m.quiet < muteChecks {
-		m.computed = max(computed, m.computed)
+		m.stored = max(stored, m.stored)
 	}
-	if m.on || m.quiet < muteChecks || computed < m.computed+muteTokens {
+	if m.on || m.quiet < muteChecks || stored < m.stored+muteTokens {
 		return m.on
 	}
+	if st := s.Stats.State(); s.replayAt != "" && (st == Live || st == Unproven) {
+		if s.asking == nil {
+			s.ask(askProof)
+		}
+		m.asked = s.asking.kind == askProof // and its end decides
+		return false
+	}
+	s.goMute()
+	return true
+}
+
+// goMute drops what a rank held that goes on storing prompts and tells nothing.
+func (s *Stream) goMute() {
 	s.log.Warn("worker computes prompts and publishes no KV events of them; routing by what is sent to it until events come",
 		"endpoint", s.endpoint)
-	m.on = true
+	s.mute.on = true
 	s.Stats.Mutes.Add(1)
 	s.degrade()
-	return true
 }
 
 // unmute is for a message of the subscription: the rank is heard again, and the
 // next check learns anew what it holds.
 func (s *Stream) unmute() {
-	if s.mute.on {
-		s.mute = mute{batches: s.Stats.Batches.Load(), computed: s.computed()}
+	if s.mute.on || s.mute.asked {
+		s.mute = mute{batches: s.Stats.Batches.Load(), stored: s.rank.Count.Stored.Load()}
 	}
-}
-
-// computed returns how many prompt tokens the rank has computed that its cache
-// must have taken in. The last page of a prompt is computed each time, whatever
-// is cached.
-func (s *Stream) computed() uint64 {
-	c := &s.rank.Count
-	tokens, cached, answers := c.PromptTokens.Load(), c.CachedTokens.Load(), c.Requests.Load()
-	page := uint64(1)
-	if _, shapes := s.facts(); len(shapes) > 0 {
-		page = uint64(shapes[0].BlockSize)
-	}
-	if known := cached + answers*page; known < tokens {
-		return tokens - known
-	}
-	return 0
-}
-
-// setState publishes how well the rank is known.
-func (s *Stream) setState(st State) {
-	s.Stats.setState(st)
-	s.rank.SetExact(st == Live || st == Restored)
 }

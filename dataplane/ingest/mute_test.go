@@ -15,7 +15,7 @@ func (w *world) works(seconds int) {
 	count := &w.worker.Ranks()[0].Count
 	for range seconds {
 		count.Requests.Add(1)
-		count.PromptTokens.Add(500)
+		count.Stored.Add(500)
 		w.after(time.Second)
 	}
 }
@@ -77,12 +77,11 @@ func TestWorkThatTellsIsNotMute(t *testing.T) {
 		}
 		require.Zero(t, w.stats().Mutes.Load(), "an event every 7 s")
 		count := &w.worker.Ranks()[0].Count
-		count.PromptTokens.Add(100_000) // an answer that ended long after its prompt was stored
+		count.Stored.Add(100_000) // an answer that ended long after its prompt was stored
 		w.after(time.Minute)
 		for range 200 {
 			count.Requests.Add(100)
-			count.PromptTokens.Add(10_000)
-			count.CachedTokens.Add(9600) // all but the page that is always computed
+			count.PromptTokens.Add(10_000) // which it had all
 			w.after(time.Second)
 		}
 		require.Zero(t, w.stats().Mutes.Load())

@@ -169,8 +169,8 @@ func (m *Manager) saveWaiting(w *radix.SnapshotWriter, id string) (ok bool, err 
 
 // save saves what the rank holds at this moment, between two messages.
 func (s *Stream) save(w *radix.SnapshotWriter) error {
-	s.applying.Lock()
-	defer s.applying.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	// A stream that is being stopped may have given a gap up.
 	if s.mark.Next == 0 || s.Stats.State() == Degraded || s.ctx.Err() != nil {
 		return nil

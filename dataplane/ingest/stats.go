@@ -3,6 +3,8 @@ package ingest
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
 // State is how well a stream knows its rank.
@@ -19,11 +21,14 @@ const (
 	Degraded
 	// Restored is what a snapshot knew, until the rank's replay has shown what has changed since.
 	Restored
+	// Unproven knew all, and waits for a proof that it still does: messages are missing, the connection
+	// was lost, or a check was not answered.
+	Unproven
 )
 
 // String names the state as /status shows it.
 func (s State) String() string {
-	return [...]string{"connecting", "replaying", "live", "degraded", "restored"}[s]
+	return [...]string{"connecting", "replaying", "live", "degraded", "restored", "unproven"}[s]
 }
 
 // Stats counts what a stream has seen; all fields may be read at any time.
@@ -70,4 +75,15 @@ func (s *Stats) Last() time.Time {
 
 func (s *Stats) delayed(now time.Time, stamp float64) {
 	s.lag.Store(max(now.UnixNano()-int64(stamp*1e9), 0))
+}
+
+// setState publishes how well the rank is known.
+func (s *Stream) setState(st State) {
+	s.Stats.setState(st)
+	if st == Unproven {
+		s.rank.SetDoubt(max(s.rank.Doubt(), worker.DoubtIndex))
+		return
+	}
+	s.rank.SetExact(st == Live)
+	s.rank.SetDoubt(worker.NoDoubt)
 }

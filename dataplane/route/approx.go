@@ -108,6 +108,13 @@ func (a *Approx) Clear(w *worker.Worker) {
 	}
 }
 
+// ClearRank forgets what a rank holds, whose process is found to be another one.
+func (a *Approx) ClearRank(r *worker.Rank) {
+	if track := r.Track(); track != 0 {
+		a.tree.Clear(approx.Worker(uint32(track)))
+	}
+}
+
 // Stats returns the tree's sizes and counters.
 func (a *Approx) Stats() approx.Stats { return a.tree.Stats() }
 
@@ -139,7 +146,7 @@ type sent struct {
 // source says what the overlap of a prompt with a rank can be known from.
 func (p *Prompt) source(rank *worker.Rank) Source {
 	switch {
-	case p.Opaque || (!p.Exact && len(p.Text) == 0):
+	case p.Opaque || (!p.Exact && len(p.Text) == 0) || rank.Doubt() == worker.DoubtProcess:
 		return Nothing
 	case p.Exact && p.ExtraKey == "" && rank.Exact():
 		return Events

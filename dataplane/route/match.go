@@ -88,9 +88,13 @@ func (s *Scratch) record(block int) {
 	}
 }
 
-// held returns the prefix that every KV group of the rank has.
+// held returns the prefix that every KV group of the rank has, and nothing where
+// its events leave that in doubt.
 func (s *Scratch) held(rank *worker.Rank) match {
 	var least match
+	if rank.Doubt() != worker.NoDoubt {
+		return least
+	}
 	for i, id := range rank.Holders() {
 		if int(id) >= len(s.byHolder) {
 			return match{}

@@ -12,6 +12,9 @@ type Counters struct {
 	Errors       atomic.Uint64 // attempts that ended without an answer
 	PromptTokens atomic.Uint64 // of answers that reported usage
 	CachedTokens atomic.Uint64 // of those, served from the cache
+	// Stored is the prompt tokens in whole pages that the rank must have put into its cache anew, so that its
+	// events tell of them.
+	Stored atomic.Uint64
 }
 
 // Rank is one data-parallel replica of a worker: a KV cache and a queue.
@@ -23,6 +26,7 @@ type Rank struct {
 	hash    uint64                   // of id, never 0; fixed
 	holders atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
 	exact   atomic.Bool              // its events are followed and nothing is missing
+	doubt   atomic.Uint32            // see Doubt
 	track   atomic.Uint64            // its life in the approximate tree; see SetTrack
 	seat    atomic.Uint32            // see SetSeat
 	full    atomic.Uint64            // float64 bits; see Full
@@ -68,8 +72,29 @@ func (r *Rank) SetExact(on bool) {
 	}
 }
 
-// Exact returns what SetExact published.
-func (r *Rank) Exact() bool { return r.exact.Load() }
+// Exact returns what SetExact published, and false while there is a doubt.
+func (r *Rank) Exact() bool { return r.exact.Load() && r.doubt.Load() == 0 }
+
+// Doubt says which knowledge of a rank must not be credited until something
+// proves it again.
+type Doubt uint32
+
+const (
+	// NoDoubt credits what is known.
+	NoDoubt Doubt = iota
+	// DoubtIndex is for events that are known to be missing or not yet asked for:
+	// the index may name blocks that are gone.
+	DoubtIndex
+	// DoubtProcess is for a connection that was lost: the process may be another
+	// one with an empty cache, so earlier answers prove nothing either.
+	DoubtProcess
+)
+
+// SetDoubt publishes a doubt, or its end.
+func (r *Rank) SetDoubt(d Doubt) { r.doubt.Store(uint32(d)) }
+
+// Doubt returns what SetDoubt published.
+func (r *Rank) Doubt() Doubt { return Doubt(r.doubt.Load()) }
 
 // SetTrack publishes by what number the approximate tree knows the rank now; 0
 // is not at all. The number is its owner's alone to read.

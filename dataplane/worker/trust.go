@@ -47,7 +47,7 @@ const (
 	// goodWorth is what counts as right. Believing smaller differences would send every prompt that two ranks hold to the same one.
 	goodWorth = 0.95
 	// A rank that has shown nothing for freshFor is believed less and less, until nothing is left staleAfter. A quiet stream is checked
-	// every 5 s, the first time up to 10 s after its last batch.
+	// every 5 s, the first time 5 s after its last batch.
 	freshFor   = 15 * time.Second
 	staleAfter = 30 * time.Second
 )
