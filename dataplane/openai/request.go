@@ -67,7 +67,8 @@ type Request struct {
 	// with echo of completions. What has none but looks so costs time only.
 	PromptLogprobs bool
 
-	// RID is the request id that the client chose, RIDs the list of a batch.
+	// RID is the request id that the client chose, RIDs the list of a batch. HasRID is false for an id that
+	// is null or empty, or by which others would be aborted: the router's own one replaces it.
 	RID    string
 	RIDs   []string
 	HasRID bool
