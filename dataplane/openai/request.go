@@ -91,6 +91,7 @@ type Request struct {
 	spans  [fieldCount]span
 	prompt list        // of "prompt" or "text"
 	ids    list        // of "input_ids"
+	maxID  uint32      // of all prompts' ids
 	chat   chat        // of "messages"
 	text   []byte      // unescaped text
 	key    []byte      // unescaped key or short string

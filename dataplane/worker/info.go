@@ -23,7 +23,9 @@ type Info struct {
 	PageSize  int      // tokens a KV page; 0 when unknown
 	DPSize    int      // at least 1
 	TPSize    int      // GPUs that compute one request together, tp_size; 0 when unknown
-	MaxTokens int      // tokens in the KV pool of one rank; 0 when unknown
+	// Vocabulary is how many token ids the model has; 0 when unknown. An id at or above it ends an engine.
+	Vocabulary int
+	MaxTokens  int // tokens in the KV pool of one rank; 0 when unknown
 	// TokenBytes is what KV takes of a token, in bytes over all of its GPUs; 0 when unknown.
 	TokenBytes float64
 	Mode       string // disaggregation_mode: "", "null", "prefill", "decode"; see Role

@@ -133,6 +133,7 @@ func (m *monitor) discover(ctx context.Context) error {
 		return err
 	}
 	m.reported, m.said = nil, info.Mode
+	info.Vocabulary = m.probe.vocabulary(info)
 	m.compare(info)
 	m.w.info.Store(info)
 	if len(m.w.Ranks()) != info.DPSize {
