@@ -52,7 +52,7 @@ func FuzzFields(f *testing.F) {
 			rooms[i] = (room + uint64(i)) >> 11 // what a float64 can hold
 		}
 		var whole []byte
-		for _, part := range openai.SpliceLast(nil, []byte(body), AppendFields(nil, host, int(port), rooms, batch)) {
+		for _, part := range openai.SpliceField(nil, []byte(body), AppendFields(nil, host, int(port), rooms, batch)) {
 			whole = append(whole, part...)
 		}
 		var got map[string]any

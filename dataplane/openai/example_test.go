@@ -19,7 +19,7 @@ func ExampleRequest_Parse() {
 	fmt.Printf("%s\n", slices.Concat(pieces...))
 	// Output:
 	// llama [1 2 3] true
-	// {"rid":"wp-000000000000000100000002","model":"llama","prompt":[1,2,3],"stream":true}
+	// {"model":"llama","prompt":[1,2,3],"stream":true,"rid":"wp-000000000000000100000002"}
 }
 
 func ExampleUsageScanner() {

@@ -33,6 +33,16 @@ const (
 	fieldImageData
 	fieldAudioData
 	fieldVideoData
+	fieldTopLogprobs
+	fieldTopLogprobsNum
+	fieldLogprobStartLen
+	fieldTopK
+	fieldStopTokenIDs
+	fieldMinTokens
+	fieldEmbedOverrides
+	fieldInput
+	fieldQuery
+	fieldItems
 	// From here to lastShapeField: what a chat template may read besides the messages.
 	fieldTools
 	fieldToolChoice
@@ -143,6 +153,33 @@ func answerFieldOf(key []byte) field {
 		return fieldReturnLogprob
 	case "echo":
 		return fieldEcho
+	}
+	return limitFieldOf(key)
+}
+
+// limitFieldOf is fieldOf for the fields of which some values end an engine.
+func limitFieldOf(key []byte) field {
+	switch string(key) {
+	case "top_logprobs":
+		return fieldTopLogprobs
+	case "top_logprobs_num":
+		return fieldTopLogprobsNum
+	case "logprob_start_len":
+		return fieldLogprobStartLen
+	case "top_k":
+		return fieldTopK
+	case "stop_token_ids":
+		return fieldStopTokenIDs
+	case "min_tokens":
+		return fieldMinTokens
+	case "positional_embed_overrides":
+		return fieldEmbedOverrides
+	case "input":
+		return fieldInput
+	case "query":
+		return fieldQuery
+	case "items":
+		return fieldItems
 	}
 	return fieldNone
 }

@@ -20,7 +20,7 @@ func (r *Request) scanKnownIDs(l *list, i int) (end int) {
 	if r.Memory != nil {
 		r.Memory.Learn(b[i:end], r.InputIDs)
 	}
-	l.kind, l.n = kindIDs, 1
+	l.kind, l.n, r.maxID = kindIDs, 1, maxOf(r.InputIDs)
 	return end
 }
 

@@ -30,7 +30,7 @@ func (r *Request) scanPrompt(l *list, i int) (int, *Error) {
 	b := r.body
 	*l = list{kind: kindBad, why: "must be a string or a list", at: i}
 	if !r.textOnly(l) {
-		r.InputIDs = r.InputIDs[:0]
+		r.InputIDs, r.maxID = r.InputIDs[:0], 0
 	}
 	if i < len(b) && b[i] == '[' {
 		return r.scanList(l, i)
@@ -128,6 +128,7 @@ func (r *Request) scanIDLists(l *list, i int) (end int) {
 		if r.InputIDs, end = l.scanIDs(r.InputIDs, b, i); end == 0 {
 			return 0
 		}
+		r.maxID = max(r.maxID, maxOf(r.InputIDs[keep:]))
 		if l.n == 0 {
 			keep = len(r.InputIDs)
 		}

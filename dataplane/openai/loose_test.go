@@ -22,5 +22,5 @@ func TestLooseBodies(t *testing.T) {
 	body := []byte("\ufeff" + ` {"prompt":"x"}`)
 	require.NoError(t, r.Parse(openai.APICompletions, body))
 	require.Equal(t, "x", string(r.Text))
-	require.Equal(t, "\ufeff"+` {"rid":"a","prompt":"x"}`, string(slices.Concat(openai.SpliceField(nil, body, []byte(`"rid":"a"`))...)))
+	require.Equal(t, "\ufeff"+` {"prompt":"x","rid":"a"}`, string(slices.Concat(openai.SpliceField(nil, body, []byte(`"rid":"a"`))...)))
 }

@@ -23,6 +23,8 @@ type naive struct {
 	messages, tools            string
 	multimodal                 bool
 	salt, lora, rid, sessionID string
+	rids                       []string
+	hasRID                     bool
 }
 
 var byteOrder = []byte("\ufeff")
@@ -76,7 +78,7 @@ func naiveParse(api openai.API, body []byte) (n naive) {
 	}
 	ok = str(m["model"], &n.model) && boolean(m["stream"], &n.stream) && strOrList(m["lora_path"], &n.lora) &&
 		strOrList(m["cache_salt"], &n.salt) && strOrList(m["extra_key"], new(string)) &&
-		naiveRID(m["rid"], &n.rid) && integer(m["priority"]) && integer(m["routed_dp_rank"]) &&
+		naiveRID(m["rid"], &n) && integer(m["priority"]) && integer(m["routed_dp_rank"]) &&
 		str(m["session_id"], &n.sessionID)
 	if ok && m["routed_dp_rank"] == nil {
 		ok = integer(m["data_parallel_rank"])
@@ -301,15 +303,33 @@ func strOrList(raw json.RawMessage, s *string) bool {
 	return str(l[0], s)
 }
 
-func naiveRID(raw json.RawMessage, s *string) bool {
+func naiveRID(raw json.RawMessage, n *naive) bool {
 	var l []json.RawMessage
 	if raw == nil || raw[0] != '[' || json.Unmarshal(raw, &l) != nil {
-		return str(raw, s)
-	}
-	for _, r := range l {
-		if r[0] != '"' {
+		if !str(raw, &n.rid) {
 			return false
 		}
+		if n.hasRID = naiveUsable(n.rid); !n.hasRID {
+			n.rid = ""
+		}
+		return true
+	}
+	usable := len(l) > 0
+	for _, r := range l {
+		var id string
+		if r[0] != '"' || !str(r, &id) {
+			return false
+		}
+		usable = usable && naiveUsable(id)
+		n.rids = append(n.rids, id)
+	}
+	if n.hasRID = usable; !usable {
+		n.rids = nil
 	}
 	return true
+}
+
+// naiveUsable: an id that a worker takes for one request.
+func naiveUsable(id string) bool {
+	return id != "" && id != "w" && id != "wp" && (!strings.HasPrefix(id, "wp-") || len(id) >= 27) && !strings.Contains(id, "\ufffd")
 }

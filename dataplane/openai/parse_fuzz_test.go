@@ -1,8 +1,11 @@
 package openai_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -73,7 +76,7 @@ func compare(t *testing.T, r *openai.Request, want naive, body []byte) {
 	got := naive{
 		ok: true, model: r.Model, stream: r.Stream, batch: r.Batch, hasText: r.HasText, text: string(r.Text),
 		prompts: r.Prompts, messages: string(r.Messages), tools: string(r.Tools), multimodal: r.Multimodal,
-		salt: r.CacheSalt, lora: r.LoRA, rid: r.RID, sessionID: r.SessionID,
+		salt: r.CacheSalt, lora: r.LoRA, rid: r.RID, sessionID: r.SessionID, rids: r.RIDs, hasRID: r.HasRID,
 	}
 	ids := want.ids
 	want.ids = nil
@@ -83,9 +86,35 @@ func compare(t *testing.T, r *openai.Request, want naive, body []byte) {
 	if r.HasIDs != (ids != nil) || !slices.Equal(r.InputIDs, ids) {
 		t.Fatalf("body %q: ids %v (%v), want %v", body, r.InputIDs, r.HasIDs, ids)
 	}
-	pieces := openai.SpliceField(nil, body, []byte(`"spliced":1`))
-	if out := slices.Concat(pieces...); !validJSON(out) {
+	checkWorkersID(t, r, body)
+}
+
+// checkWorkersID holds the id that the router aborts against the one that a worker reads: of equal members the last.
+func checkWorkersID(t *testing.T, r *openai.Request, body []byte) {
+	t.Helper()
+	const own = "wp-0123456789abcdef01234567"
+	want, out := any(own), body
+	switch {
+	case !r.HasRID:
+		out = slices.Concat(openai.SpliceField(nil, body, []byte(`"rid":"`+own+`"`))...)
+	case r.RIDs != nil:
+		var list []any
+		for _, id := range r.RIDs {
+			list = append(list, id)
+		}
+		want = list
+	default:
+		want = r.RID
+	}
+	if !validJSON(out) {
 		t.Fatalf("SpliceField(%q) = %q, which is not JSON", body, out)
+	}
+	var read map[string]any
+	if err := json.Unmarshal(bytes.TrimPrefix(out, byteOrder), &read); err != nil {
+		t.Skip() // a number that encoding/json has no room for
+	}
+	if !reflect.DeepEqual(read["rid"], want) {
+		t.Fatalf("a worker reads the id %v in %q, the router aborts %v", read["rid"], out, want)
 	}
 }
 
@@ -93,7 +122,7 @@ func equalNaive(a, b naive) bool {
 	return a.ok == b.ok && a.model == b.model && a.stream == b.stream && a.batch == b.batch &&
 		a.hasText == b.hasText && a.text == b.text && a.prompts == b.prompts && a.messages == b.messages &&
 		a.tools == b.tools && a.multimodal == b.multimodal && a.salt == b.salt && a.lora == b.lora &&
-		a.rid == b.rid && a.sessionID == b.sessionID
+		a.rid == b.rid && a.sessionID == b.sessionID && a.hasRID == b.hasRID && slices.Equal(a.rids, b.rids)
 }
 
 func FuzzValidAgainstEncodingJSON(f *testing.F) {

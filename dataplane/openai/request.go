@@ -67,7 +67,8 @@ type Request struct {
 	// with echo of completions. What has none but looks so costs time only.
 	PromptLogprobs bool
 
-	// RID is the request id that the client chose, RIDs the list of a batch.
+	// RID is the request id that the client chose, RIDs the list of a batch. HasRID is false for an id that
+	// is null or empty, or by which others would be aborted: the router's own one replaces it.
 	RID    string
 	RIDs   []string
 	HasRID bool
@@ -90,6 +91,7 @@ type Request struct {
 	spans  [fieldCount]span
 	prompt list        // of "prompt" or "text"
 	ids    list        // of "input_ids"
+	maxID  uint32      // of all prompts' ids
 	chat   chat        // of "messages"
 	text   []byte      // unescaped text
 	key    []byte      // unescaped key or short string

@@ -56,24 +56,10 @@ func AppendStringField(dst []byte, name, value string) []byte {
 // AppendString appends s as a JSON string.
 func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
 
-// SpliceField appends the pieces of body with field (`"name":value`) as its first member. Nothing
-// is copied: the pieces alias body and field. The body must have passed Parse, and must not have
-// the name already, since readers take the last of equal names.
+// SpliceField appends the pieces of body with field (`"name":value`) as its last member, where it wins
+// over a member of the same name: the workers' readers take the last of equal names. Nothing is copied:
+// the pieces alias body and field. The body must have passed Parse.
 func SpliceField(dst [][]byte, body, field []byte) [][]byte {
-	open := bytes.IndexByte(body, '{')
-	if open < 0 {
-		return append(dst, body)
-	}
-	open++
-	dst = append(dst, body[:open], field)
-	if i := skipSpace(body, open); i < len(body) && body[i] != '}' {
-		dst = append(dst, comma)
-	}
-	return append(dst, body[open:])
-}
-
-// SpliceLast is SpliceField with field as the last member, where it wins over one of the same name that the body has.
-func SpliceLast(dst [][]byte, body, field []byte) [][]byte {
 	last := bytes.LastIndexByte(body, '}')
 	if last < 0 {
 		return append(dst, body)

@@ -12,10 +12,11 @@ import (
 
 func TestSpliceField(t *testing.T) {
 	tests := []struct{ body, want string }{
-		{`{"a":1}`, `{"rid":"x","a":1}`},
+		{`{"a":1}`, `{"a":1,"rid":"x"}`},
 		{`{}`, `{"rid":"x"}`},
-		{" \n{ \t} ", " \n{\"rid\":\"x\" \t} "},
-		{` { "a":1}`, ` {"rid":"x", "a":1}`},
+		{" \n{ \t} ", " \n{ \t\"rid\":\"x\"} "},
+		{` { "a":{}}`, ` { "a":{},"rid":"x"}`},
+		{`{"rid":null}`, `{"rid":null,"rid":"x"}`},
 	}
 	for _, tt := range tests {
 		body := []byte(tt.body)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // errAt is a 400 for a field whose value cannot be used.
@@ -130,24 +131,42 @@ func (r *Request) readRID() *Error {
 	if raw == nil {
 		return nil
 	}
-	r.HasRID = true
 	if raw[0] != '[' {
 		var err *Error
-		r.RID, err = r.readString(fieldRID, "rid")
-		return err
+		if r.RID, err = r.readString(fieldRID, "rid"); err != nil {
+			return err
+		}
+		if r.HasRID = usableRID(r.RID); !r.HasRID {
+			r.RID = ""
+		}
+		return nil
 	}
+	usable := true
 	for i, more := skipSpace(raw, 1), true; more && raw[i] != ']'; {
 		if raw[i] != '"' {
 			return errAt("rid", "must hold strings only", r.spans[fieldRID].lo+i)
 		}
 		end, _, _ := scanString(raw, i+1)
 		r.RIDs = append(r.RIDs, r.stringOf(raw[i:end]))
+		usable = usable && usableRID(r.RIDs[len(r.RIDs)-1])
 		i, more, _ = nextMember(raw, end, ']')
 		if more {
 			i = skipSpace(raw, i)
 		}
 	}
+	if r.HasRID = usable && len(r.RIDs) > 0; !r.HasRID {
+		r.RIDs = nil
+	}
 	return nil
+}
+
+// usableRID reports whether a worker can be told to abort the request by this id, and by it alone. SGLang
+// 0.5.23 ignores an abort of the empty id, and aborts every request whose id begins with the one named: the
+// beginning of the router's own ids would end other clients' requests. An id with half a surrogate pair
+// cannot be named in UTF-8; it reads as U+FFFD.
+func usableRID(id string) bool {
+	return id != "" && !(len(id) < RIDLen && strings.HasPrefix(id, ridPrefix[:min(len(id), len(ridPrefix))])) &&
+		!strings.ContainsRune(id, utf8.RuneError)
 }
 
 // readRank reads the data-parallel rank that the client asks for.

@@ -10,14 +10,14 @@ import (
 
 func join(parts [][]byte) string { return string(bytes.Join(parts, nil)) }
 
-func TestSpliceLast(t *testing.T) {
+func TestSpliceFieldIsLast(t *testing.T) {
 	for body, want := range map[string]string{
 		`{}`:               `{"a":1}`,
 		` { } `:            ` { "a":1} `,
 		`{"b":"}"}`:        `{"b":"}","a":1}`,
 		"{ \"b\" : {} \n}": "{ \"b\" : {} \n,\"a\":1}",
 	} {
-		require.Equal(t, want, join(SpliceLast(nil, []byte(body), []byte(`"a":1`))))
+		require.Equal(t, want, join(SpliceField(nil, []byte(body), []byte(`"a":1`))))
 	}
 }
 

@@ -86,6 +86,10 @@ func (e *exchange) serve(c call, api openai.API, withBody bool) {
 			e.refuse(c, unreadable(c, err))
 			return
 		}
+		if err := e.check(); err != nil {
+			e.refuse(c, err)
+			return
+		}
 		e.inferred = api != openai.APIOther
 		if l := e.s.Lint; l != nil && e.inferred {
 			l.Offer(c.body())

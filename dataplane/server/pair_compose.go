@@ -17,6 +17,7 @@ const headerRank = "X-Data-Parallel-Rank"
 // pairHeaders are the router's to say to pairs: a client's own would part the legs.
 var pairHeaders = []proxy.Field{
 	{Key: headerRank},
+	{Key: disagg.HeaderRID},
 	{Key: disagg.HeaderHost},
 	{Key: disagg.HeaderPort},
 	{Key: disagg.HeaderRoom},
@@ -124,7 +125,7 @@ func (e *exchange) legRequest(c call, rank *worker.Rank, which int, wait time.Du
 	leg.extra = append(leg.extra, m.shared...)
 	body := c.body()
 	if len(m.fields) > 0 {
-		leg.parts = openai.SpliceLast(leg.parts, body, m.fields)
+		leg.parts = openai.SpliceField(leg.parts, body, m.fields)
 	} else {
 		leg.parts = append(leg.parts, body)
 	}

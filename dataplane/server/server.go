@@ -115,6 +115,8 @@ type Server struct {
 	waits     *waitRoom // nil: no request waits here
 	rooms     *disagg.Rooms
 
+	vocabularies vocabularies
+
 	compressors proxy.Compressors
 }
 

@@ -21,12 +21,14 @@ type Info struct {
 	Models    []string // served names, of which the first is the one to route by; LoRA adapters come last
 	Adapters  int      // of Models, how many are adapters
 	// Process tells one process at a URL from the next; 0 when the worker says nothing to tell it by.
-	Process   uint64
-	MaxLen    int // tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown
-	PageSize  int // tokens a KV page; 0 when unknown
-	DPSize    int // at least 1
-	TPSize    int // GPUs that compute one request together, tp_size; 0 when unknown
-	MaxTokens int // tokens in the KV pool of one rank; 0 when unknown
+	Process  uint64
+	MaxLen   int // tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown
+	PageSize int // tokens a KV page; 0 when unknown
+	DPSize   int // at least 1
+	TPSize   int // GPUs that compute one request together, tp_size; 0 when unknown
+	// Vocabulary is how many token ids the model has; 0 when unknown. An id at or above it ends an engine.
+	Vocabulary int
+	MaxTokens  int // tokens in the KV pool of one rank; 0 when unknown
 	// TokenBytes is what KV takes of a token, in bytes over all of its GPUs; 0 when unknown.
 	TokenBytes float64
 	Mode       string // disaggregation_mode: "", "null", "prefill", "decode"; see Role

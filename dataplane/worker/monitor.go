@@ -150,6 +150,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 		info.keeps(old) // it was out of reach, and lives
 	}
 	m.said = info.Mode
+	info.Vocabulary = m.probe.vocabulary(info)
 	m.compare(info)
 	m.w.info.Store(info)
 	if len(m.w.Ranks()) != info.DPSize {

@@ -1,0 +1,236 @@
+package openai
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxVocabulary stands for a vocabulary that is not known: the largest ones have 262,144 ids.
+	maxVocabulary = 1 << 20
+	// maxAnswers bounds n. SGLang 0.5.23 makes a record of 4 KB for each answer at once: n of five million
+	// took 22 GB (sgl-project/sglang#36856).
+	maxAnswers = 1 << 16
+)
+
+// Check refuses what is known to end an SGLang engine instead of the request, with all requests that it
+// runs. vocab is how many token ids the model has; 0 is unknown. Each rule is a row of
+// bench/engines/testdata/killers.jsonl, which has what a real engine did. All else is the worker's to judge.
+func (r *Request) Check(vocab int) error {
+	if err := r.check(vocab); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (r *Request) check(vocab int) *Error {
+	if r.HasIDs && vocab > 0 && uint64(r.maxID) >= uint64(vocab) {
+		return errOutside(r.idsField(), strconv.FormatUint(uint64(r.maxID), 10), vocab)
+	}
+	switch r.API {
+	case APIGenerate:
+		return r.checkGenerate(vocab)
+	case APICompletions:
+		if err := r.checkCount(fieldLogprobs, "logprobs", vocab); err != nil {
+			return err
+		}
+		return r.checkOpenAI(vocab)
+	case APIChat:
+		if err := r.checkCount(fieldTopLogprobs, "top_logprobs", vocab); err != nil {
+			return err
+		}
+		return r.checkOpenAI(vocab)
+	}
+	return r.checkOther(vocab)
+}
+
+// idsField names the field that the prompt's ids came in.
+func (r *Request) idsField() string {
+	if r.API == APICompletions {
+		return "prompt"
+	}
+	return "input_ids"
+}
+
+func errOutside(param, id string, vocab int) *Error {
+	return BadRequest(param, param+" holds the token id "+id+". The model has the ids 0 to "+strconv.Itoa(vocab-1)+".")
+}
+
+func (r *Request) checkGenerate(vocab int) *Error {
+	if r.raw(fieldEmbedOverrides) != nil {
+		return BadRequest("positional_embed_overrides", "positional_embed_overrides cannot be sent over HTTP.")
+	}
+	if r.PromptLogprobs {
+		if err := r.checkCount(fieldTopLogprobsNum, "top_logprobs_num", vocab); err != nil {
+			return err
+		}
+		for raw := range numbers(r.raw(fieldLogprobStartLen)) {
+			if v, ok := number(raw); ok && v < -1 {
+				return BadRequest("logprob_start_len", "logprob_start_len must be at least -1, not "+string(raw)+".")
+			}
+		}
+	}
+	raw := r.raw(fieldSamplingParams)
+	if len(raw) == 0 || raw[0] != '[' {
+		return r.checkSampling(raw, vocab)
+	}
+	var err *Error
+	_, _ = Elements(raw, 0, func(lo, hi int) {
+		if err == nil {
+			err = r.checkSampling(raw[lo:hi], vocab)
+		}
+	})
+	return err
+}
+
+// checkSampling checks an object of /generate's sampling_params.
+func (r *Request) checkSampling(raw []byte, vocab int) *Error {
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	var topK, stops, least, n []byte
+	i := skipSpace(raw, 1)
+	for more := raw[i] != '}'; more; {
+		key, escaped, at, _ := scanKey(raw, i)
+		i, _ = skipValue(raw, at, 1)
+		switch string(r.keyOf(key, escaped)) {
+		case "top_k":
+			topK = raw[at:i]
+		case "stop_token_ids":
+			stops = raw[at:i]
+		case "min_new_tokens":
+			least = raw[at:i]
+		case "n":
+			n = raw[at:i]
+		}
+		i, more, _ = nextMember(raw, i, '}')
+	}
+	return checkDrawing(drawing{topK, stops, least, n}, vocab)
+}
+
+// checkOpenAI checks what the OpenAI routes have at the top level.
+func (r *Request) checkOpenAI(vocab int) *Error {
+	return checkDrawing(drawing{r.raw(fieldTopK), r.raw(fieldStopTokenIDs), r.raw(fieldMinTokens), r.raw(fieldN)}, vocab)
+}
+
+// drawing is how tokens are drawn, as raw JSON.
+type drawing struct{ topK, stops, least, n []byte }
+
+func checkDrawing(d drawing, vocab int) *Error {
+	if v, ok := number(d.topK); ok && v > math.MaxInt32 {
+		return BadRequest("top_k", "top_k must be below 2³¹, not "+string(d.topK)+". -1 is the whole vocabulary.")
+	}
+	if v, ok := number(d.n); ok && v > maxAnswers {
+		return BadRequest("n", "n must be at most "+strconv.Itoa(maxAnswers)+", not "+string(d.n)+".")
+	}
+	// With a least length the ids are places in a table of the vocabulary, and of one more.
+	if v, ok := number(d.least); !ok || v <= 0 || len(d.stops) == 0 {
+		return nil
+	}
+	limit := vocab
+	if vocab == 0 {
+		limit = maxVocabulary
+	}
+	for raw := range numbers(d.stops) {
+		if v, ok := number(raw); ok && (v < 0 || v > float64(limit)) {
+			return errOutside("stop_token_ids", string(raw), limit)
+		}
+	}
+	return nil
+}
+
+// checkCount checks how many of the likeliest tokens are asked for: a number, or for a batch a list.
+func (r *Request) checkCount(f field, param string, vocab int) *Error {
+	if vocab == 0 {
+		vocab = maxVocabulary
+	}
+	for raw := range numbers(r.raw(f)) {
+		if v, ok := number(raw); ok && v > float64(vocab) {
+			return BadRequest(param, param+" must be at most "+strconv.Itoa(vocab)+", the size of the vocabulary, not "+string(raw)+".")
+		}
+	}
+	return nil
+}
+
+// checkOther checks the ids of embeddings, scores and classes, which the other routes do not keep.
+func (r *Request) checkOther(vocab int) *Error {
+	for _, f := range [...]struct {
+		field field
+		param string
+	}{{fieldInput, "input"}, {fieldInputIDs, "input_ids"}, {fieldQuery, "query"}, {fieldItems, "items"}} {
+		for raw := range numbers(r.raw(f.field)) {
+			v, ok := number(raw)
+			switch {
+			case !ok, raw[0] == '"': // a text
+			case v < 0:
+				return BadRequest(f.param, f.param+" must hold no negative token id, not "+string(raw)+".")
+			case vocab > 0 && v >= float64(vocab):
+				return errOutside(f.param, string(raw), vocab)
+			}
+		}
+	}
+	return nil
+}
+
+// numbers yields the numbers of a checked value: itself, or those of a list or of the lists in it. It ends
+// at the first object.
+func numbers(raw []byte) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for i := 0; i < len(raw); {
+			switch c := raw[i]; {
+			case c == '{':
+				return
+			case c == '-' || isDigit(c):
+				end := i + 1
+				for end < len(raw) && raw[end] != ',' && raw[end] != ']' && raw[end] > ' ' {
+					end++
+				}
+				if !yield(raw[i:end]) {
+					return
+				}
+				i = end
+			case c == '"':
+				end, _, err := scanString(raw, i+1)
+				if err != nil || !yield(raw[i:end]) {
+					return
+				}
+				i = end
+			default:
+				i++
+			}
+		}
+	}
+}
+
+// number reads a raw number, and one in a string as the workers' Pydantic does.
+func number(raw []byte) (v float64, ok bool) {
+	if len(raw) == 0 {
+		return 0, false
+	}
+	if n, plain := parseInt(raw); plain {
+		return float64(n), true
+	}
+	text := string(raw)
+	if raw[0] == '"' {
+		text = strings.ReplaceAll(strings.TrimSpace(string(bytes.Trim(raw, `"`))), "_", "")
+		if text == "" || !isDigit(text[0]) && text[0] != '-' && text[0] != '+' {
+			return 0, false
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil || math.IsInf(v, 0)
+}
+
+// maxOf returns the largest id.
+func maxOf(ids []uint32) uint32 {
+	var a, b, c, d uint32 // four chains: each step waits for the one before
+	for ; len(ids) >= 4; ids = ids[4:] {
+		a, b, c, d = max(a, ids[0]), max(b, ids[1]), max(c, ids[2]), max(d, ids[3])
+	}
+	for _, id := range ids {
+		a = max(a, id)
+	}
+	return max(a, b, c, d)
+}
