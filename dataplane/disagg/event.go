@@ -2,6 +2,7 @@ package disagg
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -35,43 +36,76 @@ const MaxEvent = 16 << 10
 // Look reads the beginning of a stream of events: servers that fail once they have sent status 200 say so in the first
 // event. whole says that p will not grow.
 //
-// There are two kinds: {"error": {…, "code": 500}} of the OpenAI routes and of refused /generate requests, and, of /generate
-// requests that the engine gave up, an answer whose finish_reason is {"type": "abort", …, "status_code": 500}.
+// SGLang 0.5.23 has four forms: {"error": {…, "code": 500}} of the OpenAI routes and of refused /generate requests; of
+// /generate requests that the engine gave up, an answer whose finish_reason is {"type": "abort", …, "status_code": 500};
+// {"type": "error", "error": {"type": "api_error"}} of /v1/messages, behind a message_start that says nothing; and the body of
+// a refusal, {"object": "error", …, "code": 400}. A stream that ends without an event, or has only its end, is a failure too.
 func Look(p []byte, whole bool) (Verdict, Failure) {
-	whole = whole || len(p) >= MaxEvent
+	cut := len(p) >= MaxEvent
 	for len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, newline)
-		if !ended && !whole {
+		if !ended && !whole && !cut {
 			return More, Failure{}
 		}
 		data, ok := bytes.CutPrefix(line, dataPrefix)
-		if !ok { // a comment, a name, an empty line
+		if data = bytes.TrimSpace(data); !ok || bytes.HasPrefix(data, messageStart) { // else a comment, a name, an empty line
 			p = rest
 			continue
 		}
-		if f, failed := failureOf(bytes.TrimSpace(data)); failed {
+		if string(data) == "[DONE]" {
+			return Failed, Failure{Status: fasthttp.StatusInternalServerError}
+		}
+		if f, failed := failureOf(data); failed {
 			return Failed, f
 		}
 		return Fine, Failure{}
 	}
-	if whole {
+	switch {
+	case cut:
 		return Fine, Failure{}
+	case whole:
+		return Failed, Failure{Status: fasthttp.StatusInternalServerError}
 	}
 	return More, Failure{}
 }
 
+// LookJSON reads the beginning of an answer of status 200 that is one JSON document: an error is known by its first key.
+// Proxies in front of engines send such ones.
+func LookJSON(p []byte) (f Failure, failed bool) {
+	doc := bytes.TrimLeft(p, " \t\r\n")
+	if len(doc) == 0 || doc[0] != '{' {
+		return Failure{}, false
+	}
+	key := bytes.TrimLeft(doc[1:], " \t\r\n")
+	for _, k := range errorKeys {
+		if bytes.HasPrefix(key, k) {
+			return failureOf(bytes.TrimSpace(doc))
+		}
+	}
+	return Failure{}, false
+}
+
 var (
-	newline    = []byte{'\n'}
-	dataPrefix = []byte("data:")
-	keyReason  = []byte(`"finish_reason"`)
+	newline      = []byte{'\n'}
+	dataPrefix   = []byte("data:")
+	messageStart = []byte(`{"type":"message_start"`)
+	keyReason    = []byte(`"finish_reason"`)
+	errorKeys    = [...][]byte{[]byte(`"error"`), []byte(`"object"`), []byte(`"type"`)}
 )
 
 // failureOf reads one event's data.
 func failureOf(data []byte) (f Failure, failed bool) {
 	var report []byte
 	end, err := openai.Members(data, 0, func(key []byte, lo, hi int) {
-		if string(key) == "error" && data[lo] != 'n' {
-			report = data[lo:hi]
+		switch string(key) {
+		case "error":
+			if data[lo] != 'n' {
+				report = data[lo:hi]
+			}
+		case "object":
+			if string(data[lo:hi]) == `"error"` && report == nil {
+				report = data
+			}
 		}
 	})
 	if err != nil || end != len(data) {
@@ -102,18 +136,42 @@ func failureOf(data []byte) (f Failure, failed bool) {
 	return Failure{Status: status, Transfer: SpeaksOfTransfer(reason)}, true
 }
 
-// statusOf reads the code of an error, which is an HTTP status or its words.
+// statusOf reads the code of an error, which is an HTTP status or its words, or the type that stands for one to Anthropic's
+// clients.
 func statusOf(report []byte) int {
-	status := fasthttp.StatusInternalServerError
+	status, typed := 0, 0
 	_, _ = openai.Members(report, 0, func(key []byte, lo, hi int) {
-		if string(key) != "code" && string(key) != "status_code" {
-			return
-		}
-		if n := number(bytes.Trim(report[lo:hi], `"`)); n >= fasthttp.StatusBadRequest && n < 600 {
-			status = n
+		switch string(key) {
+		case "code", "status_code":
+			if n := number(bytes.Trim(report[lo:hi], `"`)); n >= fasthttp.StatusBadRequest && n < 600 {
+				status = n
+			}
+		case "type":
+			typed = anthropicStatus(report[lo:hi])
 		}
 	})
-	return status
+	return cmp.Or(status, typed, fasthttp.StatusInternalServerError)
+}
+
+// anthropicStatus is the inverse of SGLang's ERROR_TYPE_MAP; 0 for other types.
+func anthropicStatus(kind []byte) int {
+	switch string(kind) {
+	case `"invalid_request_error"`:
+		return fasthttp.StatusBadRequest
+	case `"authentication_error"`:
+		return fasthttp.StatusUnauthorized
+	case `"permission_error"`:
+		return fasthttp.StatusForbidden
+	case `"not_found_error"`:
+		return fasthttp.StatusNotFound
+	case `"request_too_large"`:
+		return fasthttp.StatusRequestEntityTooLarge
+	case `"rate_limit_error"`:
+		return fasthttp.StatusTooManyRequests
+	case `"overloaded_error"`:
+		return fasthttp.StatusServiceUnavailable
+	}
+	return 0
 }
 
 // number is 0 for what is none.

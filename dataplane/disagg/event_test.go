@@ -19,7 +19,7 @@ func TestLook(t *testing.T) {
 		failure Failure
 	}{
 		{"nothing yet", "", false, More, Failure{}},
-		{"nothing at all", "", true, Fine, Failure{}},
+		{"nothing at all", "", true, Failed, Failure{500, false}},
 		{"half an event", `data: {"err`, false, More, Failure{}},
 		{"half an event and no more", `data: {"err`, true, Fine, Failure{}},
 		{"comment first", ": ping\n\ndata: {}\n", false, Fine, Failure{}},
@@ -38,7 +38,13 @@ func TestLook(t *testing.T) {
 		{"no error", `data: {"error":null,"text":"x"}` + "\n", false, Fine, Failure{}},
 		{"error at the end of what came", `data: {"error":{"code":503}}`, true, Failed, Failure{503, false}},
 		{"long first event", "data: {\"text\":\"" + strings.Repeat("x", MaxEvent), false, Fine, Failure{}},
-		{"no JSON", "data: [DONE]\n", false, Fine, Failure{}},
+		{"no JSON", "data: one\n", false, Fine, Failure{}},
+		{"nothing but the end", "data: [DONE]\n", false, Failed, Failure{500, false}},
+		{"nothing but a comment", ": ping\n\n", true, Failed, Failure{500, false}},
+		{"the body of a refusal", `data: {"object":"error","message":"x","type":"NotFound","param":null,"code":404}` + "\n", false, Failed, Failure{404, false}},
+		{"a message begins", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n", false, More, Failure{}},
+		{"a message's first text", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\"}\n", false, Fine, Failure{}},
+		{"a message fails", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"x\"}}\n", false, Failed, Failure{503, false}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -76,15 +82,20 @@ func FuzzLook(f *testing.F) {
 				break
 			}
 		}
-		if len(p) >= MaxEvent {
+		if len(p) >= MaxEvent || bytes.Contains(p, messageStart) || bytes.Contains(p, []byte("[DONE]")) || bytes.Contains(p, []byte(`"object"`)) {
 			return
 		}
 		var first []byte
+		found := false
 		for line := range bytes.SplitSeq(p, newline) {
 			if data, ok := bytes.CutPrefix(line, dataPrefix); ok {
-				first = bytes.TrimSpace(data)
+				first, found = bytes.TrimSpace(data), true
 				break
 			}
+		}
+		if !found {
+			require.Equal(t, Failed, v)
+			return
 		}
 		var doc struct {
 			Error any `json:"error"`

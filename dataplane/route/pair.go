@@ -207,9 +207,17 @@ func (d *Decision) DecodeTokens() int {
 	return d.PromptTokens + usualOutput
 }
 
-// Left reports whether anybody but tried could take the prompt. Unlike Pick it takes no trial place.
+// Left reports whether anybody fit but tried could take the prompt: one that answers its probes and whose breaker lets a
+// request through. Unlike Pick it takes no trial place.
 func (r *Router) Left(s *Scratch, p *Prompt, tried []*worker.Rank) bool {
-	return r.gather(s, p, tried, time.Now()) == nil
+	if r.gather(s, p, tried, time.Now()) != nil {
+		return false
+	}
+	t := s.groups[worker.RoleAggregated].tier
+	if s.alone == 0 {
+		t = s.groups[worker.RolePrefill].tier | s.groups[worker.RoleDecode].tier
+	}
+	return t&(tierSlow|tierOpen) == 0
 }
 
 // admitted is called after the choice, not while ranks are gathered: a choice among ten ranks would else take the places of all

@@ -30,7 +30,7 @@ func errorFor(err error, model string) *openai.Error {
 	case errors.Is(err, route.ErrAmbiguous):
 		return openai.BadRequest("model", "Several models are served here: name one in the field model.")
 	case errors.As(err, &full):
-		return openai.RateLimited(busy[full.Reason])
+		return openai.RateLimited(busyWords[full.Reason])
 	case errors.Is(err, queue.ErrClosed):
 		return openai.Overloaded("The router stops.")
 	case errors.Is(err, errHung), errors.Is(err, errLate), errors.Is(err, proxy.ErrTimeout):
@@ -50,8 +50,8 @@ func errorFor(err error, model string) *openai.Error {
 	}
 }
 
-// busy says why a request may not wait for a worker.
-var busy = map[queue.Reason]string{
+// busyWords say why a request may not wait for a worker.
+var busyWords = map[queue.Reason]string{
 	queue.ReasonFull:      "Every worker is busy, and too many requests wait already.",
 	queue.ReasonDisplaced: "Every worker is busy, and other requests go first.",
 	queue.ReasonDeadline:  "Every worker is busy, and none had room in time.",

@@ -50,6 +50,11 @@ type exchange struct {
 	whole    bool // the answer came in one piece: it ended when it began
 	status   int
 	events   bool           // the answer is a stream of events
+	spoilt   bool           // the stream has told of an error behind its beginning
+	sent     time.Time      // to the worker whose answer is the client's
+	found    finding        // of the answer's beginning
+	opinions opinions       // of the workers that were asked before
+	look     []byte         // the beginning of an answer whose first event did not come in one piece
 	awaited  *worker.Worker // Await was called for it and Begun was not
 	key      uint64
 
@@ -167,13 +172,18 @@ func (e *exchange) Body(p []byte) {
 	if e.tellsIDs() {
 		_, _ = e.output.Write(p)
 	}
+	if e.events && !e.spoilt && e.found.kind == answered {
+		e.spoilt = e.spoils(p)
+	}
 }
 
-// firstByte marks the prompt as prefilled.
+// firstByte marks the prompt as prefilled, unless the answer is an error: nothing was computed for it.
 func (e *exchange) firstByte() {
 	e.firstAt = time.Now()
-	e.lease.FirstByteAt(e.firstAt)
-	e.flight.Prefilled()
+	if e.found.kind == answered {
+		e.lease.FirstByteAt(e.firstAt)
+		e.flight.Prefilled()
+	}
 	e.begun()
 }
 
@@ -201,14 +211,15 @@ func (e *exchange) Closed(err error) {
 	if !e.whole {
 		now = time.Now()
 	}
-	usage := e.usage.Usage()
+	usage, good := e.usage.Usage(), e.status == fasthttp.StatusOK && e.found.kind == answered && !e.spoilt
+	e.outcome(err)
 	switch {
 	case err != nil:
 		e.abort()
 		if !e.client.Gone() {
 			e.s.metrics.broken(e.answering())
 		}
-	case e.inferred && e.status == fasthttp.StatusOK:
+	case e.inferred && good:
 		e.ids = e.ids[:0]
 		if e.tellsIDs() {
 			e.ids = e.output.AppendIDs(e.ids)
@@ -216,13 +227,27 @@ func (e *exchange) Closed(err error) {
 		e.s.Router.Ended(&e.scratch, e.flight, e.ids, now)
 		e.flight = nil
 	}
-	if e.inferred && e.status == fasthttp.StatusOK {
+	if e.inferred && good {
 		e.learn(usage)
 		e.proveLength(usage)
 	}
 	e.s.metrics.answered(e, usage, now, err)
 	e.record(usage, now)
 	e.release()
+}
+
+// outcome tells the worker's breaker how an answer has ended that began well; settle has told of others.
+func (e *exchange) outcome(err error) {
+	w := e.answering().Worker
+	switch {
+	case e.found.kind != answered:
+	case err == nil && !e.spoilt:
+		w.Fine(e.sent)
+	case err == nil, !errors.Is(err, proxy.ErrClient) && !errors.Is(err, proxy.ErrCanceled) && !e.client.Gone():
+		w.Fault(time.Now())
+	default:
+		w.Unclear()
+	}
 }
 
 // learn tells the router what an answer, or as much as there is of one, says of
@@ -281,8 +306,11 @@ func (e *exchange) endAttempt() {
 	}
 }
 
-// refuse answers with an error before any worker was asked or after all failed.
+// refuse answers with an error before any worker was asked or after all failed: with a worker's own, where one has answered.
 func (e *exchange) refuse(c call, err error) {
+	if e.answerHeld(c) {
+		return
+	}
 	if errors.Is(err, route.ErrNoWorker) && e.s.noSuchRank(&e.prompt) {
 		err = openai.NoSuchRank(e.prompt.DP)
 	}
@@ -320,6 +348,8 @@ func (e *exchange) release() {
 	e.prompt, e.decision = route.Prompt{}, route.Decision{}
 	e.tried, e.parts, e.extra, e.doubted = e.tried[:0], e.parts[:0], e.extra[:0], nil
 	e.client, e.inferred, e.status, e.lease, e.failed = nil, false, 0, worker.Lease{}, 0
+	e.events, e.spoilt, e.found, e.sent = false, false, finding{}, time.Time{}
+	e.opinions.reset()
 	e.started, e.firstAt, e.whole = time.Time{}, time.Time{}, false
 	s.exchanges.Put(e)
 }

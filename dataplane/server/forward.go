@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
 	"github.com/warmpath/warmpath/dataplane/route"
@@ -43,19 +41,28 @@ func (e *exchange) forward(c call) {
 			e.refuse(c, err)
 			return
 		}
-		e.decision, e.failed = d, 0
+		e.decision, e.failed, e.found = d, 0, finding{}
 		resp, err := e.attempt(c)
-		if err == nil && !e.tryAnother(resp) {
+		if err == nil && !e.tryAnother(c, resp) {
+			e.settle(e.answering())
 			e.answer(c, resp)
 			return
 		}
-		if errors.Is(err, errClient) {
+		if errors.Is(err, errClient) && !e.tryAnotherPair(c) {
+			e.settle(d.Rank)
 			e.passRefusal(c)
 			return
 		}
 		if err == nil {
-			err = fmt.Errorf("cannot get answer of %s: %w", d.Rank.ID(), errRefused)
-			_ = resp.Close()
+			err = fmt.Errorf("cannot get answer of %s: %w", e.answering().ID(), errRefused)
+			e.tried = append(e.tried, e.answering())
+			last = err
+			continue
+		}
+		if errors.Is(err, errClient) { // which another pair may not give
+			e.tried = append(e.tried, d.Rank)
+			last = err
+			continue
 		}
 		if e.giveUp(c, err) {
 			return
@@ -88,7 +95,7 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 	rank := e.decision.Rank
 	e.compose(c)
 	now := time.Now()
-	e.upstream.Now = now
+	e.upstream.Now, e.sent = now, now
 	e.lease = rank.Load.BeginFetch(now, e.decision.Uncached(), e.decision.Fetch.Tokens())
 	e.seated(rank, now)
 	e.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, &e.decision)
@@ -97,19 +104,11 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 	e.key = rank.Worker.Await(e.onHang)
 	resp, err := e.s.Transport.Do(&e.canceler, &e.upstream)
 	if err == nil {
-		// A streaming worker sends its header before it has computed anything.
-		// Nothing is promised to the client until the first byte of the body.
-		if err = resp.Await(); err == nil {
+		if e.found, err = e.examine(c, resp); err == nil {
 			err = e.kept()
 		}
 		if err == nil {
 			e.firstByte()
-			switch {
-			case resp.Status < fasthttp.StatusInternalServerError:
-				rank.Worker.Fine()
-			case resp.Status != fasthttp.StatusServiceUnavailable: // which is what one says that is full
-				rank.Worker.Fault(time.Now())
-			}
 			return resp, nil
 		}
 		_ = resp.Close()
@@ -152,20 +151,6 @@ func retryable(err error) bool {
 // silenced reports whether a worker may be gone: it was not reached, or stopped in the middle of what it had to say.
 func silenced(err error) bool {
 	return proxy.Retryable(err) || errors.Is(err, proxy.ErrTruncated) || errors.Is(err, errHung)
-}
-
-// tryAnother reports whether an answer is a refusal that another worker may
-// not give: 503 is a worker that is starting, stopping or full.
-func (e *exchange) tryAnother(resp *proxy.Response) bool {
-	if resp.Status != fasthttp.StatusServiceUnavailable || len(e.tried) >= e.s.live().Retries || e.decision.Decode != nil {
-		return false
-	}
-	var probe route.Scratch // rare path: keep the decision's own scratch
-	if !e.s.Router.Left(&probe, &e.prompt, append(e.tried, e.decision.Rank)) {
-		return false
-	}
-	e.endAttempt()
-	return true
 }
 
 // giveUp ends the request after a failure that no other worker can mend.
@@ -266,7 +251,9 @@ var eventStream = []byte("text/event-stream")
 // answer forwards the worker's answer to the client.
 func (e *exchange) answer(c call, resp *proxy.Response) {
 	d := &e.decision
-	e.status, e.events = resp.Status, bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)
+	e.status = resp.Status
+	// What somebody has compressed is not read, and nothing can be added to it.
+	e.events = bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) && len(resp.Peek("Content-Encoding")) == 0
 	if e.inferred {
 		e.usage.Reset(e.api, e.req.Stream)
 		e.output.Reset(e.req.Stream)

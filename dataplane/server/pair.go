@@ -95,6 +95,7 @@ func (e *exchange) attemptPair(c call) (*proxy.Response, error) {
 	e.composePair(c)
 	e.lease = d.Decode.Load.BeginDecode(d.DecodeTokens())
 	now := time.Now()
+	e.sent, l.sent = now, now
 	l.lease = d.Rank.Load.BeginFetch(now, d.Uncached(), d.Fetch.Tokens())
 	e.seatedPair(now)
 	l.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, d)
@@ -105,7 +106,7 @@ func (e *exchange) attemptPair(c call) (*proxy.Response, error) {
 	l.start(d.Rank)
 	resp, err := e.s.Transport.Do(&e.canceler, &e.upstream)
 	if err == nil {
-		if err = e.judge(resp); err == nil {
+		if err = e.judge(c, resp); err == nil {
 			err = e.kept()
 		}
 		if err == nil {
@@ -118,37 +119,29 @@ func (e *exchange) attemptPair(c call) (*proxy.Response, error) {
 }
 
 // judge waits for the beginning of the decode worker's answer, and says whether it is the client's.
-func (e *exchange) judge(resp *proxy.Response) error {
-	l := e.leg
+func (e *exchange) judge(c call, resp *proxy.Response) error {
+	l, f, err := e.leg, finding{}, error(nil)
 	if resp.Status >= fasthttp.StatusInternalServerError {
 		n, err := e.fill(resp, func([]byte, bool) bool { return false })
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		return statusError(resp.Status, disagg.SpeaksOfTransfer(l.look[:n]))
+		resp.Unread(e.look[:n])
+		f = found(resp.Status, disagg.SpeaksOfTransfer(e.look[:n]))
+	} else if f, err = e.examine(c, resp); err != nil {
+		return err
 	}
-	refused := resp.Status >= fasthttp.StatusBadRequest
-	if !l.events || refused {
-		if err := resp.Await(); err != nil {
-			return err
+	switch f.kind {
+	case busy:
+		if kept, err := resp.Keep(disagg.MaxEvent); err == nil {
+			e.hold(kept, f, e.decision.Decode)
 		}
-	} else {
-		var verdict disagg.Verdict
-		var f disagg.Failure
-		n, err := e.fill(resp, func(p []byte, whole bool) bool {
-			verdict, f = disagg.Look(p, whole)
-			return verdict != disagg.More
-		})
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if verdict == disagg.Failed && f.Status >= fasthttp.StatusInternalServerError {
-			return statusError(f.Status, f.Transfer)
-		}
-		refused = verdict == disagg.Failed
-		resp.Unread(l.look[:n])
+		return errRefused
+	case broke:
+		return statusError(f.status, f.transfer)
 	}
-	if e.req.PromptLogprobs && !refused && resp.Status == fasthttp.StatusOK {
+	refused := f.kind == denied
+	if e.found = f; e.req.PromptLogprobs && !refused && resp.Status == fasthttp.StatusOK {
 		if err := e.awaitPrefill(); err != nil {
 			return err
 		}
@@ -160,22 +153,6 @@ func (e *exchange) judge(resp *proxy.Response) error {
 		e.stopLegs(true) // nobody will come to meet it
 	}
 	return nil
-}
-
-// fill reads the beginning of an answer until enough says so, it ends, or there is no more room for it.
-func (e *exchange) fill(resp *proxy.Response, enough func(p []byte, whole bool) bool) (n int, err error) {
-	l := e.leg
-	if l.look == nil {
-		l.look = make([]byte, disagg.MaxEvent)
-	}
-	for {
-		var m int
-		m, err = resp.Read(l.look[n:])
-		n += m
-		if enough(l.look[:n], err != nil) || err != nil || n == len(l.look) {
-			return n, err
-		}
-	}
 }
 
 // awaitPrefill waits for the prefill worker's whole answer: the log probabilities in it belong before anything that the client
@@ -211,7 +188,6 @@ func (e *exchange) awaitPrefill() error {
 // pairBegan notes that the decode worker's answer is the client's.
 func (e *exchange) pairBegan(resp *proxy.Response) {
 	e.firstByte()
-	e.decision.Decode.Worker.Fine()
 	if e.leg.events && resp.Status == fasthttp.StatusOK {
 		var lag time.Duration
 		if done := e.leg.done.Load(); done != 0 {
@@ -270,8 +246,11 @@ func (e *exchange) pairFailed(err error) error {
 		}
 	}
 	if errors.Is(err, errClient) {
-		d.Rank.Worker.Fine()
+		e.found = finding{kind: denied, status: l.denied}
 		return err
+	}
+	if blamed == legPrefill && errors.Is(err, errRefused) {
+		e.hold(proxy.NewKept(l.status, l.mime, l.answer), found(l.status, false), d.Rank)
 	}
 	e.s.metrics.pairs.failed(blamed, causeOf(err))
 	e.blame(failed, err)
@@ -348,6 +327,16 @@ func causeOf(err error) string {
 	default:
 		return "other"
 	}
+}
+
+// tryAnotherPair is tryAnother for the prefill worker's refusal.
+func (e *exchange) tryAnotherPair(c call) bool {
+	l, rank := e.leg, e.decision.Rank
+	if !e.asksAgain(c, e.found, rank) {
+		return false
+	}
+	e.hold(proxy.NewKept(l.status, l.mime, l.answer), e.found, rank)
+	return true
 }
 
 // passRefusal makes the prefill worker's refusal the client's answer: the decode worker's would be the same.

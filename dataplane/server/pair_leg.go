@@ -59,12 +59,13 @@ type prefillLeg struct {
 	err    error // why it failed
 	late   bool  // the decode worker did not begin in time
 	status int
+	denied int // what errClient means as a status
+	sent   time.Time
 	mime   []byte
 	answer []byte // its beginning, or all of it
 	tail   []byte // what of it is not kept passes through here
 
 	memory legMemory // of both legs' requests
-	look   []byte    // the beginning of the decode worker's answer
 	merger disagg.Merger
 }
 
@@ -137,7 +138,7 @@ func (l *prefillLeg) work() {
 	if l.err != nil {
 		l.s.Router.Land(l.flight)
 	} else {
-		l.rank.Worker.Fine()
+		l.rank.Worker.Fine(l.sent)
 		l.s.Router.Ended(nil, l.flight, nil, now)
 	}
 	l.flight = nil
@@ -193,6 +194,7 @@ func (l *prefillLeg) ask() error {
 	if err := l.read(resp); err != nil {
 		return l.failed(err)
 	}
+	l.denied = l.status
 	return statusError(l.status, l.status >= fasthttp.StatusInternalServerError && disagg.SpeaksOfTransfer(l.answer))
 }
 
@@ -201,7 +203,7 @@ func statusError(status int, transfer bool) error {
 	switch {
 	case status >= fasthttp.StatusInternalServerError && transfer:
 		return errTransfer
-	case status == fasthttp.StatusServiceUnavailable:
+	case status == fasthttp.StatusServiceUnavailable, status == fasthttp.StatusTooManyRequests:
 		return errRefused
 	case status >= fasthttp.StatusInternalServerError:
 		return errFailed
@@ -262,9 +264,10 @@ func (l *prefillLeg) room(limit int) []byte {
 
 // failedInside is an error inside an answer of status 200. One that is the client's is read to its end, for the client.
 func (l *prefillLeg) failedInside(resp *proxy.Response, f disagg.Failure) error {
-	if f.Status >= fasthttp.StatusInternalServerError {
-		return statusError(f.Status, f.Transfer)
+	if err := statusError(f.Status, f.Transfer); !errors.Is(err, errClient) {
+		return err
 	}
+	l.denied = f.Status
 	for len(l.answer) < keptAnswer {
 		n, err := resp.Read(l.room(keptAnswer))
 		l.answer = l.answer[:len(l.answer)+n]

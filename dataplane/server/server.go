@@ -112,6 +112,7 @@ type Server struct {
 	inFlight  atomic.Int64
 	draining  atomic.Bool
 	refusals  refusals
+	budget    budget    // of second opinions
 	waits     *waitRoom // nil: no request waits here
 	rooms     *disagg.Rooms
 

@@ -1,18 +1,28 @@
 package worker
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	// breakAfter faults in a row, without an answer between them, open a breaker: two may be one death that two requests saw.
+	// breakAfter faults in a row, without a good answer between them, open a breaker: two may be one death that two requests saw.
 	breakAfter = 3
+	// breakShare faults among the last breakWindow answers open it too: a worker that fails a third of its requests seldom
+	// fails three in a row, and one that fails a twentieth should keep its share.
+	breakShare, breakWindow = 5, 20
+	// breakMemory is how long a fault counts: on a quiet worker the window would reach back for hours.
+	breakMemory = time.Minute
+	// onProbation is how many faults a breaker that closes after a trial still remembers: one good answer is little proof.
+	onProbation = 3
 	// openFirst and openMost bound how long it stays open. A restarted engine is found by its probes; this is for workers whose
 	// probes are fine and whose requests fail.
 	openFirst = time.Second
 	openMost  = 30 * time.Second
+	// openBusy is the most for one that says that it is full: it may have room again at any time.
+	openBusy = 2 * time.Second
 	// trialFor frees the place of a trial that never reported back: one whose client left, for instance.
 	trialFor = 10 * time.Second
 )
@@ -21,17 +31,22 @@ const (
 // probes are answered. Faults are failures that are the worker's; whatever is
 // the client's says nothing and must not be told.
 //
-// It opens after three faults in a row, for 1 s doubling to 30 s, and is half
-// open then: one request is tried, and its outcome opens or closes it. The zero
-// value is closed.
+// It opens after three faults in a row, or five among the last twenty answers,
+// for 1 s doubling to 30 s, and is half open then: one request is tried, and its
+// outcome opens or closes it. Only a good end of an answer that was asked for
+// since it opened closes it. The time doubles until 64 answers in a row were
+// good. The zero value is closed.
 type Breaker struct {
-	faults atomic.Int32 // in a row
-	until  atomic.Int64 // unix nanoseconds when it is half open; 0: closed
-	trial  atomic.Int64 // unix nanoseconds since when somebody is trying; 0: nobody
+	faults atomic.Int32  // in a row
+	recent atomic.Uint64 // the last 64 outcomes, the last one in the lowest bit: 1 is a fault; written under mu
+	until  atomic.Int64  // unix nanoseconds when it is half open; 0: closed
+	trial  atomic.Int64  // unix nanoseconds since when somebody is trying; 0: nobody
 	opened atomic.Uint64
 
-	mu   sync.Mutex
-	next time.Duration // how long it opens next; guarded by mu
+	mu    sync.Mutex
+	next  time.Duration // how long it opens next; guarded by mu
+	since int64         // unix nanoseconds when it opened; guarded by mu
+	last  int64         // unix nanoseconds of the last fault; guarded by mu
 }
 
 // BreakerState is what a breaker lets through.
@@ -50,37 +65,76 @@ const (
 func (s BreakerState) String() string { return [...]string{"closed", "open", "half-open"}[s] }
 
 // Fault counts a failure that is the worker's own.
-func (w *Worker) Fault(now time.Time) { w.Breaker.fault(now.UnixNano()) }
+func (w *Worker) Fault(now time.Time) { w.Breaker.fault(now.UnixNano(), openMost) }
 
-// Fine tells that the worker has answered, whatever it said to the client's
-// request.
-func (w *Worker) Fine() {
-	if w.Breaker.faults.Load() != 0 { // else closed, as nearly always
-		w.Breaker.Reset()
+// Busy counts a refusal by a full worker of a request that another worker took.
+func (w *Worker) Busy(now time.Time) { w.Breaker.fault(now.UnixNano(), openBusy) }
+
+// Fine tells that the worker has answered well, up to the end, what was sent to it at a time.
+func (w *Worker) Fine(sent time.Time) {
+	w.Refusals.end()
+	b := &w.Breaker
+	if b.recent.Load() != 0 || b.until.Load() != 0 { // else closed, as nearly always
+		b.fine(sent.UnixNano())
 	}
 }
 
-func (b *Breaker) fault(now int64) {
+// Unclear tells that a request to the worker has ended without showing whether the worker is well.
+func (w *Worker) Unclear() {
+	if w.Breaker.until.Load() != 0 {
+		w.Breaker.trial.Store(0)
+	}
+}
+
+func (b *Breaker) fault(now int64, most time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	until := b.until.Load()
-	if b.faults.Add(1) < breakAfter || now < until { // those that were there when it opened are no news
+	recent := b.recent.Load()
+	if now-b.last > int64(breakMemory) {
+		recent = 0
+	}
+	recent = recent<<1 | 1
+	b.last = now
+	b.recent.Store(recent)
+	row, until := b.faults.Add(1), b.until.Load()
+	switch {
+	case now < until: // those that were there when it opened are no news
+		return
+	case until == 0 && row < breakAfter && bits.OnesCount64(recent&(1<<breakWindow-1)) < breakShare:
 		return
 	}
 	if b.next == 0 {
 		b.next = openFirst
 	}
-	b.until.Store(now + int64(b.next))
+	b.until.Store(now + int64(min(b.next, most)))
+	b.since = now
 	b.trial.Store(0)
 	b.opened.Add(1)
 	b.next = min(2*b.next, openMost)
 }
 
-// Reset closes the breaker.
+func (b *Breaker) fine(sent int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults.Store(0)
+	recent := b.recent.Load() << 1
+	if b.until.Load() != 0 && sent >= b.since {
+		b.until.Store(0)
+		b.trial.Store(0)
+		recent = 1<<onProbation - 1
+	}
+	b.recent.Store(recent)
+	if recent == 0 && b.until.Load() == 0 {
+		b.next = 0
+	}
+}
+
+// Reset closes the breaker and forgets all faults.
 func (b *Breaker) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.faults.Store(0)
+	b.recent.Store(0)
 	b.until.Store(0)
 	b.trial.Store(0)
 	b.next = 0
@@ -104,6 +158,9 @@ func (b *Breaker) Opened() uint64 { return b.opened.Load() }
 
 // Faults returns the failures in a row.
 func (b *Breaker) Faults() int { return int(b.faults.Load()) }
+
+// Clean reports that the last 64 answers were good.
+func (b *Breaker) Clean() bool { return b.recent.Load() == 0 && b.until.Load() == 0 }
 
 // Closed reports whether the breaker lets everything through.
 func (b *Breaker) Closed() bool { return b.until.Load() == 0 }

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
-// TestBreaker: f is a fault, a an answer, t a request that is tried and T one that is not let through; digits let so many
+// TestBreaker: f is a fault, b one of a worker that is full, a a good answer, o one that was sent for at the beginning, t a request that is tried and T one that is not let through; digits let so many
 // seconds pass, and - a tenth of one.
 func TestBreaker(t *testing.T) {
 	tests := []struct {
@@ -25,17 +26,27 @@ func TestBreaker(t *testing.T) {
 		{"three faults", "fffT", worker.BreakerOpen, 1},
 		{"an answer between them", "ffaffat", worker.BreakerClosed, 0},
 		{"faults that were under way", "fffffT", worker.BreakerOpen, 1},
-		{"an answer that was under way", "fffat", worker.BreakerClosed, 1},
+		{"an answer that was under way", "fffooT", worker.BreakerOpen, 1},
+		{"an answer that was under way, at a trial", "fff1toT", worker.BreakerHalfOpen, 1},
+		{"a trial that shows nothing", "fff1tTut", worker.BreakerHalfOpen, 1},
+		{"every third", "faafaafaafaaf", worker.BreakerOpen, 1},
+		{"every third, in pairs", "ffaaaaffaaaaf", worker.BreakerOpen, 1},
+		{"every sixth", "faaaaafaaaaafaaaaafaaaaafaaaaaf", worker.BreakerClosed, 0},
+		{"over minutes", "ffa9999999ffa9999999ffa9999999ff", worker.BreakerClosed, 0},
+		{"full", "bbb1t", worker.BreakerHalfOpen, 1},
+		{"full for long: 2 s at most", "bbb1tb2tb2tb2tb2t", worker.BreakerHalfOpen, 5},
 		{"half open", "fff1", worker.BreakerHalfOpen, 1},
 		{"one at a time", "fff1tTT", worker.BreakerHalfOpen, 1},
-		{"the trial succeeds", "fff1tattffa", worker.BreakerClosed, 1},
+		{"the trial succeeds", "fff1tattf", worker.BreakerClosed, 1},
+		{"on probation", "fff1taff", worker.BreakerOpen, 2},
 		{"the trial fails", "fff1tfT", worker.BreakerOpen, 2},
 		{"and again after twice as long", "fff1tf1T---------T", worker.BreakerOpen, 2},
 		{"and again half open", "fff1tf2t", worker.BreakerHalfOpen, 2},
 		{"longer each time", "fff1tf2tf4tf7T1tf", worker.BreakerOpen, 5},
 		{"30 s at most", "fff1tf2tf4tf8tf99tf9999tf9999tf999T", worker.BreakerOpen, 8},
 		{"a trial that never reports back", "fff1t9T1t", worker.BreakerHalfOpen, 1},
-		{"after an answer it begins anew", "fff1tf2tafff1t", worker.BreakerHalfOpen, 3},
+		{"after an answer it goes on", "fff1tf2tafff1T", worker.BreakerOpen, 3},
+		{"after many answers it begins anew", "fff1tf2t" + strings.Repeat("a", 66) + "fff1t", worker.BreakerHalfOpen, 3},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -46,8 +57,14 @@ func TestBreaker(t *testing.T) {
 				switch step {
 				case 'f':
 					w.Fault(now)
+				case 'b':
+					w.Busy(now)
 				case 'a':
-					w.Fine()
+					w.Fine(now)
+				case 'o':
+					w.Fine(time.Unix(999_999, 0))
+				case 'u':
+					w.Unclear()
 				case 't', 'T':
 					assert.Equal(t, step == 't', w.Breaker.Lets(now.UnixNano()), "step %d of %s", i, tt.steps)
 					assert.Equal(t, step == 't', w.Breaker.Try(now.UnixNano()), "step %d of %s", i, tt.steps)

@@ -21,6 +21,8 @@ type Worker struct {
 	info    atomic.Pointer[Info]
 	// Breaker keeps requests away while they fail, whatever the probes say.
 	Breaker Breaker
+	// Refusals says which errors of the worker others are asked about.
+	Refusals Refusals
 
 	URL  string      // "http://host:port", as given, without a trailing slash
 	Addr string      // host:port to dial
