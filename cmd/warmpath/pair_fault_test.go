@@ -23,14 +23,16 @@ import (
 // are the exception: there the client is told, cleanly.
 func TestPairFaultsAreRetried(t *testing.T) {
 	all := asks(t, 200, 11)
+	leaveNothing(t)
 	for _, kind := range []string{"error-5xx", "reset", "stall", "error-event", "reset-late", "error-event-late", "stall-transfer"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel() // it waits most of its time
 			cfg := pairWorker()
 			if strings.HasPrefix(kind, "stall") { // which wait for one of the worker's time-outs, at a time scale of 100
 				cfg.BootstrapTimeout, cfg.WaitingTimeout = 200*time.Second, 200*time.Second
 			}
 			// A cluster for each: two faults in a row do not make the router avoid a worker.
-			c := startPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, dataplane.Config{})
+			c := runPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, dataplane.Config{})
 			for role, w := range map[string]*sim.Worker{"prefill": c.prefill[0], "decode": c.decode[0]} {
 				if role == "decode" && kind == "stall-transfer" {
 					continue // only prefill workers send

@@ -151,7 +151,7 @@ func TestHistories(t *testing.T) {
 		{name: "no replay", noReplay: true, drop: 6, restart: 60},
 	}
 	for _, tt := range tests {
-		for seed := range uint64(20) {
+		for seed := range uint64(8) {
 			t.Run(fmt.Sprintf("%s/seed=%d", tt.name, seed), func(t *testing.T) {
 				inWorld(t, ingest.Config{}, 1, func(w *world) { tt.play(w, seed) })
 			})
