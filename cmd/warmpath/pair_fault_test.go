@@ -261,11 +261,13 @@ func awaitInFlight(ctx context.Context, c *pairCluster) {
 func TestPairsInAStormOfFaults(t *testing.T) {
 	n := envInt(t, "WARMPATH_PAIR_REQUESTS", 500)
 	all := asks(t, 400, 13)
+	leaveNothing(t)
 	for _, size := range []clusterSize{{prefill: 2, decode: 2}, {prefill: 4, decode: 4}, {prefill: 2, decode: 2, workers: 1}} {
 		t.Run(fmt.Sprintf("%d+%d+%d", size.prefill, size.decode, size.workers), func(t *testing.T) {
+			t.Parallel() // it waits most of its time
 			cfg := pairWorker()
 			cfg.DPSize = 1 + size.prefill/4
-			c := startPairs(t, size, cfg, dataplane.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
+			c := runPairs(t, size, cfg, dataplane.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
 			s := &storm{c: c, rng: rand.New(rand.NewPCG(uint64(size.prefill), 17)), every: 20, kills: max(100, n/10), applied: map[string]int{}}
 			sum := s.clients(t, all, n, 32)
 			t.Logf("%d answered, %d left, %d told of an error, %d broken off; faults %v; told %v", sum.fine.Load(), sum.left.Load(), sum.told.Load(), sum.broken.Load(),
