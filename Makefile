@@ -17,6 +17,7 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 PKG     := ./...
+CORES   := $(shell nproc)
 # Time for each fuzz target.
 FUZZTIME ?= 30s
 # What `make bench` runs, how often, and where the raw output goes.
@@ -44,8 +45,8 @@ run: build ## a whole cluster on this machine: simulated workers, router, consol
 	bin/warmpath up $(ARGS)
 
 .PHONY: test
+# Tests wait for much of their time, so the checks run beside them, one after the other.
 test: setup ## everything that needs neither a GPU nor a large download
-	@# Tests wait for much of their time: the checks run beside them, one after the other.
 	@$(MAKE) --no-print-directory -j2 race vet staticcheck alloc nocgo
 
 .PHONY: vet
@@ -58,10 +59,10 @@ vet: setup
 staticcheck: setup
 	go run $(STATICCHECK) $(PKG)
 
-# vet has looked at the same files already. Three packages at a time, as most tests wait.
+# Packages and parallel tests exceed the cores, as most of them wait. vet is a target of its own.
 .PHONY: race
 race: setup ## all tests under the race detector, with the invariants compiled in
-	go test -race -vet=off -tags invariants -p 3 -parallel 4 -timeout 40m $(PKG)
+	go test -race -vet=off -tags invariants -p $$(($(CORES) + 1)) -parallel $$((2 * $(CORES))) -timeout 40m $(PKG)
 
 # The race detector allocates by itself, so the zero-allocation tests run without it.
 .PHONY: alloc
