@@ -17,6 +17,7 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 PKG     := ./...
+CORES   := $(shell nproc)
 # Time for each fuzz target.
 FUZZTIME ?= 30s
 # What `make bench` runs, how often, and where the raw output goes.
@@ -44,33 +45,36 @@ run: build ## a whole cluster on this machine: simulated workers, router, consol
 	bin/warmpath up $(ARGS)
 
 .PHONY: test
-test: setup vet staticcheck race alloc nocgo ## everything that needs neither a GPU nor a large download
+# Tests wait for much of their time, so the checks run beside them, one after the other.
+test: setup ## everything that needs neither a GPU nor a large download
+	@$(MAKE) --no-print-directory -j2 race vet staticcheck alloc nocgo
 
 .PHONY: vet
 vet: setup
 	go vet $(PKG)
-	go vet -tags engines ./bench/...
+	go vet -tags engines ./bench/engines/...
 	go vet -tags tokenizers,templates ./dataplane/tokens/...
 
 .PHONY: staticcheck
 staticcheck: setup
 	go run $(STATICCHECK) $(PKG)
 
+# Packages and parallel tests exceed the cores, as most of them wait. vet is a target of its own.
 .PHONY: race
 race: setup ## all tests under the race detector, with the invariants compiled in
-	go test -race -tags invariants -timeout 40m $(PKG)
+	go test -race -vet=off -tags invariants -p $$(($(CORES) + 1)) -parallel $$((2 * $(CORES))) -timeout 40m $(PKG)
 
 # The race detector allocates by itself, so the zero-allocation tests run without it.
 .PHONY: alloc
 alloc: setup
-	go test -run 'Alloc' $$(grep -rl --include='*_test.go' 'AllocsPerRun' . | xargs -r -n1 dirname | sort -u)
+	go test -vet=off -run 'Alloc' $$(grep -rl --include='*_test.go' 'AllocsPerRun' . | xargs -r -n1 dirname | sort -u)
 
 # zmq needs C; these must build, and say what they lack, without it.
 .PHONY: nocgo
 nocgo: setup
 	CGO_ENABLED=0 go vet ./cgo ./dataplane/health ./nixl ./nvml ./radix ./zmq/kvevent
 	CGO_ENABLED=0 GOARCH=arm64 go vet ./radix
-	go test -tags purego -run Hash ./radix
+	go test -vet=off -tags purego -run Hash ./radix
 
 .PHONY: test-gpu
 test-gpu: setup ## what needs a GPU and its driver: facts of a real one, and what reading them costs

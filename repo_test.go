@@ -147,6 +147,7 @@ func committed(t *testing.T) []string {
 		switch {
 		case err != nil:
 			return err
+		case d.Name() == ".git" && !d.IsDir(): // of a worktree
 		case d.IsDir() && slices.Contains([]string{".git", "bin", "dist", "__pycache__", ".venv", ".idea", ".vscode"}, d.Name()):
 			return fs.SkipDir
 		case d.Type().IsRegular() && !strings.Contains(d.Name(), ".tmp."):

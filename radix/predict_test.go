@@ -372,7 +372,7 @@ func TestForeseeWhileSeatsChange(t *testing.T) {
 	seats[0].Forget()
 	var p Prediction
 	var buf []Overlap
-	for range 2 * rounds {
+	for range rounds / 2 {
 		x.Predict(&p, w, 0, c)         // takes the first slot
 		buf = x.Foresee(buf[:0], 0, c) // as long as others take to come this far
 		seats[last].Forget()

@@ -187,7 +187,7 @@ func TestMixedSoak(t *testing.T) {
 	workers, router := start(t, mock.Config{Events: true, Tokenize: true})
 	proxy.Hurry(t)
 	s, err := proxy.MeasureSoak(t.Context(), proxy.SoakConfig{
-		Load: load.Config{Targets: []string{router.Addr()}, Timeout: patience, Seed: 1}, PID: os.Getpid(), Time: 2 * time.Second,
+		Load: load.Config{Targets: []string{router.Addr()}, Timeout: patience, Seed: 1}, PID: os.Getpid(), Time: time.Second,
 		Workers: workers.Addrs(), Progress: io.Discard,
 	})
 	require.NotNil(t, s, "%v", err)

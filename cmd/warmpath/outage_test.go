@@ -101,6 +101,7 @@ func (s *site) awaitDown() time.Duration {
 // TestOutages kills each part of a cluster in turn, under load. No request that had not begun may fail. WARMPATH_OUTAGE_ROUNDS
 // repeats it, WARMPATH_RESULTS names a folder for the table.
 func TestOutages(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	s := startSite(t)
 	c, stop := startCrowd(t, s.fronts, 6)
 	c.awaitAnswers(t, 30)
@@ -168,6 +169,7 @@ func command(t *testing.T, args ...string) (string, error) {
 
 // TestClusterCommands uses a cluster of processes as its operator would.
 func TestClusterCommands(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	s := startSite(t)
 	url := s.nats.URL()
 	c, stop := startCrowd(t, s.fronts, 3)
@@ -224,6 +226,7 @@ func TestClusterCommands(t *testing.T) {
 }
 
 func TestClusterCommandsSayWhatIsWrong(t *testing.T) {
+	t.Parallel() // it waits for a NATS that is not there
 	_, err := command(t, "nodes", "--cluster", "127.0.0.1:4222")
 	require.ErrorIs(t, err, cluster.ErrConfig)
 	_, err = command(t, "drain", "--cluster", "nats://127.0.0.1:1")

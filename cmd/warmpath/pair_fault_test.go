@@ -24,14 +24,16 @@ import (
 // are the exception: there the client is told, cleanly.
 func TestPairFaultsAreRetried(t *testing.T) {
 	all := asks(t, 200, 11)
+	leaveNothing(t)
 	for _, kind := range []string{"error-5xx", "reset", "stall", "error-event", "reset-late", "error-event-late", "stall-transfer"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel() // it waits most of its time
 			cfg := pairWorker()
 			if strings.HasPrefix(kind, "stall") { // which wait for one of the worker's time-outs, at a time scale of 100
 				cfg.BootstrapTimeout, cfg.WaitingTimeout = 200*time.Second, 200*time.Second
 			}
 			// A cluster for each: two faults in a row do not make the router avoid a worker.
-			c := startPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, dataplane.Config{})
+			c := runPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, dataplane.Config{})
 			for role, w := range map[string]*sim.Worker{"prefill": c.prefill[0], "decode": c.decode[0]} {
 				if role == "decode" && kind == "stall-transfer" {
 					continue // only prefill workers send
@@ -264,11 +266,13 @@ func awaitInFlight(ctx context.Context, c *pairCluster) {
 func TestPairsInAStormOfFaults(t *testing.T) {
 	n := envInt(t, "WARMPATH_PAIR_REQUESTS", 500)
 	all := asks(t, 400, 13)
+	leaveNothing(t)
 	for _, size := range []clusterSize{{prefill: 2, decode: 2}, {prefill: 4, decode: 4}, {prefill: 2, decode: 2, workers: 1}} {
 		t.Run(fmt.Sprintf("%d+%d+%d", size.prefill, size.decode, size.workers), func(t *testing.T) {
+			t.Parallel() // it waits most of its time
 			cfg := pairWorker()
 			cfg.DPSize = 1 + size.prefill/4
-			c := startPairs(t, size, cfg, dataplane.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
+			c := runPairs(t, size, cfg, dataplane.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
 			s := &storm{c: c, rng: rand.New(rand.NewPCG(uint64(size.prefill), 17)), every: 20, kills: max(100, n/10), applied: map[string]int{}, draw: pairFaults, spared: []*sim.Worker{c.prefill[0], c.decode[0]}}
 			sum := s.clients(t, all, n, 32)
 			t.Logf("%d answered, %d left, %d told of an error, %d broken off; faults %v; told %v", sum.fine.Load(), sum.left.Load(), sum.told.Load(), sum.broken.Load(),

@@ -46,7 +46,31 @@ type pairCluster struct {
 // startPairs runs a cluster until the test ends, and then checks that no goroutine is left.
 func startPairs(t *testing.T, size clusterSize, worker sim.Config, router dataplane.Config) *pairCluster {
 	t.Helper()
+	leaveNothing(t)
+	return runPairs(t, size, worker, router)
+}
+
+// leaveNothing checks when the test and its subtests have ended that they left no goroutine.
+func leaveNothing(t *testing.T) {
+	t.Helper()
 	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		rest := []goleak.Option{
+			before,
+			// fasthttp keeps one clock for the Date header of all servers of a process, for ever, and what cleans up idle
+			// connections and goroutines for 10 s after the last.
+			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
+		}
+		awaitThat(t, func() bool { return goleak.Find(rest...) == nil }, func() string { return fmt.Sprint(goleak.Find(rest...)) })
+	})
+}
+
+// runPairs runs a cluster until the test ends.
+func runPairs(t *testing.T, size clusterSize, worker sim.Config, router dataplane.Config) *pairCluster {
+	t.Helper()
 	router.Listen, router.Policy, router.Log = "127.0.0.1:0", "kv", slog.New(slog.DiscardHandler)
 	unhurried(&router)
 	cl, err := newCluster(size, worker, router)
@@ -63,16 +87,6 @@ func startPairs(t *testing.T, size clusterSize, worker sim.Config, router datapl
 		transport.CloseIdleConnections()
 		stop()
 		require.NoError(t, <-done)
-		http.DefaultClient.CloseIdleConnections()
-		rest := []goleak.Option{
-			before,
-			// fasthttp keeps one clock for the Date header of all servers of a process, for ever, and what cleans up idle
-			// connections and goroutines for 10 s after the last.
-			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
-		}
-		awaitThat(t, func() bool { return goleak.Find(rest...) == nil }, func() string { return fmt.Sprint(goleak.Find(rest...)) })
 	})
 	c.ready(t)
 	return c

@@ -56,12 +56,14 @@ func stormCluster(rng *rand.Rand) (clusterSize, sim.Config) {
 // WARMPATH_STORMS sets the number of clusters, WARMPATH_STORM_REQUESTS the requests of each.
 func TestWorkersInAStormOfFaults(t *testing.T) {
 	n, all := envInt(t, "WARMPATH_STORM_REQUESTS", 300), asks(t, 200, 23)
+	leaveNothing(t)
 	for seed := range uint64(envInt(t, "WARMPATH_STORMS", 3)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel() // it waits most of its time
 			rng := rand.New(rand.NewPCG(seed, 29))
 			size, cfg := stormCluster(rng)
 			t.Logf("%d workers: dp %d, page %d, cache %d, buffer %d, encoding %v", size.workers, cfg.DPSize, cfg.PageSize, cfg.CachePages, cfg.BufferSteps, cfg.Encoding)
-			c := startPairs(t, size, cfg, dataplane.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
+			c := runPairs(t, size, cfg, dataplane.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
 			s := &storm{c: c, rng: rng, every: 10, kills: max(75, n/5), applied: map[string]int{}, draw: workerFaults, spared: c.sims[:1]}
 			sum := s.clients(t, all, n, 16)
 			t.Logf("%d answered, %d left, %d told of an error, %d broken off; faults %v; told %v",

@@ -51,3 +51,29 @@ func TestAlive(t *testing.T) {
 		t.Error("a connection that was closed here is alive")
 	}
 }
+
+// TestWriterThatHasNotRun: all of a request is written and answered before its writer is scheduled again. The connection serves
+// on.
+func TestWriterThatHasNotRun(t *testing.T) {
+	cn, peer := idleConn(t)
+	done := make(chan struct{})
+	cn.out.writer = done
+	go func() {
+		defer close(done)
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if _, err := cn.tcp.Write(nil); err != nil { // finishSend waits
+				return
+			}
+		}
+	}()
+	if !cn.finishSend() {
+		t.Fatal("finishSend = false, want true: nothing failed")
+	}
+	if _, err := cn.tcp.Write([]byte("x")); err != nil {
+		t.Fatalf("the next request: %v", err)
+	}
+	var b [1]byte
+	if n, err := peer.Read(b[:]); n != 1 || err != nil {
+		t.Errorf("peer.Read = %d %v, want the byte", n, err)
+	}
+}

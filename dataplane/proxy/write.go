@@ -104,18 +104,20 @@ func (cn *conn) finishSend() bool {
 	if cn.out.writer == nil {
 		return cn.out.err == nil
 	}
-	whole := true
 	select {
 	case <-cn.out.writer:
 	default:
-		// The answer is complete and the worker did not want the rest: the connection is of no more use.
+		// The answer is complete. Either the worker did not want the rest, which ends the connection, or all is written and the
+		// writer has not run since.
 		_ = cn.tcp.SetWriteDeadline(time.Unix(1, 0))
 		<-cn.out.writer
-		whole = false
+		if cn.out.err == nil {
+			cn.out.err = cn.tcp.SetWriteDeadline(time.Time{})
+		}
 	}
 	cn.out.writer = nil
 	cn.out.release()
-	return whole && cn.out.err == nil
+	return cn.out.err == nil
 }
 
 // writeSmall sends a small request in one piece where the kernel cannot gather it (TLS, other systems); a large one is left

@@ -24,7 +24,8 @@ const patience = 2 * time.Minute
 // built is the folder of the program; "": it was not needed yet.
 var built string
 
-// program is built once for a test binary, and deleted by Main.
+// program is copied once for a test binary, and deleted by Clean. `go run` links it once for all of them and keeps it in its cache,
+// which `go build` does not.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "warmpath-natstest-")
 	if err != nil {
@@ -32,7 +33,7 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	built = dir
 	path := filepath.Join(dir, "nats-server")
-	out, err := exec.Command("go", "build", "-o", path, module).CombinedOutput()
+	out, err := exec.Command("go", "run", "-exec", "cp", module, path).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("cannot build %s: %w\n%s", module, err, out)
 	}
