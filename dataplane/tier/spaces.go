@@ -11,8 +11,10 @@ const (
 	// maxNamespaces bounds names that have pages. Each change of weights brings new ones, so those
 	// that no engine uses any more make room.
 	maxNamespaces = 1024
-	// maxKinds bounds kinds likewise; an announcement tells of as many.
+	// maxKinds bounds kinds, as an announcement does.
 	maxKinds = 256
+	// wantedKinds is when kinds that no engine here uses make room: a router keeps 1,024 of all nodes.
+	wantedKinds = 8
 )
 
 // ErrPageSize says that one namespace's pages would have two sizes, or one that fits no slab.
@@ -76,10 +78,13 @@ func (x *index) space(name string, bytes int) (uint32, error) {
 	if bytes <= 0 || int64(bytes) > x.slab {
 		return 0, fmt.Errorf("%w: %d bytes, and 1 to %d fit a slab of this tier (a larger --kv-tier has larger slabs)", ErrPageSize, bytes, x.slab)
 	}
-	for len(x.names) >= maxNamespaces || x.liveKinds() >= maxKinds {
+	for len(x.names) >= maxNamespaces || x.liveKinds() >= wantedKinds {
 		if !x.forgetOldest() {
-			return 0, fmt.Errorf("%w: engines use %d", ErrNamespaces, len(x.names))
+			break // all are used now
 		}
+	}
+	if len(x.names) >= maxNamespaces || x.liveKinds() >= maxKinds {
+		return 0, fmt.Errorf("%w: engines use %d", ErrNamespaces, len(x.names))
 	}
 	return x.makeSpace(name, bytes, 0), nil
 }
