@@ -169,15 +169,16 @@ func (p *weightProof) cleared(t *testing.T) {
 	p.b.update(t, filepath.Join(installation(t), tierModel), true) // as A
 	hit, _ := tierHit(tierPrompt)
 	p.right(t, "B, from A's tier again", p.b, 3300, hit)
+	p.a.flush(t) // which waits until all that was computed is stored
+	p.b.flush(t)
 	if status, text := p.a.post(t, "/hicache/storage-backend/clear", nil); status != http.StatusOK {
 		t.Fatalf("clear: %d %s", status, text)
 	}
 	for _, s := range []*sidecar{p.sa, p.sb} {
 		s.wait(t, "no page is left", func(stats tierStats) bool { return stats.Pages == 0 })
 	}
-	p.a.flush(t)
-	p.b.flush(t)
 	p.right(t, "A, after a clear", p.a, 3300, 0)
+	p.right(t, "B, after a clear: A's new pages", p.b, 3300, hit)
 }
 
 // redeployed: an engine of the same served name begins with other weights, and then with equal ones.
