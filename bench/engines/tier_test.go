@@ -93,6 +93,14 @@ func TestKVTierRanks(t *testing.T) {
 	if s.Namespaces != 2 || s.Pulled != int64(2*prompts*pages) {
 		t.Errorf("%d pages of %d ranks were pulled, want %d of 2", s.Pulled, s.Namespaces, 2*prompts*pages)
 	}
+	w := &weightProof{tierProof: p, other: otherWeights(t)}
+	p.a.update(t, w.other, true)
+	w.right(t, "two ranks: A, updated from disk", p.a, 0, 0)
+	p.b.update(t, w.other, true)
+	for n := range uint64(weightPrompts) {
+		p.sa.waitStored(t, p.prompt(n, tierPrompt))
+	}
+	w.right(t, "two ranks: B, updated too", p.b, 0, hit)
 	keep(t, "tier-ranks.txt", p.notes.String())
 }
 

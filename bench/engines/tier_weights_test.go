@@ -34,6 +34,7 @@ func TestKVTierWeights(t *testing.T) {
 	p := &weightProof{tierProof: newTierProof(t, 1), other: otherWeights(t)}
 	t.Run("updated from disk", p.updated)
 	t.Run("without a flush", p.unflushed)
+	t.Run("updated from tensors", p.fromTensors)
 	t.Run("updated to what is not there", p.refused)
 	t.Run("cleared", p.cleared)
 	t.Run("redeployed", p.redeployed)
@@ -151,6 +152,18 @@ func (p *weightProof) unflushed(t *testing.T) {
 	p.right(t, "A, flushed after an update without", p.a, 3100, 0)
 }
 
+// fromTensors: weights that came in another way and are equal find the pages of the other node.
+func (p *weightProof) fromTensors(t *testing.T) {
+	hit, _ := tierHit(tierPrompt)
+	p.stored(t, 3150)
+	out, err := exec.Command(python(t), "tensors.py", p.a.url, p.other).CombinedOutput()
+	if err != nil {
+		t.Fatalf("cannot give tensors to %s: %v\n%s", p.a.name(), err, out)
+	}
+	p.right(t, "A, updated from tensors", p.a, 3150, 0)
+	p.right(t, "A, pages of B, which has the same from disk", p.a, 3000, hit)
+}
+
 // refused: an update that fails leaves the weights, and so the pages, as they were.
 func (p *weightProof) refused(t *testing.T) {
 	hit, _ := tierHit(tierPrompt)
@@ -166,18 +179,21 @@ func (p *weightProof) refused(t *testing.T) {
 // cleared: the endpoint that says so leaves no page, here or on the other node.
 func (p *weightProof) cleared(t *testing.T) {
 	p.stored(t, 3300)
-	p.b.update(t, filepath.Join(installation(t), tierModel), true) // as A
 	hit, _ := tierHit(tierPrompt)
 	p.right(t, "B, from A's tier again", p.b, 3300, hit)
+	p.a.flush(t) // which waits until all that was computed is stored
+	p.b.flush(t)
 	if status, text := p.a.post(t, "/hicache/storage-backend/clear", nil); status != http.StatusOK {
 		t.Fatalf("clear: %d %s", status, text)
 	}
 	for _, s := range []*sidecar{p.sa, p.sb} {
 		s.wait(t, "no page is left", func(stats tierStats) bool { return stats.Pages == 0 })
 	}
-	p.a.flush(t)
-	p.b.flush(t)
 	p.right(t, "A, after a clear", p.a, 3300, 0)
+	for n := range uint64(weightPrompts) {
+		p.sa.waitStored(t, p.prompt(3300+n, tierPrompt))
+	}
+	p.right(t, "B, after a clear: A's new pages", p.b, 3300, hit)
 }
 
 // redeployed: an engine of the same served name begins with other weights, and then with equal ones.
@@ -190,8 +206,8 @@ func (p *weightProof) redeployed(t *testing.T) {
 		what, folder string
 		storage      int
 	}{
-		{"A, redeployed with other weights", p.other, 0},
-		{"A, redeployed with a copy of the first", copyOf(t, filepath.Join(installation(t), tierModel)), hit},
+		{"A, redeployed with other weights", filepath.Join(installation(t), tierModel), 0},
+		{"A, redeployed with a copy of its weights", copyOf(t, p.other), hit},
 	} {
 		p.a.proc.kill()
 		p.sa.wait(t, "the engine is gone", func(stats tierStats) bool { return stats.Clients == 0 })

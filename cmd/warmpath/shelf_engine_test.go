@@ -29,15 +29,17 @@ const (
 	tierExists  = 2
 	tierSet     = 5
 	tierCommit  = 6
+	tierClear   = 8
+	tierRetire  = 9
 	frameHeader = 16
 )
 
 // tierSpace is the namespace of one rank of an engine of the simulated workers' model.
-func tierSpace(t *testing.T, rank string) string {
+func tierSpace(t *testing.T, rank, weights string) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{
 		"model": "simulated", "rank": rank, "pp": "0/1", "cp": "0/1", "pool": "kv", "form": "layer_first", "dtype": "bf16", "tokens": page, "layers": 1, "heads": 1,
-		"own": "",
+		"own": "", "weights": weights,
 	})
 	require.NoError(t, err)
 	return string(text)
@@ -45,6 +47,12 @@ func tierSpace(t *testing.T, rank string) string {
 
 // dialTierEngine connects a rank, once the tier listens.
 func dialTierEngine(t *testing.T, socket, rank string) *tierEngine {
+	t.Helper()
+	return dialTierWeights(t, socket, rank, "first")
+}
+
+// dialTierWeights is dialTierEngine of an engine with other weights.
+func dialTierWeights(t *testing.T, socket, rank, weights string) *tierEngine {
 	t.Helper()
 	e := &tierEngine{t: t}
 	awaitThat(t, func() bool {
@@ -62,9 +70,9 @@ func dialTierEngine(t *testing.T, socket, rank string) *tierEngine {
 	defer pool.Close()
 	require.NoError(t, pool.Truncate(enginePool*enginePage))
 
-	name := tierSpace(t, rank)
+	name := tierSpace(t, rank, weights)
 	le := binary.LittleEndian
-	body := le.AppendUint32(nil, 1) // version
+	body := le.AppendUint32(nil, 2) // version
 	body = le.AppendUint32(body, page)
 	body = le.AppendUint32(body, 1) // piece
 	body = le.AppendUint16(body, uint16(len(name)))

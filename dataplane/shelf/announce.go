@@ -154,7 +154,9 @@ func (a *Announcer) tell(at *tier.Position) (changed, ok bool) {
 			list, next, *at = nil, now, now
 		}
 		m := report{kind: kindTell, node: a.cfg.Node, id: a.id, epoch: at.Epoch, at: at.At, next: next.At}
-		a.fill(&m, list)
+		if !a.fill(&m, list) {
+			continue
+		}
 		a.buf = m.append(a.buf[:0])
 		if err := a.cfg.Bus.Publish(subjectTell, a.buf); err != nil {
 			a.count.failed.Add(1)
@@ -189,8 +191,9 @@ func (a *Announcer) room(list *[]tier.Change) []tier.Change {
 	return (*list)[:0]
 }
 
-// fill adds changes and the kinds that they refer to, which are read after them and so have all of theirs.
-func (a *Announcer) fill(m *report, list []tier.Change) {
+// fill adds changes and the kinds that they refer to, which are read after them and so have all of
+// theirs. It fails where the kinds are of a later epoch: another one may have the place of one.
+func (a *Announcer) fill(m *report, list []tier.Change) bool {
 	m.kinds = a.cfg.Source.Kinds()
 	if len(m.kinds) > mostKinds {
 		m.kinds = m.kinds[:mostKinds]
@@ -199,6 +202,8 @@ func (a *Announcer) fill(m *report, list []tier.Change) {
 		a.count.leftOut.Add(uint64(had - len(list)))
 	}
 	m.changes = list
+	now, _ := a.cfg.Source.Follow()
+	return now.Epoch == m.epoch
 }
 
 // answer tells one router what it asks for.
@@ -208,24 +213,35 @@ func (a *Announcer) answer(data []byte) []byte {
 		a.count.malformed.Add(1)
 		return nil
 	}
-	m := report{node: a.cfg.Node, id: a.id}
+	for range 3 { // namespaces that come and go are rare
+		if m, ok := a.report(q); ok {
+			return m.append(nil)
+		}
+	}
+	return nil
+}
+
+// report is the answer to a question, if it belongs together.
+func (a *Announcer) report(q ask) (m report, ok bool) {
+	m = report{node: a.cfg.Node, id: a.id}
 	room := a.room(&a.answers)
 	if q.kind == askContents {
 		now, _ := a.cfg.Source.Follow() // before the contents are read
 		list, next := a.cfg.Source.Contents(room, int(q.number))
 		m.kind, m.epoch, m.at, m.next = kindContents, now.Epoch, now.At, uint64(next+1)
-		a.fill(&m, list)
 		a.count.contents.Add(1)
 		a.count.contentPages.Add(uint64(len(list)))
-	} else {
-		list, next, now, ok := a.cfg.Source.Changes(room, tier.Position{Epoch: q.epoch, At: q.number})
-		m.kind, m.epoch, m.at, m.next = kindMissed, q.epoch, q.number, next.At
-		a.count.missed.Add(1)
-		if !ok {
-			m.kind, m.epoch, m.at, m.next = kindLost, now.Epoch, now.At, now.At
-			a.count.lost.Add(1)
-		}
-		a.fill(&m, list)
+		ok = a.fill(&m, list)
+		return m, ok
 	}
-	return m.append(nil)
+
+	list, next, now, known := a.cfg.Source.Changes(room, tier.Position{Epoch: q.epoch, At: q.number})
+	m.kind, m.epoch, m.at, m.next = kindMissed, q.epoch, q.number, next.At
+	a.count.missed.Add(1)
+	if !known {
+		m.kind, m.epoch, m.at, m.next = kindLost, now.Epoch, now.At, now.At
+		a.count.lost.Add(1)
+	}
+	ok = a.fill(&m, list)
+	return m, ok
 }

@@ -1,8 +1,9 @@
 // Package tier keeps KV pages of a node's engines in host memory, gives them to any engine of the node, and pulls what is missing from
 // the tiers of other nodes: an SGLang engine's third cache level.
 //
-// Pages are named by SGLang's own hash, in a namespace that tells the model, the rank, the layout and the type of the bytes (the package in
-// integrations/sglang makes it up; here it is opaque). One memfd holds them, cut into slabs of equal slots. wire.go describes the protocol with engines on a
+// Pages are named by SGLang's own hash, in a namespace that tells the model, its weights, the rank, the layout and the type of the bytes (the package in
+// integrations/sglang makes the name). Weights that change leave a namespace that nobody uses, and its pages (spaces.go); a clear drops those of a model,
+// here and at peers (clear.go). One memfd holds them, cut into slabs of equal slots. wire.go describes the protocol with engines on a
 // Unix socket, peerwire.go the one between tiers on TCP, trust.go how they know each other; bytes of pages move by shared memory and by NIXL.
 //
 // # Who writes where

@@ -56,6 +56,7 @@ func (t *Tier) Collector() prometheus.Collector {
 	count("missed_pages", "Pages that engines were to read and that were not here.", func(s *Stats) int64 { return s.Missed })
 	count("stored_pages", "Pages stored, by engines and from peers.", func(s *Stats) int64 { return s.Stored })
 	count("evicted_pages", "Pages evicted.", func(s *Stats) int64 { return s.Evicted })
+	count("clears", "Times that all pages of a model were dropped, for an engine here or a peer's.", func(s *Stats) int64 { return s.Clears })
 	count("full_pages", "Pages that found no room, since all others were in use.", func(s *Stats) int64 { return s.Full })
 	count("remote_asked_pages", "Pages that peers were asked for.", func(s *Stats) int64 { return s.RemoteAsked })
 	count("remote_found_pages", "Pages of them that a peer had.", func(s *Stats) int64 { return s.RemoteFound })

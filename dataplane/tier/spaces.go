@@ -11,8 +11,10 @@ const (
 	// maxNamespaces bounds names that have pages. Each change of weights brings new ones, so those
 	// that no engine uses any more make room.
 	maxNamespaces = 1024
-	// maxKinds bounds kinds likewise; an announcement tells of as many.
+	// maxKinds bounds kinds, as an announcement does.
 	maxKinds = 256
+	// wantedKinds is when kinds that no engine here uses make room: a router keeps 1,024 of all nodes.
+	wantedKinds = 8
 )
 
 // ErrPageSize says that one namespace's pages would have two sizes, or one that fits no slab.
@@ -76,10 +78,13 @@ func (x *index) space(name string, bytes int) (uint32, error) {
 	if bytes <= 0 || int64(bytes) > x.slab {
 		return 0, fmt.Errorf("%w: %d bytes, and 1 to %d fit a slab of this tier (a larger --kv-tier has larger slabs)", ErrPageSize, bytes, x.slab)
 	}
-	for len(x.names) >= maxNamespaces || x.liveKinds() >= maxKinds {
+	for len(x.names) >= maxNamespaces || x.liveKinds() >= wantedKinds {
 		if !x.forgetOldest() {
-			return 0, fmt.Errorf("%w: engines use %d", ErrNamespaces, len(x.names))
+			break // all are used now
 		}
+	}
+	if len(x.names) >= maxNamespaces || x.liveKinds() >= maxKinds {
+		return 0, fmt.Errorf("%w: engines use %d", ErrNamespaces, len(x.names))
 	}
 	return x.makeSpace(name, bytes, 0), nil
 }
@@ -237,4 +242,50 @@ func (x *index) collect(from int) (next int) {
 		}
 	}
 	return -1
+}
+
+// space names pages of one model, rank and form.
+func (t *Tier) space(name string, bytes int) (uint32, error) {
+	t.mu.Lock()
+	_, old := t.index.names[name]
+	ns, err := t.index.space(name, bytes)
+	t.mu.Unlock()
+	if err == nil && !old {
+		select {
+		case t.cold <- ns:
+		default: // nobody takes them, or very many are new: then it is not warmed
+		}
+	}
+	return ns, err
+}
+
+// current returns the namespace that has a name now, which an engine has opened: a clear gives it another.
+func (t *Tier) current(name string) uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.index.names[name]
+}
+
+// known is a namespace that an engine here uses, and in which pages are of the same clear.
+func (t *Tier) known(r *pageRequest) (ns uint32, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ns, ok = t.index.names[r.name]
+	if !ok {
+		return 0, false
+	}
+	s := t.index.spaces[ns]
+	return ns, s.bytes == int(r.bytes) && s.stamp == r.stamp
+}
+
+// spaceOf returns a request for pages of a namespace, without any. ok is false where the namespace
+// has been discarded.
+func (t *Tier) spaceOf(ns uint32) (r pageRequest, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.index.spaces[ns]
+	if s == nil || s.gone {
+		return r, false
+	}
+	return pageRequest{bytes: uint32(s.bytes), name: s.name, stamp: s.stamp}, true
 }

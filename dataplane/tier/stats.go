@@ -27,6 +27,7 @@ type Stats struct {
 	Expired    int64   `json:"expired"`     // reads that were not released in time
 	Refused    int64   `json:"refused"`     // connections that broke the protocol
 	Faults     int64   `json:"faults"`      // connections whose memory was not what was announced
+	Clears     int64   `json:"clears"`      // of models, that engines here asked for or peers told of
 	HitRate    float64 `json:"hit_rate"`    // Found / Asked
 
 	Peers        int64     `json:"peers"`         // tiers of other nodes that answer
@@ -64,6 +65,7 @@ func (t *Tier) Stats() Stats {
 	s.Peers, s.RemoteAsked, s.RemoteFound = int64(len(t.live())), n.asked.Load(), n.elsewhere.Load()
 	s.Pulled, s.PulledBytes, s.PullFailures = n.pulled.Load(), n.pulledBytes.Load(), n.pullFailed.Load()
 	s.ReadSpeed = t.reads.get()
+	s.Clears = n.clears.Load()
 	s.TooSlow = n.tooSlow.Load()
 	s.PulledNIXL = n.pulledNIXL.Load()
 	s.PullSeconds = time.Duration(n.pullTime.Load()).Seconds()

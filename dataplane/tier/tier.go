@@ -230,52 +230,6 @@ func (t *Tier) enter() error {
 
 func (t *Tier) leave() { t.inUse.Done() }
 
-// space names pages of one model, rank and form.
-func (t *Tier) space(name string, bytes int) (uint32, error) {
-	t.mu.Lock()
-	_, old := t.index.names[name]
-	ns, err := t.index.space(name, bytes)
-	t.mu.Unlock()
-	if err == nil && !old {
-		select {
-		case t.cold <- ns:
-		default: // nobody takes them, or very many are new: then it is not warmed
-		}
-	}
-	return ns, err
-}
-
-// current returns the namespace that has a name now, which an engine has opened: a clear gives it another.
-func (t *Tier) current(name string) uint32 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.index.names[name]
-}
-
-// known is a namespace that an engine here uses, and in which pages are of the same clear.
-func (t *Tier) known(r *pageRequest) (ns uint32, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	ns, ok = t.index.names[r.name]
-	if !ok {
-		return 0, false
-	}
-	s := t.index.spaces[ns]
-	return ns, s.bytes == int(r.bytes) && s.stamp == r.stamp
-}
-
-// spaceOf returns a request for pages of a namespace, without any. ok is false where the namespace
-// has been discarded.
-func (t *Tier) spaceOf(ns uint32) (r pageRequest, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.index.spaces[ns]
-	if s == nil || s.gone {
-		return r, false
-	}
-	return pageRequest{bytes: uint32(s.bytes), name: s.name, stamp: s.stamp}, true
-}
-
 // look is exists for a peer, whose questions are no use of the pages yet.
 func (t *Tier) look(ns uint32, hashes []Hash) int {
 	t.mu.Lock()

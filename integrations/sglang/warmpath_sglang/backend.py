@@ -288,6 +288,8 @@ class WarmpathStorage(HiCacheStorage):
         self._register(host_pool, str(host_pool_name))
 
     def _pool(self, name="kv"):
+        if self._weights is not None:
+            self._weights.settled.wait(self.settings.deadlines["exists"])
         if self._uncleared:
             self._clear()
         pool = self.pools.get(str(name))

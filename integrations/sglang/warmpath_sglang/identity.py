@@ -163,7 +163,10 @@ def _hash(tensor):
     if tensor.is_cuda:
         from sglang.kernels.ops.memory.gpu_tensor_hash import gpu_tensor_hash
 
-        return gpu_tensor_hash(data)
+        # Words of 4 bytes, which the hash reads, begin at multiples of 4.
+        aligned = data.storage_offset() % 4 == 0
+        chunks = (data[at : at + _CHUNK] for at in range(0, data.numel(), _CHUNK))
+        return [gpu_tensor_hash(chunk if aligned else chunk.clone()) for chunk in chunks]
     digest = hashlib.sha256()
     for at in range(0, data.numel(), _CHUNK):
         digest.update(data[at : at + _CHUNK].cpu().numpy())

@@ -109,6 +109,7 @@ class Weights:
         self._local = self._sample = None
         self._round = 0
         self.identity = None
+        self.settled = threading.Event()  # the ranks have agreed, or will not
         hook()
         _watchers.add(self)
         self._settle()
@@ -195,6 +196,7 @@ class Weights:
         if self._ranks.size == 1:
             self._agreed(number, local)
             return
+        self.settled.clear()
         threading.Thread(target=self._agree, args=(number, local), name="warmpath-weights", daemon=True).start()
 
     def _agree(self, number, local):
@@ -202,17 +204,19 @@ class Weights:
             whole = self._ranks.agree(number, local, lambda: self._round == number)
         except Exception as error:
             logger.warning("the ranks do not agree on their weights (%s): the KV tier is off until the next flush", error)
+            self.settled.set()
             return
         self._agreed(number, whole)
 
     def _agreed(self, number, whole):
         with self._lock:
             if number != self._round or self._failed:
-                return
+                return  # a later round settles it
             if self.identity is not None and whole != self.identity:
                 logger.info("the weights have changed: KV pages of other weights are not used")
             self.identity = whole
             self._changed(None if self._stale or self._changing else whole, whole)
+            self.settled.set()
 
 
 class Ranks:
