@@ -76,21 +76,6 @@ func (s *Server) authorized(ctx *fasthttp.RequestCtx) bool {
 	return ok && subtle.ConstantTimeCompare(token, []byte(s.live().OperatorKey)) == 1
 }
 
-// serveReady says whether a request sent now would find a worker.
-func (s *Server) serveReady(ctx *fasthttp.RequestCtx) {
-	ready := 0
-	for _, w := range s.Registry.Snapshot().Workers {
-		if w.State() == worker.Ready {
-			ready++
-		}
-	}
-	status := fasthttp.StatusOK
-	if ready == 0 || s.draining.Load() {
-		status = fasthttp.StatusServiceUnavailable
-	}
-	s.serveJSON(ctx, status, map[string]any{"ready": status == fasthttp.StatusOK, "workers_ready": ready, "draining": s.draining.Load()})
-}
-
 // serveWorkers lists, adds and removes workers.
 func (s *Server) serveWorkers(ctx *fasthttp.RequestCtx) {
 	switch string(ctx.Method()) {

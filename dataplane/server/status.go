@@ -38,6 +38,8 @@ type Status struct {
 	Tokens        []tokens.ModelStatus `json:"tokens,omitempty"`
 	HugePageBytes int64                `json:"huge_page_bytes"` // memory of the process in huge pages
 	Workers       []WorkerStatus       `json:"workers"`
+	// Models says of each model that a worker serves whether a request for it would be taken.
+	Models []ServedModel `json:"models"`
 	// Replicas is what is known of other routers; nil where this one never asks or tells them.
 	Replicas *replica.Status `json:"replicas,omitempty"`
 	// Tiers is what is known of the KV tiers of nodes; nil where the router is of no cluster.
@@ -140,6 +142,7 @@ func (s *Server) Status() Status {
 		Cluster:  s.clusterStatus(),
 		Tokens:   s.Models.Status(),
 		Workers:  []WorkerStatus{},
+		Models:   s.servedModels(),
 	}
 	if s.HugeBytes != nil {
 		st.HugePageBytes = s.HugeBytes()
