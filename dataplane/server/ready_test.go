@@ -89,3 +89,16 @@ func (h *harness) at(url string) *worker.Worker {
 	require.NoError(h.t, err)
 	return w
 }
+
+// TestNotFoundHasTheWorkerRecognized: a server that refuses models that it has not tells by a 404 that it is another one. No probe's
+// connection ends here, and nobody asks for models.
+func TestNotFoundHasTheWorkerRecognized(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	h := start(t, []*fakeWorker{w}, withWorkers(func(c *worker.Config) { c.LoadEvery = -1 }))
+	w.answers("/v1/models", `{"data":[{"id":"dear"}]}`)
+	w.answers("/server_info", `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
+	w.on("/v1/chat/completions", http.NotFound)
+	resp, _ := h.post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	require.Eventually(t, func() bool { return h.at(w.url).Info().Model() == "dear" }, patience, tick)
+}

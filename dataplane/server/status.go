@@ -84,6 +84,7 @@ type WorkerStatus struct {
 	StateSeconds  float64       `json:"state_seconds"`
 	Error         string        `json:"error,omitempty"`
 	Model         string        `json:"model"`
+	Engine        string        `json:"engine,omitempty"` // what it is, where it is no SGLang
 	Version       string        `json:"version,omitempty"`
 	PageSize      int           `json:"page_size"`
 	InFlight      int64         `json:"in_flight"`
@@ -203,7 +204,7 @@ func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 	}
 	st.HitRate = ratio(st.HitTokens, st.PromptTokens)
 	if info := w.Info(); info != nil {
-		st.Model, st.Version, st.PageSize = info.Model(), info.Version, info.PageSize
+		st.Model, st.Engine, st.Version, st.PageSize = info.Model(), info.Engine, info.Version, info.PageSize
 	}
 	if stream := s.Ingest.Stream(r); stream != nil {
 		e := &stream.Stats
