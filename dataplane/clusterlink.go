@@ -27,6 +27,7 @@ func (d *Dataplane) awaitCluster(ctx context.Context) {
 		d.cfg.Log.Warn("the cluster is not known yet: serving without its workers", "error", err)
 		return
 	}
+	d.keeper.mark(d.cfg.Cluster.View().Marks)
 	tick := time.NewTicker(startLook)
 	defer tick.Stop()
 	for !d.probed() {

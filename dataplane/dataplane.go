@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -47,6 +48,7 @@ type Dataplane struct {
 	hints     *hinter          // nil: no node is told what to pull
 	snapshots *snapshots
 	listeners []net.Listener
+	started   time.Time
 }
 
 // New checks the configuration and binds the listeners. Run must follow, or
@@ -72,7 +74,7 @@ func New(cfg Config) (*Dataplane, error) {
 	tuneRuntime()
 	saved := &snapshots{maxBytes: cfg.IndexMaxBytes, file: cfg.Snapshot, every: cfg.SnapshotInterval, log: cfg.Log}
 	restored := saved.load()
-	d := &Dataplane{cfg: cfg, pages: hugePages(cfg), snapshots: saved, index: saved.index, transport: proxy.NewTransport(proxy.Config{})}
+	d := &Dataplane{cfg: cfg, pages: hugePages(cfg), snapshots: saved, index: saved.index, transport: proxy.NewTransport(proxy.Config{}), started: time.Now()}
 	if d.watcher, err = proxy.NewWatcher(); err != nil {
 		return nil, err
 	}
@@ -86,6 +88,9 @@ func New(cfg Config) (*Dataplane, error) {
 		Interval: cfg.ProbeInterval, Timeout: cfg.ProbeTimeout, HangAfter: cfg.HangAfter, Log: cfg.Log, TLS: toWorkers.Config, Dial: proxy.Dial,
 	}, observers{believed, d.intake, loads, offers})
 	d.keeper = newKeeper(d.registry, keeperConfig{Drain: cfg.DrainTimeout, Log: cfg.Log})
+	if cfg.Cluster != nil {
+		d.keeper.marker = cfg.Cluster
+	}
 	d.keeper.use(append(named, d.builtIn()...))
 	d.reloads.begin(&given)
 	source, sessions, err := d.tokenizers(offers)
@@ -227,9 +232,10 @@ func (d *Dataplane) Run(ctx context.Context) error {
 	if d.cfg.Cluster != nil {
 		g.Go(func() error { return d.places.follow(workers, d.cfg.Cluster) })
 		g.Go(func() error { return d.shelves.Run(workers) })
+		g.Go(func() error { return d.followMarks(workers) })
 	}
-	d.announce()
 	d.keeper.start(workers)
+	d.announce()
 	g.Go(func() error { return d.keeper.Run(workers) })
 	saves, lastSave := context.WithCancel(parts)
 	defer lastSave()

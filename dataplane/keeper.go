@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/discover"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
@@ -39,18 +40,20 @@ type keeperConfig struct {
 // under it. Nobody waits under it: caches are forgotten by goroutines of their own, for which Run waits.
 type keeper struct {
 	registry *worker.Registry
+	marker   marker // nil: the router is of no cluster; fixed
 	log      *slog.Logger
 	kick     chan struct{}  // capacity 1: there is something to look at
 	running  sync.WaitGroup // sources and removals
 
 	mu       sync.Mutex
 	cfg      keeperConfig
-	ctx      context.Context        // of the sources; nil before start and after Run
-	feeds    []*feed                // those that come first count more
-	own      map[string]worker.Spec // what operators added
-	refused  map[string]bool        // what operators removed although a source names it
-	kept     map[string]*tenant     // by URL
-	removing map[string]bool        // by URL: being forgotten
+	ctx      context.Context         // of the sources; nil before start and after Run
+	feeds    []*feed                 // those that come first count more
+	own      map[string]worker.Spec  // what operators added
+	refused  map[string]bool         // what operators removed although a source names it
+	kept     map[string]*tenant      // by URL
+	removing map[string]bool         // by URL: being forgotten
+	marks    map[string]cluster.Mark // what operators want in the whole cluster, by target
 }
 
 // feed is one source with what it told last.

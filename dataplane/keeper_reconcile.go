@@ -43,6 +43,7 @@ func (k *keeper) wishesLocked() map[string]*wish {
 		}
 	}
 	k.refused = refused // what nobody names is forgotten
+	k.heedMarksLocked(all)
 	return all
 }
 

@@ -17,19 +17,23 @@ type offers struct{ models *tokens.Models }
 var _ worker.Observer = (*offers)(nil)
 
 // Up implements worker.Observer.
-func (o *offers) Up(_ *worker.Worker, info *worker.Info) {
+func (o *offers) Up(w *worker.Worker, info *worker.Info) {
 	if o.models == nil || info == nil {
 		return
 	}
 	t := &info.Tokenizer
-	o.models.Offer(info.Model(), tokens.Settings{
+	o.models.Offer(w.URL, info.Model(), tokens.Settings{
 		Version: info.Version, Model: info.ModelPath, Tokenizer: t.Path, Mode: t.Mode, Skip: t.Skip, ChatTemplate: t.ChatTemplate,
 		TemplateName: t.TemplateName, DefaultKwargs: t.DefaultKwargs, ToolCallParser: t.ToolCallParser, ReasoningParser: t.ReasoningParser,
 	})
 }
 
-// Down implements worker.Observer: what was loaded stays, for the next worker of the model.
-func (o *offers) Down(*worker.Worker) {}
+// Down implements worker.Observer.
+func (o *offers) Down(w *worker.Worker) {
+	if o.models != nil {
+		o.models.Withdraw(w.URL)
+	}
+}
 
 // tokenizers returns what makes and remembers token ids.
 func (d *Dataplane) tokenizers(o *offers) (*tokens.Source, *session.Cache, error) {

@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/replica"
@@ -39,7 +38,7 @@ func (d *Dataplane) announce() {
 		return
 	}
 	err := c.AnnounceReplica(cluster.Replica{
-		ID: c.Instance(), Addr: d.Addr(), Operator: d.OperatorAddr(), Version: d.cfg.Version, Started: time.Now(),
+		ID: c.Instance(), Addr: d.Addr(), Operator: d.OperatorAddr(), Version: d.cfg.Version, Started: d.started, Workers: d.keeper.ownWorkers(),
 	})
 	if err != nil {
 		d.cfg.Log.Warn("cannot tell the cluster of this router", "error", err)

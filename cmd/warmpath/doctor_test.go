@@ -300,3 +300,34 @@ func TestDoctorPairs(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorForeign names servers that are no SGLang.
+func TestDoctorForeign(t *testing.T) {
+	vllm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/models":
+			fmt.Fprint(w, `{"object":"list","data":[{"id":"m","owned_by":"vllm","max_model_len":4096}]}`)
+		case "/version":
+			fmt.Fprint(w, `{"version":"0.11.0"}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer vllm.Close()
+	found, err := runDoctor(t, vllm.URL)
+	if err != nil {
+		t.Errorf("doctor of a vLLM worker = %v, want nil: it can be routed to", err)
+	}
+	if f := find(t, found, vllm.URL); !strings.Contains(f.Detail, "vLLM 0.11.0") || !strings.Contains(f.Advice, "no KV events") {
+		t.Errorf("%+v, want what it is and what that means", f)
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Server", "nginx/1.24.0")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer web.Close()
+	found, err = runDoctor(t, "--wait", "3s", web.URL)
+	if f := find(t, found, web.URL); err == nil || !strings.Contains(f.Detail, "nginx/1.24.0") {
+		t.Errorf("%+v, %v, want what it is, and an error", f, err)
+	}
+}

@@ -52,6 +52,9 @@ func examineWorker(ctx context.Context, url string, files secure.ClientFiles, wa
 	select {
 	case info := <-arrived:
 		found := []finding{describe(url, info)}
+		if info.Engine != "" { // advice for SGLang would lead nowhere
+			return found
+		}
 		switch info.Role() {
 		case worker.RoleDecode:
 			if !info.DecodeCache { // it keeps nothing that events could tell of
@@ -73,6 +76,9 @@ func examineWorker(ctx context.Context, url string, files secure.ClientFiles, wa
 
 // describe says what a ready worker is.
 func describe(url string, info *worker.Info) finding {
+	if info.Engine != "" {
+		return finding{url, stateMissing, fmt.Sprintf("ready, %s, and no SGLang: it is %s", orUnknown(info.Model()), info.Engine), info.Consequence()}
+	}
 	return finding{url, stateOK, fmt.Sprintf("ready, %s, %s, SGLang %s, %d tokens a page, %d DP rank(s)",
 		info.Role(), orUnknown(info.Model()), orUnknown(info.Version), info.PageSize, info.DPSize), ""}
 }

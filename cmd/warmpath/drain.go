@@ -46,7 +46,8 @@ func newMarkCommand(name, short string, change func(*cluster.Mark)) (*cobra.Comm
 		Long: short + `.
 
 TARGET is a node's name or a worker's URL, as "warmpath nodes" and "warmpath workers" list
-them. The mark is kept by the cluster until it is taken back, also while the target is away.`,
+them; workers that routers were given by --worker are among them. The mark is kept by the cluster
+until it is taken back, also while the target is away, and every router of the cluster follows it.`,
 		Example: "  warmpath " + name + " gpu-3\n  warmpath " + name + " http://gpu-3:30000 --cluster nats://nats1:4222",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -120,7 +121,26 @@ func targets(v *cluster.View) (known []string) {
 			known = append(known, v.Nodes[i].Workers[j].URL)
 		}
 	}
-	return known
+	return append(known, routersOwn(v)...)
+}
+
+// routersOwn are the workers that routers have and no node names, in order.
+func routersOwn(v *cluster.View) (urls []string) {
+	ofNodes := map[string]bool{}
+	for i := range v.Nodes {
+		for j := range v.Nodes[i].Workers {
+			ofNodes[v.Nodes[i].Workers[j].URL] = true
+		}
+	}
+	for i := range v.Replicas {
+		for _, url := range v.Replicas[i].Workers {
+			if !ofNodes[url] && !slices.Contains(urls, url) {
+				urls = append(urls, url)
+			}
+		}
+	}
+	slices.Sort(urls)
+	return urls
 }
 
 // maxListed bounds what an error lists.
@@ -128,7 +148,7 @@ const maxListed = 40
 
 func unknownTarget(target string, known []string) error {
 	if len(known) == 0 {
-		return fmt.Errorf("cannot find %s: the cluster has no nodes", target)
+		return fmt.Errorf("cannot find %s: the cluster has no nodes, and its routers have no workers", target)
 	}
 	more := ""
 	if len(known) > maxListed {

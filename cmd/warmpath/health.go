@@ -21,8 +21,11 @@ func newHealthCommand() *cobra.Command {
 		Use:   "health [URL …]",
 		Short: "Ask a router or a sidecar on this machine whether it lives; the exit status tells",
 		Long: `Health asks GET /health and exits with 0 when one of the URLs answers 200. It is the health check
-of containers, which have no curl. Without a URL it asks where WARMPATH_LISTEN says, or else where
-the router and the sidecar listen by default.`,
+of containers, which have no curl. It asks for liveness: a router without workers lives, and a
+restart would bring it none. Whether a request would be taken is GET /ready.
+
+Without a URL it asks where WARMPATH_LISTEN says, or else where the router and the sidecar listen by
+default.`,
 		Example: `  warmpath health
   warmpath health http://127.0.0.1:9400`,
 		RunE: func(cmd *cobra.Command, urls []string) error {

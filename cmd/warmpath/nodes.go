@@ -115,6 +115,9 @@ func writeWorkers(out io.Writer, v *cluster.View, now time.Time) error {
 				count(w.TP), count(w.DP), count(len(w.GPUs)), healthWord(&w.Health), age(n.Started, now))
 		}
 	}
+	for _, url := range routersOwn(v) { // of which the routers know more: GET /workers
+		fmt.Fprintf(t, "%s\t-\t%s\t-\t-\t-\t-\t-\t-\t-\n", url, marked(v, "", url))
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}

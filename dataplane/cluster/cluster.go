@@ -141,7 +141,7 @@ func (c *Cluster) AnnounceNode(n Node) error {
 
 // AnnounceReplica tells the cluster of this router, as AnnounceNode does of a node.
 func (c *Cluster) AnnounceReplica(r Replica) error {
-	if err := checkName(r.ID); err != nil {
+	if err := checkReplica(&r); err != nil {
 		return fmt.Errorf("cannot announce router %.64q: %w: %w", r.ID, ErrRecord, err)
 	}
 	return c.announce(key{kindReplica, r.ID}, nil, &r)

@@ -52,7 +52,7 @@ func decodeRecord(k key, data []byte) (*record, error) {
 	case k.kind == kindNode && r.Node != nil && r.Replica == nil && r.Node.Name == k.name:
 		return r, checkNode(r.Node)
 	case k.kind == kindReplica && r.Replica != nil && r.Node == nil && r.Replica.ID == k.name:
-		return r, checkName(r.Replica.ID)
+		return r, checkReplica(r.Replica)
 	}
 	return nil, fmt.Errorf("%w: it is not what its key %s says", errMalformed, k)
 }
@@ -83,6 +83,19 @@ func checkName(name string) error {
 		return fmt.Errorf("%w: name %.64q: want 1 to %d bytes of text", errMalformed, name, maxName)
 	}
 	return nil
+}
+
+// checkReplica refuses what could harm a reader of it.
+func checkReplica(r *Replica) error {
+	if len(r.Workers) > MaxReplicaWorkers {
+		return fmt.Errorf("%w: router with %d workers of its own, want at most %d", errMalformed, len(r.Workers), MaxReplicaWorkers)
+	}
+	for _, u := range r.Workers {
+		if err := checkURL(u); err != nil {
+			return err
+		}
+	}
+	return checkName(r.ID)
 }
 
 // checkNode refuses what could harm who believes it.
@@ -118,10 +131,17 @@ func checkNode(n *Node) error {
 	return nil
 }
 
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || checkName(text) != nil {
+		return fmt.Errorf("%w: worker URL %.64q: want http://host:port", errMalformed, text)
+	}
+	return nil
+}
+
 func checkWorker(w *Worker) error {
-	u, err := url.Parse(w.URL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || checkName(w.URL) != nil {
-		return fmt.Errorf("%w: worker URL %.64q: want http://host:port", errMalformed, w.URL)
+	if err := checkURL(w.URL); err != nil {
+		return err
 	}
 	if w.BootstrapPort < 0 || w.BootstrapPort > math.MaxUint16 || w.TP < 0 || w.DP < 0 {
 		return fmt.Errorf("%w: worker %s has a number that cannot be", errMalformed, w.URL)

@@ -85,7 +85,12 @@ type Replica struct {
 	Operator string    `json:"operator,omitempty"`
 	Version  string    `json:"version"`
 	Started  time.Time `json:"started"`
+	// Workers are the URLs of workers that the router has not from the cluster: of its flags, files and operators.
+	Workers []string `json:"workers,omitempty"`
 }
+
+// MaxReplicaWorkers bounds Replica.Workers.
+const MaxReplicaWorkers = 1024
 
 // Mark is an operator's wish about a node or a worker. It has no lease: it holds until it is taken back.
 type Mark struct {

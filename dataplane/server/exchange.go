@@ -227,6 +227,9 @@ func (e *exchange) Closed(err error) {
 		e.s.Router.Ended(&e.scratch, e.flight, e.ids, now)
 		e.flight = nil
 	}
+	if e.inferred && e.status == fasthttp.StatusNotFound {
+		e.answering().Worker.Recheck() // it may not have the model any more; SGLang's answers only repeat the request's name
+	}
 	if e.inferred && good {
 		e.learn(usage)
 		e.proveLength(usage)

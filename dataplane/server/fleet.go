@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,10 +15,18 @@ type Fleet interface {
 	Add(spec worker.Spec) error
 	// Remove takes a worker away: at once, or after what it has in flight, of which it returns the number of requests.
 	Remove(url string, atOnce bool) (inFlight int64, err error)
+	// Drain has a worker get nothing new, or takes that back: at all routers of a cluster, or at this one.
+	Drain(ctx context.Context, url string, on bool) (DrainScope, error)
 	// Sources tells where workers are from.
 	Sources() []SourceStatus
 	// Origins returns the names of those that name a worker; none: it leaves.
 	Origins(url string) []string
+}
+
+// DrainScope says where a drain holds.
+type DrainScope struct {
+	Cluster bool
+	Reason  string // why it is not the cluster's, where there is one
 }
 
 // SourceStatus is one place that workers are discovered by.
@@ -52,6 +61,15 @@ func (r registryFleet) Add(spec worker.Spec) error {
 
 // Remove implements Fleet: always at once.
 func (r registryFleet) Remove(url string, _ bool) (int64, error) { return 0, r.Registry.Remove(url) }
+
+// Drain implements Fleet.
+func (r registryFleet) Drain(_ context.Context, url string, on bool) (DrainScope, error) {
+	w, err := r.Get(url)
+	if err == nil {
+		w.Drain(on)
+	}
+	return DrainScope{}, err
+}
 
 // Sources implements Fleet.
 func (registryFleet) Sources() []SourceStatus { return nil }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"crypto/subtle"
 	"errors"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fastjson"
 
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/console"
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/worker"
@@ -76,21 +78,6 @@ func (s *Server) authorized(ctx *fasthttp.RequestCtx) bool {
 	return ok && subtle.ConstantTimeCompare(token, []byte(s.live().OperatorKey)) == 1
 }
 
-// serveReady says whether a request sent now would find a worker.
-func (s *Server) serveReady(ctx *fasthttp.RequestCtx) {
-	ready := 0
-	for _, w := range s.Registry.Snapshot().Workers {
-		if w.State() == worker.Ready {
-			ready++
-		}
-	}
-	status := fasthttp.StatusOK
-	if ready == 0 || s.draining.Load() {
-		status = fasthttp.StatusServiceUnavailable
-	}
-	s.serveJSON(ctx, status, map[string]any{"ready": status == fasthttp.StatusOK, "workers_ready": ready, "draining": s.draining.Load()})
-}
-
 // serveWorkers lists, adds and removes workers.
 func (s *Server) serveWorkers(ctx *fasthttp.RequestCtx) {
 	switch string(ctx.Method()) {
@@ -111,23 +98,27 @@ func (s *Server) serveWorkers(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// serveDrain takes a worker out of the choice: POST {"url": …, "drain": true}.
+// serveDrain takes a worker out of the choice: POST {"url": …, "drain": true}. DELETE, or "drain": false, takes it back. In a
+// cluster both hold at every router; the answer's scope says so.
 func (s *Server) serveDrain(ctx *fasthttp.RequestCtx) {
-	if !ctx.IsPost() {
-		s.wrongMethod(ctx, fasthttp.MethodPost)
+	if !ctx.IsPost() && !ctx.IsDelete() {
+		s.wrongMethod(ctx, "POST, DELETE")
 		return
 	}
-	drain := true
-	if v, err := fastjson.ParseBytes(ctx.PostBody()); err == nil && v.Exists("drain") {
+	drain := ctx.IsPost()
+	if v, err := fastjson.ParseBytes(ctx.PostBody()); err == nil && v.Exists("drain") && drain {
 		drain = v.GetBool("drain")
 	}
-	s.changeWorker(ctx, func(url string, _ map[string]any) error {
-		w, err := s.Registry.Get(url)
-		if err != nil {
-			return err
+	s.changeWorker(ctx, func(url string, answer map[string]any) error {
+		scope, err := s.Fleet.Drain(context.Background(), url, drain)
+		answer["drain"], answer["scope"] = drain, "router"
+		if scope.Cluster {
+			answer["scope"] = "cluster"
 		}
-		w.Drain(drain)
-		return nil
+		if scope.Reason != "" {
+			answer["reason"] = scope.Reason
+		}
+		return err
 	})
 }
 
@@ -147,6 +138,8 @@ func (s *Server) changeWorker(ctx *fasthttp.RequestCtx, change func(url string, 
 		s.fail(ctx, &openai.Error{Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Param: "url", Code: "worker_not_found", Message: err.Error()})
 	case errors.Is(err, worker.ErrDuplicate):
 		s.fail(ctx, &openai.Error{Status: fasthttp.StatusConflict, Type: "invalid_request_error", Param: "url", Code: "worker_exists", Message: err.Error()})
+	case errors.Is(err, cluster.ErrDown):
+		s.fail(ctx, openai.Overloaded(err.Error()))
 	case errors.Is(err, worker.ErrBadURL):
 		s.fail(ctx, openai.BadRequest("url", err.Error()))
 	default:

@@ -38,6 +38,8 @@ type Status struct {
 	Tokens        []tokens.ModelStatus `json:"tokens,omitempty"`
 	HugePageBytes int64                `json:"huge_page_bytes"` // memory of the process in huge pages
 	Workers       []WorkerStatus       `json:"workers"`
+	// Models says of each model that a worker serves whether a request for it would be taken.
+	Models []ServedModel `json:"models"`
 	// Replicas is what is known of other routers; nil where this one never asks or tells them.
 	Replicas *replica.Status `json:"replicas,omitempty"`
 	// Tiers is what is known of the KV tiers of nodes; nil where the router is of no cluster.
@@ -82,6 +84,7 @@ type WorkerStatus struct {
 	StateSeconds  float64          `json:"state_seconds"`
 	Error         string           `json:"error,omitempty"`
 	Model         string           `json:"model"`
+	Engine        string           `json:"engine,omitempty"` // what it is, where it is no SGLang
 	Version       string           `json:"version,omitempty"`
 	PageSize      int              `json:"page_size"`
 	InFlight      int64            `json:"in_flight"`
@@ -139,6 +142,7 @@ func (s *Server) Status() Status {
 		Cluster:  s.clusterStatus(),
 		Tokens:   s.Models.Status(),
 		Workers:  []WorkerStatus{},
+		Models:   s.servedModels(),
 	}
 	if s.HugeBytes != nil {
 		st.HugePageBytes = s.HugeBytes()
@@ -199,7 +203,7 @@ func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 	}
 	st.HitRate = ratio(st.HitTokens, st.PromptTokens)
 	if info := w.Info(); info != nil {
-		st.Model, st.Version, st.PageSize = info.Model(), info.Version, info.PageSize
+		st.Model, st.Engine, st.Version, st.PageSize = info.Model(), info.Engine, info.Version, info.PageSize
 	}
 	if stream := s.Ingest.Stream(r); stream != nil {
 		e := &stream.Stats

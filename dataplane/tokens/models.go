@@ -2,13 +2,11 @@ package tokens
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/session"
@@ -40,16 +38,8 @@ type Models struct {
 	sampled, dropped atomic.Uint64
 
 	mu    sync.Mutex
-	slots map[string]*slot                  // by served name; guarded by mu
+	slots map[string]*slot                  // by served name, see offers.go; guarded by mu
 	ready atomic.Pointer[map[string]*Model] // those that are loaded; never changed in place
-}
-
-// slot is what is known of a served name.
-type slot struct {
-	settings Settings
-	model    *Model // nil while it is being loaded, where it cannot be, and where workers differ
-	err      error
-	differ   bool
 }
 
 // sample is a prompt whose ids a worker is asked for.
@@ -68,9 +58,6 @@ const (
 	maxSampleIDs = 1 << 15
 )
 
-// errDiffer is a name under which workers serve what need not be the same model.
-var errDiffer = errors.New("tokens: workers of this model make tokens in different ways")
-
 // NewModels returns none yet: they are loaded when workers are offered.
 func NewModels(cfg ModelsConfig) *Models {
 	if cfg.SampleEvery <= 0 {
@@ -85,72 +72,6 @@ func NewModels(cfg ModelsConfig) *Models {
 	ms := &Models{cfg: cfg, jobs: make(chan sample, waitingSamples), slots: map[string]*slot{}}
 	ms.ready.Store(&map[string]*Model{})
 	return ms
-}
-
-// Offer says that a worker serves name and makes its tokens so. A model is loaded once, in the background; what cannot be loaded is
-// logged and left to the workers.
-func (ms *Models) Offer(name string, s Settings) {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	if old := ms.slots[name]; old != nil {
-		// Another release of the engine renders alike as a rule, and the proof goes on.
-		if s.Version = old.settings.Version; s != old.settings && !old.differ {
-			old.differ, old.model, old.err = true, nil, errDiffer
-			ms.publishLocked()
-			ms.cfg.Log.Warn("token ids are left to the workers: two of them make them in different ways", "model", name)
-		}
-		return
-	}
-	sl := &slot{settings: s}
-	ms.slots[name] = sl
-	folder, named := ms.cfg.Folders[name]
-	if !named {
-		folder = ms.cfg.Folders[""]
-	}
-	ms.loads.Go(func() { ms.load(name, sl, folder) })
-}
-
-// load reads a model's files, which takes up to some seconds.
-func (ms *Models) load(name string, sl *slot, folder string) {
-	began := time.Now()
-	m, err := loadModel(sl.settings, folder, ms.cfg.Sessions.NewRoot())
-	if err == nil {
-		for k := range m.proofs {
-			m.proofs[k].need.Store(ms.cfg.Need)
-		}
-	}
-	switch {
-	case err != nil && folder == "" && errors.Is(err, errNoFiles):
-		ms.cfg.Log.Info("token ids are left to the workers", "model", name, "reason", err)
-	case err != nil:
-		ms.cfg.Log.Warn("token ids are left to the workers", "model", name, "reason", err)
-	default:
-		ms.cfg.Log.Info("tokenizer loaded; its ids are compared with a worker's before they are used", "model", name, "folder", m.folder,
-			"seconds", time.Since(began).Seconds())
-		for _, notice := range m.text.Notices() {
-			ms.cfg.Log.Info("tokenizer", "model", name, "notice", notice)
-		}
-		if m.chatErr != nil {
-			ms.cfg.Log.Warn("chats are left to the workers", "model", name, "reason", m.chatErr)
-		}
-	}
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	if sl.err == nil {
-		sl.model, sl.err = m, err
-	}
-	ms.publishLocked()
-}
-
-// publishLocked lets requests see what is loaded.
-func (ms *Models) publishLocked() {
-	ready := map[string]*Model{}
-	for name, sl := range ms.slots {
-		if sl.model != nil {
-			ready[name] = sl.model
-		}
-	}
-	ms.ready.Store(&ready)
 }
 
 // Find returns the model that is served by this name, nil while its ids are the workers' to make.
@@ -270,7 +191,7 @@ func (ms *Models) Status() []ModelStatus {
 	for _, name := range slices.Sorted(maps.Keys(ms.slots)) {
 		sl := ms.slots[name]
 		st := ModelStatus{Model: name, Text: byWorkers, Chat: byWorkers, Tools: byWorkers}
-		switch m := sl.model; {
+		switch m := sl.current(); {
 		case m != nil:
 			st.Folder, st.Text, st.Chat, st.Tools = m.folder, m.who(kindText), m.who(kindChat), m.who(kindTools)
 			for k := range m.proofs {
@@ -280,8 +201,8 @@ func (ms *Models) Status() []ModelStatus {
 			if m.chatErr != nil {
 				st.Reason = m.chatErr.Error()
 			}
-		case sl.err != nil:
-			st.Reason = sl.err.Error()
+		case sl.reason() != nil:
+			st.Reason = sl.reason().Error()
 		default:
 			st.Reason = "its files are being read"
 		}

@@ -198,7 +198,7 @@ func chatBody(t *testing.T, more string) *openai.Request {
 // TestModelIsProvedByItsWorkers: each kind of prompt by itself, and refuted when a worker says otherwise.
 func TestModelIsProvedByItsWorkers(t *testing.T) {
 	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
-	s.models.Offer("m", tokens.Settings{Version: "0.5.23", Model: "/not/here"})
+	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23", Model: "/not/here"})
 	m := s.loaded(t)
 	kinds := map[string]func() *openai.Request{
 		"text":  func() *openai.Request { return prompt(t, fmt.Sprint("once upon ", unique.Add(1))) },
@@ -241,7 +241,7 @@ func TestModelIsProvedByItsWorkers(t *testing.T) {
 // TestAnswerRefutesByItsLength: an answer with another number of prompt tokens than were counted.
 func TestAnswerRefutesByItsLength(t *testing.T) {
 	s := newShop(t, map[string]string{"": modelFolder(t, template)})
-	s.models.Offer("m", tokens.Settings{Version: "0.5.23"})
+	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23"})
 	m, req := s.loaded(t), chatBody(t, "")
 	s.models.CompareLength(m, req, 5, 6)
 	require.Zero(t, s.models.Status()[0].Mismatches, "nothing of ours was used")
@@ -258,7 +258,7 @@ func TestAnswerRefutesByItsLength(t *testing.T) {
 // TestTurnsCostTheirNewText: the ids of a conversation are those that a worker makes of all of it, whatever is remembered.
 func TestTurnsAreRemembered(t *testing.T) {
 	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
-	s.models.Offer("m", tokens.Settings{Version: "0.5.23"})
+	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23"})
 	m := s.loaded(t)
 	var history []map[string]string
 	for turn := range 20 {
@@ -300,26 +300,12 @@ func TestWhatIsLeftToTheWorkers(t *testing.T) {
 				folders["m"] = test.folder
 			}
 			s := newShop(t, folders)
-			s.models.Offer("m", test.settings)
+			s.models.Offer("w", "m", test.settings)
 			require.Eventually(t, func() bool { return strings.Contains(s.models.Status()[0].Reason, test.reason) }, time.Minute, time.Millisecond,
 				"reason %s", test.reason)
 			assert.Equal(t, "workers", s.models.Status()[0].Chat)
 		})
 	}
-}
-
-// TestWorkersThatDiffer: one name, two ways to make tokens.
-func TestWorkersThatDiffer(t *testing.T) {
-	s := newShop(t, map[string]string{"m": modelFolder(t, template)})
-	s.models.Offer("m", tokens.Settings{Version: "0.5.22"})
-	s.loaded(t)
-	s.models.Offer("m", tokens.Settings{Version: "0.5.23"})
-	require.NotNil(t, s.models.Find("m"), "releases render alike")
-	s.models.Offer("m", tokens.Settings{Version: "0.5.23", DefaultKwargs: `{"a":1}`})
-	require.Nil(t, s.models.Find("m"))
-	assert.Contains(t, s.models.Status()[0].Reason, "different ways")
-	require.Nil(t, s.models.Find("other"))
-	require.Nil(t, (*tokens.Models)(nil).Find("m"))
 }
 
 // TestHubCache: a hub's name leads to where its library keeps the files.
@@ -332,7 +318,7 @@ func TestHubCache(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(model, "snapshots"), 0o700))
 	require.NoError(t, os.Rename(modelFolder(t, template), filepath.Join(model, "snapshots", "abc")))
 	s := newShop(t, nil)
-	s.models.Offer("m", tokens.Settings{Version: "0.5.23", Model: "some/model"})
+	s.models.Offer("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model"})
 	s.loaded(t)
 	require.True(t, slices.Contains([]string{"workers, unproved"}, s.models.Status()[0].Chat))
 }

@@ -101,8 +101,8 @@ func TestRoles(t *testing.T) {
 		{"any, prefill", worker.Spec{}, said(`"prefill"`), worker.RolePrefill, "10.0.0.5:9001", 0},
 		{"any, decode", worker.Spec{}, said(`"decode"`), worker.RoleDecode, "", 0},
 		{"prefill", worker.Spec{Role: worker.RolePrefill}, said(`"prefill"`), worker.RolePrefill, "10.0.0.5:9001", 0},
-		{"prefill that does not tell", worker.Spec{Role: worker.RolePrefill}, `{}`, worker.RolePrefill, "10.0.0.5:8998", 0},
-		{"decode that does not tell", worker.Spec{Role: worker.RoleDecode}, `{}`, worker.RoleDecode, "", 0},
+		{"prefill that does not tell", worker.Spec{Role: worker.RolePrefill}, `{"page_size":1}`, worker.RolePrefill, "10.0.0.5:8998", 0},
+		{"decode that does not tell", worker.Spec{Role: worker.RoleDecode}, `{"page_size":1}`, worker.RoleDecode, "", 0},
 		{"no decode", worker.Spec{Role: worker.RoleDecode}, said(`"prefill"`), worker.RolePrefill, "10.0.0.5:9001", 1},
 		{"no prefill", worker.Spec{Role: worker.RolePrefill}, said(`"null"`), worker.RoleAggregated, "", 1},
 		{

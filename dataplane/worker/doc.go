@@ -24,7 +24,8 @@
 // reads an immutable Snapshot through one atomic load and touches only atomics
 // of the ranks in it. A monitor starts and stops a second goroutine, which asks
 // for load and adapters where a worker does not publish them: probes must not
-// wait for a busy scheduler. Load.mu and Trust.mu are held for some 100 ns by
+// wait for a busy scheduler. A third reads the probes' connection, and doubts the
+// worker when it ends. Load.mu and Trust.mu are held for some 100 ns by
 // dispatches, answers and reports; choices read both without a lock.
 // Breaker.mu is held by faults and by requests at a breaker that is not closed.
 // A registry's peers.mu is held while facts about GPUs are taken in, some µs for a new death and else less.

@@ -46,6 +46,7 @@ type fake struct {
 	refuses  string            // an address at which nobody listens; guarded by mu
 	dialed   []string          // addresses, each once; guarded by mu
 	ends     []net.Conn        // of all connections; guarded by mu
+	header   string            // lines of each answer, with their ends
 	closes   bool              // each connection after its answer, unannounced
 }
 
@@ -162,7 +163,7 @@ func (f *fake) answer(path string) (answer string, ok bool) {
 		default:
 			status, body = fasthttp.StatusNotFound, "no such path"
 		}
-		return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body), true
+		return fmt.Sprintf("HTTP/1.1 %d X\r\n%sContent-Length: %d\r\n\r\n%s", status, f.header, len(body), body), true
 	}
 }
 

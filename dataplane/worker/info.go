@@ -16,7 +16,8 @@ import (
 // Info is what a worker says of itself in GET /server_info and GET /v1/models
 // (SGLang 0.5.23; older releases say part of it). Immutable once published.
 type Info struct {
-	Version   string
+	Engine    string // what the worker is, where it is no SGLang: "vLLM 0.32.0"
+	Version   string // of SGLang
 	ModelPath string
 	Models    []string // served names, of which the first is the one to route by; LoRA adapters come last
 	Adapters  int      // of Models, how many are adapters

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"time"
@@ -74,6 +75,10 @@ func (m *monitor) offset() time.Duration {
 // meanwhile nothing more must be sent to where it was.
 func (m *monitor) step(ctx context.Context, err error) {
 	state := classify(err)
+	if errors.Is(err, errForeignServer) && m.reported == nil {
+		m.reported = err
+		m.cfg.Log.Warn("worker is no model server", "worker", m.w.URL, "is", m.probe.strange, "error", err)
+	}
 	if m.w.respec.Swap(false) && m.known {
 		m.reconsider()
 	}
@@ -151,6 +156,9 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	}
 	m.said = info.Mode
 	info.Vocabulary = m.probe.vocabulary(info)
+	if info.Engine != "" {
+		m.cfg.Log.Warn("worker is no SGLang", "worker", m.w.URL, "is", info.Engine, "means", info.Consequence())
+	}
 	m.compare(info)
 	m.w.info.Store(info)
 	if len(m.w.Ranks()) != info.DPSize {

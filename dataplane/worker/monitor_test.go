@@ -139,7 +139,7 @@ func TestDiscovery(t *testing.T) {
 			delete(f.answers, "/server_info")
 			f.answers["/get_server_info"] = `{"version":"0.5.8","dp_size":3}`
 		}, &worker.Info{Version: "0.5.8", Models: []string{"tiny"}, DPSize: 3}, ""},
-		{"no description", func(f *fake) { delete(f.answers, "/server_info") }, &worker.Info{Models: []string{"tiny"}, DPSize: 1}, ""},
+		{"no description", func(f *fake) { delete(f.answers, "/server_info") }, &worker.Info{Engine: "an unknown server", Models: []string{"tiny"}, DPSize: 1}, ""},
 		{"no list of models", func(f *fake) {
 			delete(f.answers, "/v1/models")
 			f.answers["/server_info"] = `{"served_model_name":"named"}`

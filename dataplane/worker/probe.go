@@ -33,6 +33,9 @@ type prober struct {
 	timeout time.Duration
 	failure *failure // of its connections
 	line    *line    // nil: they are not watched
+
+	strange string    // what the server is, where it serves no model
+	named   time.Time // when that was asked
 }
 
 // readyPaths are tried in order; a 404 moves on to the next. /health comes
@@ -77,6 +80,9 @@ func (p *prober) ready() error {
 		p.path = readyPaths[1]
 		return p.ready()
 	}
+	if status == fasthttp.StatusNotFound {
+		return fmt.Errorf("cannot use worker: %w: %w: it is %s", errNotReady, errForeignServer, p.stranger())
+	}
 	if status != fasthttp.StatusOK {
 		// What servers say to plain HTTP at a port for TLS has no form, but Go's and nginx's name HTTPS.
 		if status == fasthttp.StatusBadRequest && bytes.Contains(body, []byte("HTTPS")) {
@@ -96,18 +102,25 @@ func (p *prober) discover(patience time.Duration) (*Info, error) {
 	deadline := time.Now().Add(patience)
 	host, _, _ := net.SplitHostPort(p.client.Addr)
 	info := &Info{DPSize: 1}
+	var said answer
 	for _, path := range []string{"/server_info", "/get_server_info"} {
-		status, body, err := p.describe(path, deadline)
-		if err != nil {
+		var err error
+		if said, err = p.describe(path, deadline); err != nil {
 			return nil, err
 		}
-		if status != fasthttp.StatusOK {
+		if said.status != fasthttp.StatusOK {
 			continue
 		}
-		if info, err = parseInfo(body, host); err != nil {
+		if said.routed { // it is one of the router's workers, whichever was chosen
+			break
+		}
+		if info, err = parseInfo(said.body, host); err != nil {
 			return nil, err
 		}
 		break
+	}
+	if said.status != fasthttp.StatusOK || said.routed || !sglang(said.body) {
+		info.Engine = p.kind(said, deadline)
 	}
 	served, err := p.models(time.Until(deadline))
 	if err == nil {
@@ -118,11 +131,11 @@ func (p *prober) discover(patience time.Duration) (*Info, error) {
 
 // models reads GET /v1/models; a worker without it serves nothing by name.
 func (p *prober) models(patience time.Duration) (served, error) {
-	status, body, err := p.describe("/v1/models", time.Now().Add(patience))
-	if err != nil || status != fasthttp.StatusOK {
+	a, err := p.describe("/v1/models", time.Now().Add(patience))
+	if err != nil || a.status != fasthttp.StatusOK {
 		return served{}, err
 	}
-	s, err := parseModels(body)
+	s, err := parseModels(a.body)
 	if err != nil {
 		return served{}, nil //nolint:nilerr // some other server's page under this path
 	}
@@ -131,15 +144,29 @@ func (p *prober) models(patience time.Duration) (served, error) {
 
 // describe gets a part of the description. A server error is not an answer: it
 // passes, while what was discovered holds until the worker dies.
-func (p *prober) describe(path string, deadline time.Time) (status int, body []byte, err error) {
-	status, body, err = p.get(path, time.Until(deadline))
-	if err == nil && status >= fasthttp.StatusInternalServerError {
-		return 0, nil, fmt.Errorf("cannot use worker, GET %s answered %d: %w", path, status, errNotReady)
+func (p *prober) describe(path string, deadline time.Time) (answer, error) {
+	a, err := p.fetch(path, time.Until(deadline))
+	if err == nil && a.status >= fasthttp.StatusInternalServerError {
+		return answer{}, fmt.Errorf("cannot use worker, GET %s answered %d: %w", path, a.status, errNotReady)
 	}
-	return status, body, err
+	return a, err
+}
+
+// stranger says what a server is that serves no model. It is asked now and then only.
+func (p *prober) stranger() string {
+	if now := time.Now(); p.strange == "" || now.Sub(p.named) >= foreignEvery {
+		a, _ := p.fetch("/server_info", p.timeout)
+		p.strange, p.named = p.kind(a, now.Add(p.timeout)), now
+	}
+	return p.strange
 }
 
 func (p *prober) get(path string, timeout time.Duration) (status int, body []byte, err error) {
+	a, err := p.fetch(path, timeout)
+	return a.status, a.body, err
+}
+
+func (p *prober) fetch(path string, timeout time.Duration) (answer, error) {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
@@ -158,9 +185,12 @@ func (p *prober) get(path string, timeout time.Duration) (status int, body []byt
 		default:
 			err = errMute
 		}
-		return 0, nil, fmt.Errorf("cannot get %s%s: %w", p.base, path, err)
+		return answer{}, fmt.Errorf("cannot get %s%s: %w", p.base, path, err)
 	}
-	return resp.StatusCode(), append([]byte(nil), resp.Body()...), nil
+	return answer{
+		status: resp.StatusCode(), body: append([]byte(nil), resp.Body()...),
+		server: string(resp.Header.Server()), routed: len(resp.Header.Peek(routedHeader)) > 0,
+	}, nil
 }
 
 // shortages are failures of this router's own machine. They say nothing of the

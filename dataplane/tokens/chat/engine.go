@@ -102,3 +102,6 @@ func (e *Engine) check() error {
 	}
 	return nil
 }
+
+// NamesTemplate reports whether SGLang may take a built-in template for a model at this path.
+func NamesTemplate(path string) bool { return builtinPaths.MatchString(path) }

@@ -1,0 +1,191 @@
+package tokens
+
+import (
+	"errors"
+	"time"
+)
+
+// slot is what is known of a served name.
+type slot struct {
+	offers map[string]*offer // of the workers that serve it now, by worker
+	differ bool              // the offers are not alike
+	want   print             // of the offers, where they are alike; those that are gone decide until others come
+
+	model  *Model // the last one that was loaded; nil where that failed
+	err    error  // why
+	loaded print  // of model and err
+	loads  print  // being loaded
+}
+
+// offer is how one worker makes its tokens.
+type offer struct {
+	settings Settings
+	print    print // none: its files are being read
+}
+
+// current is the model that may be used, nil for none.
+func (sl *slot) current() *Model {
+	if sl.differ || sl.want == (print{}) || sl.loaded != sl.want {
+		return nil
+	}
+	return sl.model
+}
+
+// reason is why there is no current one, nil while that is being found out.
+func (sl *slot) reason() error {
+	switch {
+	case sl.differ:
+		return errDiffer
+	case sl.loaded == sl.want:
+		return sl.err
+	}
+	return nil
+}
+
+// errDiffer is a name under which workers serve what need not be the same model.
+var errDiffer = errors.New("tokens: workers of this model make tokens in different ways")
+
+// equalArgs reports whether two workers have the same arguments, whatever their releases.
+func (s Settings) equalArgs(other Settings) bool {
+	s.Version = other.Version
+	return s == other
+}
+
+// Offer says that a worker serves name, and makes its tokens so. The model's files are read in the background: workers are alike where
+// what is in the files is, wherever they lie. A model is loaded once; what cannot be loaded is logged and left to the workers.
+func (ms *Models) Offer(worker, name string, s Settings) {
+	folder, named := ms.cfg.Folders[name]
+	if !named {
+		folder = ms.cfg.Folders[""]
+	}
+	o := &offer{settings: s}
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.withdrawLocked(worker)
+	sl := ms.slots[name]
+	if sl == nil {
+		sl = &slot{offers: map[string]*offer{}}
+		ms.slots[name] = sl
+	}
+	for _, other := range sl.offers {
+		if other.settings.equalArgs(s) {
+			o.print = other.print // a guess until the files are read: they may have changed since
+		}
+	}
+	sl.offers[worker] = o
+	ms.judgeLocked(name, sl, folder)
+	ms.loads.Go(func() {
+		found := s.print(folder)
+		ms.mu.Lock()
+		defer ms.mu.Unlock()
+		o.print = found
+		if sl.offers[worker] == o {
+			ms.judgeLocked(name, sl, folder)
+		}
+	})
+}
+
+// Withdraw says that a worker serves nothing any more. What was loaded stays for the next worker of the model.
+func (ms *Models) Withdraw(worker string) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.withdrawLocked(worker)
+}
+
+func (ms *Models) withdrawLocked(worker string) {
+	for name, sl := range ms.slots {
+		if sl.offers[worker] == nil {
+			continue
+		}
+		delete(sl.offers, worker)
+		folder, named := ms.cfg.Folders[name]
+		if !named {
+			folder = ms.cfg.Folders[""]
+		}
+		ms.judgeLocked(name, sl, folder)
+	}
+}
+
+// judgeLocked makes the slot what its offers say.
+func (ms *Models) judgeLocked(name string, sl *slot, folder string) {
+	defer ms.publishLocked()
+	if len(sl.offers) == 0 {
+		return
+	}
+	var one *offer
+	alike, read := true, true
+	for _, o := range sl.offers {
+		read = read && o.print != print{}
+		alike = alike && (one == nil || o.print == one.print)
+		one = o
+	}
+	if !read {
+		sl.want = print{} // nobody knows for the moment
+		return
+	}
+	if differ := !alike; differ != sl.differ {
+		sl.differ = differ
+		if differ {
+			ms.cfg.Log.Warn("token ids are left to the workers: two of them make them in different ways", "model", name)
+		} else {
+			ms.cfg.Log.Info("the workers make token ids in one way again", "model", name)
+		}
+	}
+	if !alike {
+		return
+	}
+	sl.want = one.print
+	if sl.loaded != sl.want && sl.loads != sl.want {
+		sl.loads = sl.want
+		settings, want := one.settings, sl.want
+		ms.loads.Go(func() { ms.load(name, sl, settings, want, folder) })
+	}
+}
+
+// load reads a model's files, which takes up to some seconds.
+func (ms *Models) load(name string, sl *slot, settings Settings, want print, folder string) {
+	began := time.Now()
+	m, err := loadModel(settings, folder, ms.cfg.Sessions.NewRoot())
+	if err == nil {
+		for k := range m.proofs {
+			m.proofs[k].need.Store(ms.cfg.Need)
+		}
+	}
+	ms.tellLoaded(name, folder, m, err, time.Since(began))
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if sl.loads != want {
+		return // something else is wanted since
+	}
+	sl.model, sl.err, sl.loaded, sl.loads = m, err, want, print{}
+	ms.publishLocked()
+}
+
+func (ms *Models) tellLoaded(name, folder string, m *Model, err error, took time.Duration) {
+	switch {
+	case err != nil && folder == "" && errors.Is(err, errNoFiles):
+		ms.cfg.Log.Info("token ids are left to the workers", "model", name, "reason", err)
+	case err != nil:
+		ms.cfg.Log.Warn("token ids are left to the workers", "model", name, "reason", err)
+	default:
+		ms.cfg.Log.Info("tokenizer loaded; its ids are compared with a worker's before they are used", "model", name, "folder", m.folder,
+			"seconds", took.Seconds())
+		for _, notice := range m.text.Notices() {
+			ms.cfg.Log.Info("tokenizer", "model", name, "notice", notice)
+		}
+		if m.chatErr != nil {
+			ms.cfg.Log.Warn("chats are left to the workers", "model", name, "reason", m.chatErr)
+		}
+	}
+}
+
+// publishLocked lets requests see what is loaded.
+func (ms *Models) publishLocked() {
+	ready := map[string]*Model{}
+	for name, sl := range ms.slots {
+		if m := sl.current(); m != nil {
+			ready[name] = m
+		}
+	}
+	ms.ready.Store(&ready)
+}
