@@ -58,6 +58,7 @@ type Stream struct {
 	checked  time.Time     // last check
 	failed   int           // checks in a row that were not answered
 	mute     mute
+	hidden   map[radix.Hash]struct{} // blocks that were stored for prompts with an extra_key
 
 	mu      sync.Mutex
 	holders map[int]radix.Worker // by KV group; guarded by mu, written under turn
