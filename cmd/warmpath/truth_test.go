@@ -64,3 +64,42 @@ func TestExtraKeyIsApart(t *testing.T) {
 		}
 	}
 }
+
+// TestSilentReplay: a lost event and a replay endpoint that does not answer end the claim to know exactly at once, and events that come
+// afterwards are known soon; when replays answer, all is known.
+func TestSilentReplay(t *testing.T) {
+	cl, base := startCluster(t, 1, sim.Config{}, "kv")
+	old, lost := prompt(200, 1), prompt(200, 2)
+	generate(t, cl, old, "")
+	settle(t, cl)
+	faults := cl.sims[0].Faults()
+	faults.SilenceReplays(true)
+	faults.DropEvents(1, false)
+	send(t, base, lost, "")
+	// Events of an answer come within moments, and the first one behind the hole shows it.
+	awaitThat(t, func() bool {
+		r := send(t, base, prompt(200, 3), "")
+		return r.source != "exact"
+	}, func() string { return "a rank with a hole in its events is called exact" })
+	awaitThat(t, func() bool {
+		st := cl.router.Status().Workers[0].Events.State
+		assert.NotEqual(t, "live", st)
+		return st == "degraded"
+	}, func() string { return "its replay is waited for" })
+	fresh := prompt(200, 4)
+	awaitThat(t, func() bool {
+		send(t, base, fresh, "")
+		r := send(t, base, fresh, "")
+		assert.NotEqual(t, "exact", r.source)
+		return r.matched*page == r.cached && r.cached > 0
+	}, func() string { return "new events are not heard" })
+
+	faults.SilenceReplays(false)
+	awaitThat(t, func() bool { return cl.router.Status().Workers[0].Overlap == "exact" }, func() string { return "it is not learnt again" })
+	for _, ids := range [][]uint32{old, lost, fresh} {
+		r := generate(t, cl, ids, "")
+		assert.Equal(t, "exact", r.source)
+		assert.Equal(t, r.cached, r.matched*page)
+		assert.Positive(t, r.cached)
+	}
+}
