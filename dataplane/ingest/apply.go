@@ -88,7 +88,7 @@ func (s *Stream) stored(ev *kvevent.Event, live bool) {
 	key := radix.DomainKey{
 		Model: s.model, BlockSize: ev.BlockSize, LoRA: loraName(ev), Salt: string(ev.CacheSalt), Bigram: ev.Bigram,
 	}
-	if s.isKeyed(live && storeTier(ev.Medium) == radix.TierGPU) {
+	if s.isKeyed(ev, live && storeTier(ev.Medium) == radix.TierGPU) {
 		key.Salt = keyedSalt + key.Salt
 	}
 	store := radix.Store{

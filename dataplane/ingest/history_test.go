@@ -202,7 +202,7 @@ func (h *history) play(w *world, seed uint64) {
 		p.publish(!h.mistaken(w, e))
 		p.publish(true)
 	}
-	w.after(time.Hour)
+	w.after(20 * time.Minute)
 	for i, tokens := range e.prompts {
 		want := e.held(i)
 		if h.exact {

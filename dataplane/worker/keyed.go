@@ -12,10 +12,11 @@ import (
 // can tell. Each block that is expected stands for one store. The zero value
 // expects nothing. Its methods may be called from any goroutine.
 type Keyed struct {
-	active atomic.Int64 // blocks expected
+	prompts atomic.Int64 // that are known
 
 	mu     sync.Mutex
 	blocks map[uint64]expected // guarded by mu, as is all below
+	active int                 // stores expected
 	ended  []*KeyedPrompt      // the oldest first
 }
 
@@ -44,7 +45,8 @@ func (k *Keyed) Expect(blocks []uint64) *KeyedPrompt {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forgetLocked(time.Now())
-	if k.active.Load()+int64(len(blocks)) > maxKeyed {
+	k.prompts.Add(1)
+	if k.active+len(blocks) > maxKeyed {
 		return p
 	}
 	p.blocks = make(map[uint64]int, len(blocks))
@@ -59,7 +61,7 @@ func (k *Keyed) Expect(blocks []uint64) *KeyedPrompt {
 		e.stores += n
 		k.blocks[b] = e
 	}
-	k.active.Add(int64(len(blocks)))
+	k.active += len(blocks)
 	return p
 }
 
@@ -76,8 +78,16 @@ func (k *Keyed) End(p *KeyedPrompt) {
 	k.forgetLocked(now)
 }
 
-// Any reports whether a store is expected at all.
-func (k *Keyed) Any() bool { return k.active.Load() > 0 }
+// Any reports whether a prompt is known that has not ended, or only just.
+func (k *Keyed) Any() bool {
+	if k.prompts.Load() == 0 {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forgetLocked(time.Now())
+	return k.prompts.Load() > 0
+}
 
 // Take reports whether a store of a block is one that was expected.
 func (k *Keyed) Take(block uint64) bool {
@@ -91,7 +101,7 @@ func (k *Keyed) Take(block uint64) bool {
 	e.stores--
 	e.taken++
 	k.blocks[block] = e
-	k.active.Add(-1)
+	k.active--
 	return true
 }
 
@@ -101,12 +111,13 @@ func (k *Keyed) forgetLocked(now time.Time) {
 	for len(k.ended) > 0 && k.ended[0].until.Before(now) {
 		p := k.ended[0]
 		k.ended[0], k.ended = nil, k.ended[1:]
+		k.prompts.Add(-1)
 		for b, n := range p.blocks {
 			e := k.blocks[b]
 			came := min(n, e.taken)
 			e.taken -= came
 			e.stores -= n - came
-			k.active.Add(int64(came - n))
+			k.active -= n - came
 			if k.blocks[b] = e; e == (expected{}) {
 				delete(k.blocks, b)
 			}
