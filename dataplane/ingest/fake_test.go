@@ -305,4 +305,3 @@ func workers(t *testing.T, dp int, urls ...string) []*worker.Worker {
 	}
 	return all
 }
-
