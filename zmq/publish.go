@@ -105,6 +105,9 @@ func (p *Publisher) serveReplays() error {
 		if f.n != 3 || len(f.part[2]) != 8 {
 			continue // Engines do not answer such a request either.
 		}
+		if p.ignoreReplay != nil && p.ignoreReplay() {
+			continue
+		}
 		if err := p.replay(f.part[0], binary.BigEndian.Uint64(f.part[2])); err != nil {
 			return fmt.Errorf("cannot answer replay: %w", err)
 		}

@@ -20,6 +20,8 @@ type PublisherConfig struct {
 	ReplayEndpoint string
 	// ReplayWithoutTopic leaves the topic frame out of answers, as SGLang up to 0.5.15 does.
 	ReplayWithoutTopic bool
+	// IgnoreReplay, which may be nil, is a fault: a request that comes while it reports true is never answered.
+	IgnoreReplay func() bool
 
 	Topic       string
 	BufferSteps int    // Batches kept for replay; 0 is DefaultBufferSteps.
@@ -33,6 +35,7 @@ type Publisher struct {
 	endpoint, replayEndpoint string
 	topic                    []byte
 	replayWithoutTopic       bool
+	ignoreReplay             func() bool
 	limit                    int // Of queue.
 
 	// Guarded by mu.
@@ -57,7 +60,7 @@ type outgoing struct {
 // NewPublisher binds the sockets. The publisher holds them until the end of Run, or Close if Run is never called.
 func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	p := &Publisher{
-		topic: []byte(cfg.Topic), replayWithoutTopic: cfg.ReplayWithoutTopic,
+		topic: []byte(cfg.Topic), replayWithoutTopic: cfg.ReplayWithoutTopic, ignoreReplay: cfg.IgnoreReplay,
 		limit: cfg.HWM, next: cfg.FirstSeq, subscribed: make(chan struct{}),
 	}
 	if p.limit == 0 {

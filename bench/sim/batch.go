@@ -46,7 +46,11 @@ func (k *rank) take(b []piece, r *request, budget *int) []piece {
 // admit finds r's cached prefix, locks it and promises r the pages it will need.
 // It returns false, with nothing changed, if the pool cannot promise them now.
 func (k *rank) admit(r *request) bool {
-	last, pages := k.cache.match(r.space, r.prompt[:r.findable()])
+	findable := r.findable()
+	if k.cfg.NoCache {
+		findable = 0
+	}
+	last, pages := k.cache.match(r.space, r.prompt[:findable])
 	k.cache.lock(last)
 	need := k.pagesOf(r.most()) - pages
 	if need > k.free()+k.cache.evictablePages()-k.owed {

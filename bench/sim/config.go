@@ -46,6 +46,8 @@ type Config struct {
 	Topic       string           // default "kv-events"
 	Encoding    kvevent.Encoding // whose bytes the events have; default SGLang 0.5.23
 	BufferSteps int              // batches kept for replay; default 10,000 as in SGLang
+	silent      func() bool      // replays are not answered; of Faults
+	NoCache     bool             // --disable-radix-cache: nothing is found again and no event tells of a page
 
 	// Version is what /server_info claims; default the release of Encoding.
 	Version string

@@ -22,6 +22,7 @@ type Faults struct {
 
 	strangers atomic.Int64 // see [Worker.Strangers]
 
+	silent        atomic.Bool // replays are not answered
 	bootstrapDown atomic.Bool // the bootstrap server resets connections
 	bootstrapBusy atomic.Bool // GET /route says 503
 
@@ -69,6 +70,9 @@ func (f *Faults) DropEvents(n int, lost bool) {
 	f.lost.Store(lost)
 	f.drops.Store(int64(n))
 }
+
+// SilenceReplays leaves requests for a replay without an answer while on.
+func (f *Faults) SilenceReplays(on bool) { f.silent.Store(on) }
 
 // Fail answers the next n generation requests with status 500.
 func (f *Faults) Fail(n int) { f.requests[failStatus].Store(int64(n)) }
@@ -238,7 +242,7 @@ func requestFaults() map[string]requestFault {
 	}
 }
 
-// Apply does what a fault's kind says. Of the whole worker: "drop-events", "hang",
+// Apply does what a fault's kind says. Of the whole worker: "drop-events", "replay-silent" for a time, "hang",
 // "unhang", "crash", "restart", "slow". Of the next Count requests: "error-5xx",
 // "reset", "stall", "error-event", "reset-late", "error-event-late" (late is behind the
 // first token). Of a prefill worker: "bootstrap-down" and "bootstrap-503" for a time,
@@ -252,6 +256,9 @@ func (f *Faults) Apply(x Fault) error {
 	switch x.Kind {
 	case "drop-events":
 		f.DropEvents(n, x.Lost)
+	case "replay-silent":
+		f.silent.Store(true)
+		f.later("replay-silent", d, func() { f.silent.Store(false) })
 	case "hang":
 		f.Hang()
 		f.later("hang", d, f.Unhang)
@@ -290,6 +297,7 @@ func (f *Faults) none() {
 		f.requests[i].Store(0)
 	}
 	f.stalls.Store(0)
+	f.silent.Store(false)
 	f.Slow(1)
 	f.link.Store(0)
 	f.bootstrapDown.Store(false)

@@ -93,7 +93,7 @@ func (l *life) serverInfo(ctx *fasthttp.RequestCtx) {
 // appendDisaggregation says which half of a pair the worker is.
 func (l *life) appendDisaggregation(dst []byte) []byte {
 	c := l.cfg
-	dst = strconv.AppendBool(append(dst, `"disable_radix_cache":`...), c.Mode == ModeDecode && !c.DecodeCache)
+	dst = strconv.AppendBool(append(dst, `"disable_radix_cache":`...), c.NoCache || c.Mode == ModeDecode && !c.DecodeCache)
 	dst = append(append(append(dst, `,"disaggregation_mode":"`...), c.disaggregation()...), `","disaggregation_bootstrap_port":`...)
 	dst = append(appendInt(dst, c.BootstrapPort), `,"disaggregation_decode_enable_radix_cache":`...)
 	dst = append(strconv.AppendBool(dst, c.DecodeCache), `,"disaggregation_transfer_backend":"nixl","load_balance_method":"`...)

@@ -42,6 +42,7 @@ type life struct {
 // newLife binds everything a worker listens on. Its cfg has the addresses that it
 // got, so that the next life can get the same ones.
 func newLife(c Config, f *Faults, book *rooms) (*life, error) {
+	c.silent = f.silent.Load
 	cfg := &c
 	raw, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {

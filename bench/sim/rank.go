@@ -54,7 +54,7 @@ func newRank(id int, cfg *Config, f *Faults, events, loads publisher) *rank {
 		wake: make(chan struct{}, 1),
 		pace: newPace(cfg.TimeScale),
 	}
-	k.cache = newCache(cfg.PageSize, &recorder{off: events == nil, page: cfg.PageSize})
+	k.cache = newCache(cfg.PageSize, &recorder{off: events == nil || cfg.NoCache, page: cfg.PageSize})
 	return k
 }
 

@@ -118,7 +118,7 @@ func openOnce(cfg Config) (all []*sockets, err error) {
 func openRank(cfg *Config, i int) (*sockets, error) {
 	pc := zmq.PublisherConfig{
 		Bind: true, Topic: cfg.Topic, BufferSteps: cfg.BufferSteps,
-		ReplayWithoutTopic: cfg.Encoding <= kvevent.SGLang0515,
+		ReplayWithoutTopic: cfg.Encoding <= kvevent.SGLang0515, IgnoreReplay: cfg.silent,
 	}
 	var err error
 	if pc.Endpoint, err = shift(cfg.Events, i); err != nil {

@@ -30,7 +30,7 @@ func (s *Stream) apply(msg zmq.Message, live bool) {
 	s.Stats.UnknownFields.Add(uint64(s.batch.UnknownFields))
 	s.Stats.Malformed.Add(uint64(s.batch.BadEvents))
 	for i := range s.batch.Events {
-		s.event(&s.batch.Events[i])
+		s.event(&s.batch.Events[i], live)
 	}
 	now := time.Now()
 	s.Stats.last.Store(now.UnixNano())
@@ -41,10 +41,10 @@ func (s *Stream) apply(msg zmq.Message, live bool) {
 	s.batch.Trim()
 }
 
-func (s *Stream) event(ev *kvevent.Event) {
+func (s *Stream) event(ev *kvevent.Event, live bool) {
 	switch ev.Kind {
 	case kvevent.Stored:
-		s.stored(ev)
+		s.stored(ev, live)
 	case kvevent.Removed:
 		if id, ok := s.holders[ev.Group]; ok {
 			unknown := uint64(s.m.index.Remove(id, removalTier(ev.Medium), ev.Hashes))
@@ -61,7 +61,7 @@ func (s *Stream) event(ev *kvevent.Event) {
 	}
 }
 
-func (s *Stream) stored(ev *kvevent.Event) {
+func (s *Stream) stored(ev *kvevent.Event, live bool) {
 	width := ev.BlockSize
 	if ev.Bigram {
 		width *= 2
@@ -87,6 +87,9 @@ func (s *Stream) stored(ev *kvevent.Event) {
 	}
 	key := radix.DomainKey{
 		Model: s.model, BlockSize: ev.BlockSize, LoRA: loraName(ev), Salt: string(ev.CacheSalt), Bigram: ev.Bigram,
+	}
+	if s.isKeyed(ev, live && storeTier(ev.Medium) == radix.TierGPU) {
+		key.Salt = keyedSalt + key.Salt
 	}
 	store := radix.Store{
 		Worker: s.holder(ev.Group), Domain: x.Domain(key),

@@ -74,7 +74,7 @@ func (s *Stream) proved(a *ask) {
 	s.setState(Live)
 	s.told()
 	if s.mute.asked && s.next == a.before && !s.held.any() {
-		s.goMute()
+		s.deny()
 	}
 	s.mute.asked = false
 	s.release()

@@ -11,6 +11,7 @@ type mute struct {
 	asked   bool      // suspected so, and a replay is to show whether events are on their way
 	batches uint64    // Stats.Batches at the last check
 	stored  uint64    // Count.Stored when the first whole check without a batch ended
+	denied  int       // replays since the last batch that had nothing to tell of what was stored
 	quiet   int       // whole checks in a row without a batch
 	looked  time.Time // when batches was last compared
 }
@@ -23,6 +24,8 @@ const (
 	// muteTokens is what a rank may store without anything to tell: what its cache has no room for, or
 	// holds already because of a request that another router sent.
 	muteTokens = 1024
+	// muteDenials is how many replays in a row must have nothing to tell, each after another muteTokens.
+	muteDenials = 2
 )
 
 // isMute is part of each check, and forgets what can no longer be known.
@@ -38,7 +41,7 @@ func (s *Stream) isMute() bool {
 	if batches == m.batches {
 		m.quiet++
 	} else {
-		m.quiet = 0
+		m.quiet, m.denied = 0, 0
 	}
 	m.batches = batches
 	if m.quiet < muteChecks {
@@ -56,6 +59,16 @@ func (s *Stream) isMute() bool {
 	}
 	s.goMute()
 	return true
+}
+
+// deny is for a replay that answers and has nothing to tell of prompts that must
+// have been stored. Once may be the fault of what is known of the prompts.
+func (s *Stream) deny() {
+	if s.mute.denied++; s.mute.denied < muteDenials {
+		s.mute.stored = s.rank.Count.Stored.Load()
+		return
+	}
+	s.goMute()
 }
 
 // goMute drops what a rank held that goes on storing prompts and tells nothing.

@@ -190,3 +190,27 @@ func TestTooMuchWaits(t *testing.T) {
 		require.Equal(t, 8, w.credited(b))
 	})
 }
+
+func TestLag(t *testing.T) {
+	inWorld(t, ingest.Config{}, 1, func(w *world) {
+		p := w.pubs[0]
+		p.publish(true, store(a, 0, 1))
+		w.after(time.Hour)
+		w.up()
+		require.Zero(t, w.stats().Lag(), "a replayed batch is old, not late")
+		require.Equal(t, time.Now().UnixNano(), w.stats().Last().UnixNano())
+
+		hold := make(chan struct{})
+		p.with(func() { p.hold = hold })
+		p.publish(false, store(a, 1, 2))
+		p.publish(true, store(a, 2, 3)) // its gap waits for the end of a replay
+		synctest.Wait()
+		p.publish(true, store(a, 3, 4))
+		w.after(time.Second)
+		require.Zero(t, w.stats().Lag(), "lag: nothing came live so far")
+		close(hold)
+		synctest.Wait()
+		w.wantHeld(4, a, "all")
+		require.Equal(t, time.Second, w.stats().Lag().Round(time.Millisecond), "lag of a live batch that waited")
+	})
+}

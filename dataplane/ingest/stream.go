@@ -34,30 +34,32 @@ type Stream struct {
 	// turn is held while a message, a tick, an answer to a replay or the end of
 	// one is handled, and by a snapshot while it copies content and position. It
 	// is never held across I/O. Manager.mu and mu may be taken under it.
-	turn     sync.Mutex
-	batch    kvevent.Batch // guarded by turn, as is all below
-	blocks   []radix.Hash
-	joined   bool          // next is known
-	next     uint64        // sequence number expected next
-	last     uint64        // hash of the payload of message next-1
-	first    uint64        // sequence number that the content begins with
-	empty    bool          // nothing was applied since the content was dropped
-	live     uint64        // last sequence number that came over the subscription
-	heard    bool          // live is meaningful
-	complete bool          // every event since the rank's start was seen
-	unproven bool          // what the rank holds is a snapshot's, and nothing has shown yet that it is still so
-	orphans  bool          // an event named an unknown parent since the last resync
-	short    bool          // the last history had a hole, and ends the content there
-	mark     position      // of the content
-	asking   *ask          // the replay under way; nil: there is none
-	held     heldBack      // messages that wait for its end
-	allowed  allowance     // replays
-	resynced time.Time     // last full resync, or try at one
-	wait     time.Duration // between resyncs that nothing but orphans or silence asks for
-	quiet    time.Time     // last message of the subscription, or last check
-	checked  time.Time     // last check
-	failed   int           // checks in a row that were not answered
-	mute     mute
+	turn        sync.Mutex
+	batch       kvevent.Batch // guarded by turn, as is all below
+	blocks      []radix.Hash
+	joined      bool          // next is known
+	next        uint64        // sequence number expected next
+	last        uint64        // hash of the payload of message next-1
+	first       uint64        // sequence number that the content begins with
+	empty       bool          // nothing was applied since the content was dropped
+	live        uint64        // last sequence number that came over the subscription
+	heard       bool          // live is meaningful
+	complete    bool          // every event since the rank's start was seen
+	unproven    bool          // what the rank holds is a snapshot's, and nothing has shown yet that it is still so
+	orphans     bool          // an event named an unknown parent since the last resync
+	short       bool          // the last history had a hole, and ends the content there
+	mark        position      // of the content
+	asking      *ask          // the replay under way; nil: there is none
+	held        heldBack      // messages that wait for its end
+	allowed     allowance     // replays
+	resynced    time.Time     // last full resync, or try at one
+	wait        time.Duration // between resyncs that nothing but orphans or silence asks for
+	quiet       time.Time     // last message of the subscription, or last check
+	checked     time.Time     // last check
+	failed      int           // checks in a row that were not answered
+	mute        mute
+	hidden      map[radix.Hash]struct{} // blocks that were stored for prompts with an extra_key
+	hiddenNames map[uint64]struct{}     // and their engine hashes
 
 	mu      sync.Mutex
 	holders map[int]radix.Worker // by KV group; guarded by mu, written under turn

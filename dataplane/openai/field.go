@@ -25,6 +25,7 @@ const (
 	fieldUser
 	fieldLogprobs
 	fieldReturnLogprob
+	fieldLogprobStart
 	fieldEcho
 	fieldRank
 	fieldOldRank
@@ -151,6 +152,8 @@ func answerFieldOf(key []byte) field {
 		return fieldLogprobs
 	case "return_logprob":
 		return fieldReturnLogprob
+	case "logprob_start_len":
+		return fieldLogprobStart
 	case "echo":
 		return fieldEcho
 	}

@@ -165,6 +165,9 @@ func (r *Request) readGenerate() *Error {
 	}
 	ask := r.raw(fieldReturnLogprob) // of a batch, a list
 	r.PromptLogprobs = len(ask) > 0 && (ask[0] == 't' || ask[0] == '[' && bytes.Contains(ask, wordTrue))
+	if from, ok := parseInt(r.raw(fieldLogprobStart)); ok && from >= 0 && r.PromptLogprobs {
+		r.Computed, r.ComputedFrom = true, from
+	}
 	return r.readSamplingParams()
 }
 
@@ -186,6 +189,7 @@ func (r *Request) readCompletions() *Error {
 	r.N = r.readCount(fieldN, 1)
 	echo := r.raw(fieldEcho)
 	r.PromptLogprobs = len(echo) > 0 && echo[0] == 't' && r.readCount(fieldLogprobs, 0) > 0
+	r.Computed = r.PromptLogprobs // from the first token on
 	r.readStreamOptions()
 	return nil
 }

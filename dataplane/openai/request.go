@@ -66,6 +66,10 @@ type Request struct {
 	// PromptLogprobs says that the answer has log probabilities of the prompt, or may have: return_logprob of /generate, logprobs
 	// with echo of completions. What has none but looks so costs time only.
 	PromptLogprobs bool
+	// Computed says that the worker computes the prompt from token ComputedFrom on whatever its cache holds, because the answer has
+	// the log probabilities of these tokens.
+	Computed     bool
+	ComputedFrom int
 
 	// RID is the request id that the client chose, RIDs the list of a batch. HasRID is false for an id that
 	// is null or empty, or by which others would be aborted: the router's own one replaces it.

@@ -10,6 +10,14 @@ type Usage struct {
 	HasPrompt, HasCached bool
 }
 
+// Believable returns u without its claim about the cache where that is more than the prompt, which no cache can hold.
+func (u Usage) Believable() Usage {
+	if u.HasPrompt && u.CachedTokens > u.PromptTokens {
+		u.CachedTokens, u.HasCached = 0, false
+	}
+	return u
+}
+
 const (
 	// tailSize is how many bytes are kept from one Write to the next: the byte before a key, the
 	// longest key with quotes (19), white space and a number of up to 18 digits with the byte

@@ -141,11 +141,14 @@ type sent struct {
 	track uint64
 	since approx.Tick
 	keyed bool // the Scratch has the keys of a prompt whose overlap is exact
+	extra *worker.KeyedPrompt
 }
 
 // source says what the overlap of a prompt with a rank can be known from.
 func (p *Prompt) source(rank *worker.Rank) Source {
 	switch {
+	case rank.Worker.Info().NoCache: // it has nothing, and that is certain
+		return Events
 	case p.Opaque || (!p.Exact && len(p.Text) == 0) || rank.Doubt() == worker.DoubtProcess:
 		return Nothing
 	case p.Exact && p.ExtraKey == "" && rank.Exact():
@@ -228,6 +231,7 @@ func (r *Router) Sent(s *Scratch, d *Decision) {
 // Failed tells that the rank did not begin to answer. After Answered it does
 // nothing.
 func (r *Router) Failed(s *Scratch, d *Decision) {
+	d.Rank.Keyed.End(d.sent.extra)
 	if d.sent.since != 0 && d.sent.track == d.Rank.Track() {
 		r.Approx.tree.Withdraw(approx.Worker(uint32(d.sent.track)), s.keys, d.sent.since)
 	}
@@ -237,7 +241,7 @@ func (r *Router) Failed(s *Scratch, d *Decision) {
 // Answered tells that the rank has prefilled the prompt, and of how many prompt
 // tokens it had how many in its cache before; of 0 where it did not say.
 func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int) {
-	if r.Approx == nil || d.Source == Nothing {
+	if r.Approx == nil || d.Source == Nothing || d.Rank.Worker.Info().NoCache {
 		return
 	}
 	if d.Source == Events { // not Sent: its own events are faster
@@ -253,7 +257,7 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 		}
 		r.Approx.tree.Correct(approx.Worker(uint32(track)), s.keys, d.sent.since, actual)
 	}
-	d.sent = sent{}
+	d.sent = sent{extra: d.sent.extra}
 }
 
 // units turns a count of the engine's tokens into units of the prompt. Text is

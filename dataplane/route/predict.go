@@ -80,7 +80,8 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Flight {
 	if d.Fetch.Remote > 0 && r.Hints != nil {
 		r.hint(p, d)
 	}
-	if d.block == 0 {
+	r.expectKeyed(p, d)
+	if d.block == 0 || d.Rank.Worker.Info().NoCache {
 		return nil // nothing that events could tell of
 	}
 	f, ok := r.flights.pool.Get().(*Flight)
@@ -96,6 +97,21 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Flight {
 		d.sent.keyed = true
 	}
 	return f
+}
+
+// expectKeyed tells the rank's event stream of a prompt with an extra_key, of which no event tells.
+func (r *Router) expectKeyed(p *Prompt, d *Decision) {
+	block := pageSize(d.Rank.Worker.Info())
+	if p.ExtraKey == "" || !p.Exact || p.Opaque || block == 0 {
+		return
+	}
+	hashes := r.index.AppendHashes(nil, p.Tokens[:len(p.Tokens)/block*block], block)
+	blocks := make([]uint64, len(hashes))
+	for i, h := range hashes {
+		blocks[i] = uint64(h)
+	}
+	d.Rank.Keyed.End(d.sent.extra)
+	d.sent.extra = d.Rank.Keyed.Expect(blocks)
 }
 
 // Prefilled tells that the prompt's answer has begun. A nil Flight is ignored.

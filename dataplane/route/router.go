@@ -99,6 +99,9 @@ type Prompt struct {
 	// Opaque prompts (images, batches) are cached by more than their tokens: no
 	// overlap is claimed for them.
 	Opaque bool
+	// Computed says that an engine computes the prompt from token ComputedFrom on, whatever its cache holds.
+	Computed     bool
+	ComputedFrom int
 	// DP restricts the choice to one data-parallel rank of each worker, as the
 	// client asked; -1 is any.
 	DP int

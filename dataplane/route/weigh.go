@@ -132,6 +132,9 @@ func (s *Scratch) known(i int, p *Prompt) (held, foreseen match) {
 	if s.asked != nil {
 		return s.askedOf(rank)
 	}
+	if rank.Worker.Info().NoCache {
+		return match{}, match{}
+	}
 	m, f := s.held(rank), s.foreseen(rank)
 	if f.gpu > m.tokens && len(rank.Holders()) <= 1 { // of a hybrid model, which groups kept it is unknown
 		m = match{tokens: f.gpu, gpu: f.gpu, block: f.block}
@@ -166,9 +169,12 @@ func silence(rank *worker.Rank, load *worker.Seen, now int64) float64 {
 }
 
 // limited returns the whole blocks of m that the engine takes from its cache: it
-// computes at least one token.
+// computes at least one token, and those that the request wants to see computed.
 func (m match) limited(p *Prompt) match {
 	limit := max(p.Len()-1, 0)
+	if p.Computed {
+		limit = min(limit, p.ComputedFrom)
+	}
 	if max(m.tokens, m.gpu) <= limit {
 		return m // whole blocks already: no division for each rank
 	}

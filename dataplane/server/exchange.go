@@ -116,6 +116,7 @@ func (e *exchange) describe(c call) {
 		// Four bytes a token is what English text and JSON come to; it only has to
 		// order prompts by size.
 		Estimate: len(c.body()) / 4, DP: -1, Output: e.req.MaxTokens * e.req.N * e.req.Prompts,
+		Computed: e.req.Computed, ComputedFrom: e.req.ComputedFrom,
 	}
 	if e.req.HasRank {
 		e.prompt.DP = e.req.Rank
@@ -211,7 +212,7 @@ func (e *exchange) Closed(err error) {
 	if !e.whole {
 		now = time.Now()
 	}
-	usage, good := e.usage.Usage(), e.status == fasthttp.StatusOK && e.found.kind == answered && !e.spoilt
+	usage, good := e.usage.Usage().Believable(), e.status == fasthttp.StatusOK && e.found.kind == answered && !e.spoilt
 	e.outcome(err)
 	switch {
 	case err != nil:
@@ -262,6 +263,23 @@ func (e *exchange) learn(usage openai.Usage) {
 		usage = openai.Usage{}
 	}
 	e.s.Router.Answered(&e.scratch, &e.prompt, &e.decision, usage.PromptTokens, usage.CachedTokens)
+}
+
+// stored returns how many prompt tokens the rank must have put into its cache anew by its answer, in whole pages. It is 0 wherever
+// something else may have kept the engine from storing them: prompts whose log probabilities are wanted are computed anew though their
+// pages are there, of sessions the pages are not in the cache, and an answer without a token may be that to a prompt that never ran.
+func (e *exchange) stored(usage openai.Usage) int {
+	d, info := &e.decision, e.decision.Rank.Worker.Info()
+	page := info.PageSize
+	if info.Events != nil && info.Events.BlockSize > 0 {
+		page = info.Events.BlockSize
+	}
+	if !e.prompt.Exact || e.prompt.Opaque || e.req.PromptLogprobs || e.req.N > 1 || e.req.SessionID != "" || info.NoCache ||
+		page == 0 || usage.CompletionTokens == 0 || usage.PromptTokens != e.prompt.Len() {
+		return 0
+	}
+	known := max(usage.CachedTokens, d.Cached, d.Predicted) / page * page
+	return max(e.prompt.Len()/page*page-known-page, 0) // the last page of a prompt is computed each time
 }
 
 // answering is the rank whose answer is the client's.

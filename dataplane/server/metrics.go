@@ -152,6 +152,7 @@ func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err e
 	count := &e.decision.Rank.Count
 	count.PromptTokens.Add(uint64(usage.PromptTokens))
 	count.CachedTokens.Add(uint64(usage.CachedTokens))
+	count.Stored.Add(uint64(e.stored(usage)))
 	if e.req.N <= 1 {
 		m.fetch.answered(e.decision.Rank.ID(), &e.decision, usage.CachedTokens)
 	}

@@ -107,7 +107,7 @@ type WorkerStatus struct {
 
 // EventsStatus is how well a rank's cache is known.
 type EventsStatus struct {
-	State           string  `json:"state"` // connecting, replaying, live, degraded or none
+	State           string  `json:"state"` // connecting, replaying, live, unproven, degraded, restored or none
 	Sequence        uint64  `json:"sequence"`
 	LagMS           float64 `json:"lag_ms"`
 	Batches         uint64  `json:"batches"`

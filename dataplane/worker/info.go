@@ -38,10 +38,12 @@ type Info struct {
 	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker keeps prefixes, and is sent only what it lacks.
 	// Without it a transfer is always of the whole prompt.
 	DecodeCache bool
-	Events      *Events // nil when the worker publishes no KV events
-	Loads       *Loads  // nil when the worker publishes no load
-	Tokenizer   Tokenizer
-	Placement   Placement
+	// NoCache is disable_radix_cache: no prompt finds anything of an earlier one.
+	NoCache   bool
+	Events    *Events // nil when the worker publishes no KV events
+	Loads     *Loads  // nil when the worker publishes no load
+	Tokenizer Tokenizer
+	Placement Placement
 }
 
 // Tokenizer is what a worker says of how it makes token ids: its arguments, "" where they are not set.
@@ -112,6 +114,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 
 		BootstrapPort: within(v.GetInt("disaggregation_bootstrap_port"), maxPort),
 		DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
+		NoCache:       v.GetBool("disable_radix_cache"),
 		Tokenizer:     parseTokenizer(v),
 		Placement:     parsePlacement(v),
 		TokenBytes:    parseTokenBytes(v),

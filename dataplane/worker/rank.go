@@ -31,6 +31,7 @@ type Rank struct {
 	seat    atomic.Uint32            // see SetSeat
 	full    atomic.Uint64            // float64 bits; see Full
 
+	Keyed Keyed
 	Load  Load
 	Count Counters
 	Trust Trust
