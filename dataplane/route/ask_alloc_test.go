@@ -24,6 +24,12 @@ func (q *quiet) Active() bool { return !q.off }
 
 func (*quiet) Sent(uint64) {}
 
+func (*quiet) Together() bool { return true }
+
+func (*quiet) Tell(uint64, int, []uint32) uint64 { return 1 }
+
+func (*quiet) Done(uint64) {}
+
 func (q *quiet) Choose(a *route.Ask) (route.Answer, bool) {
 	d, err := q.router.Arbitrate(&q.scratch, a)
 	return route.Answer{Number: 1, Rank: d.Rank.Hash()}, err == nil

@@ -89,7 +89,7 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 	e.compose(c)
 	now := time.Now()
 	e.upstream.Now = now
-	e.lease = rank.Load.BeginFetch(now, e.decision.Uncached(), e.decision.Fetch.Tokens())
+	e.lease = rank.Load.BeginWork(now, e.decision.Work(e.prompt.Output))
 	e.seated(rank, now)
 	e.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, &e.decision)
 	e.s.Router.Sent(&e.scratch, &e.decision)
@@ -103,6 +103,9 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 			err = e.kept()
 		}
 		if err == nil {
+			if resp.Status == fasthttp.StatusOK && e.showsPrefill(resp) {
+				e.lease.FirstToken(time.Now())
+			}
 			e.firstByte()
 			switch {
 			case resp.Status < fasthttp.StatusInternalServerError:
@@ -128,6 +131,12 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 		rank.Worker.Fault(time.Now())
 	}
 	return nil, err
+}
+
+// showsPrefill reports whether the first byte of an answer comes when the prompt is computed as it was expected to be: other answers come
+// at their end, and a prompt whose log probabilities are wanted is computed as a whole.
+func (e *exchange) showsPrefill(resp *proxy.Response) bool {
+	return e.inferred && !e.req.PromptLogprobs && !e.req.Batch && bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)
 }
 
 // kept ends the time in which a monitor may take the request away from its worker, and fails if one just did: then no more will come of an

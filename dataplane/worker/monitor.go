@@ -26,6 +26,13 @@ type monitor struct {
 	reported error     // last discovery error that was logged
 	warned   bool      // that it is not what it was added as
 	said     string    // its mode in its own words
+	doubted  []doubted // fields of its load reports that are set aside
+}
+
+// doubted is a field of a rank's reports that the log says is set aside.
+type doubted struct {
+	rank  *Rank
+	field string
 }
 
 func (m *monitor) run(ctx context.Context) {
@@ -46,6 +53,8 @@ func (m *monitor) run(ctx context.Context) {
 		}
 		m.step(ctx, err)
 		m.heed(time.Now())
+		m.r.speeds.compare(time.Now(), m.r.Snapshot())
+		m.sayDoubts()
 		select {
 		case <-ctx.Done():
 			return
