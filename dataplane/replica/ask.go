@@ -261,7 +261,9 @@ func (g *Group) onAnswer(data []byte) {
 	delete(g.asks.waiting, answer.Number)
 	g.asks.mu.Unlock()
 	if w == nil {
-		g.Sent(answer.Number) // too late: what was promised is not needed
+		// Too late: the choice is not needed. Whoever made it may have heard of its end before.
+		g.Sent(answer.Number)
+		g.Done(answer.Number)
 		return
 	}
 	w.answer <- answer

@@ -99,6 +99,14 @@ func TestSpeedSetAside(t *testing.T) {
 		require.Equal(t, worker.AsideSpeed, l.Doubts()[0].Field)
 		require.InDelta(t, truth, l.Proved(), truth/2, "what peers are told")
 
+		run(10, truth)
+		require.Empty(t, l.Doubts(), "%s: the same process tells the truth", name)
+		require.InDelta(t, truth, l.See(now).Rate, 500, name)
+		if claims > truth { // a slower span moves the estimate by little
+			run(40, claims)
+			require.Len(t, l.Doubts(), 1, name)
+		}
+
 		l.Forget()
 		require.Empty(t, l.Doubts())
 		require.Zero(t, l.See(now).Rate)

@@ -206,9 +206,12 @@ func (l *Load) Report(now time.Time, r Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := seconds(now)
+	if l.check.why != "" { // the estimate would keep a wrong speed for minutes
+		l.speed.Restart()
+	}
 	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
-	if r.Prefilled >= rateTokens {
-		l.check.claimed = l.speed.Rate()
+	if rate := l.speed.Rate(); rate > 0 && r.Prefilled >= rateTokens {
+		l.check.claimed = rate
 	}
 	l.checkUsed(now, &r)
 	l.backlog.Reported(at, float64(r.Queued), 0)
