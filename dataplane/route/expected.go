@@ -35,8 +35,8 @@ type expectation struct {
 }
 
 const (
-	// mostExpected bounds the entries: a scan of all takes some 5 µs.
-	mostExpected = 1024
+	// mostExpected bounds the entries: a scan of all takes some 25 µs where they share a system prompt.
+	mostExpected = 512
 	mostFree     = 64
 	// A prompt that was chosen for counts for unsentFor unless its router says that it was sent, and for expectedFor after that: the
 	// router that sent it says when its first byte has come.

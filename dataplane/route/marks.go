@@ -51,8 +51,10 @@ func appendMarks(dst []uint32, model string, p *Prompt) []uint32 {
 	h := markString(markString(markString(markStart, model), p.LoRA), p.Salt)
 	tokens := p.Tokens
 	for at, i := 0, 0; i < MostMarks-1 && markAt[i] <= len(tokens); i++ {
-		for ; at < markAt[i]; at += 2 { // all places are even
-			h = mark(h, uint64(tokens[at])|uint64(tokens[at+1])<<32)
+		for ; at < markAt[i]; at += 4 { // all places are multiples of 64
+			t := tokens[at : at+4 : at+4]
+			hi, lo := bits.Mul64(uint64(t[0])|uint64(t[1])<<32^markStart, uint64(t[2])|uint64(t[3])<<32^h)
+			h = hi ^ lo ^ markMix
 		}
 		dst = append(dst, uint32(h))
 	}
