@@ -14,8 +14,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane"
 )
 
-// computing asks for new prompts, each by six clients at one instant spread over the routers, and returns by how many workers one is
-// computed in the mean. Rounds in which an answer between routers was late do not count: a busy machine is no part of the test.
+// computing asks for new prompts, each by six clients at one instant spread over the routers, and
+// returns by how many workers one is computed in the mean. Rounds in which an answer between
+// routers was late do not count: a busy machine is no part of the test.
 func computing(t *testing.T, all []*dataplane.Dataplane, seed uint64) float64 {
 	t.Helper()
 	const rounds, clients = 12, 6
@@ -58,8 +59,9 @@ func computing(t *testing.T, all []*dataplane.Dataplane, seed uint64) float64 {
 	return float64(sum) / float64(rounds)
 }
 
-// TestEqualPromptsOfOneInstant: several routers let no more workers compute a new prompt that comes to all of them at one instant than one
-// router does, and neither does the next router that chooses for all. Without knowing of each other's prompts they used 4.7 of 6.
+// TestEqualPromptsOfOneInstant: several routers let no more workers compute a new prompt that comes
+// to all of them at one instant than one router does, and neither does the next router that chooses
+// for all. Without knowing of each other's prompts they used 4.7 of 6.
 func TestEqualPromptsOfOneInstant(t *testing.T) {
 	cfg := dataplane.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.DiscardHandler)}
 	unhurried(&cfg)

@@ -19,7 +19,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
-// documents asks questions about documents, several clients at a time, and returns the answers in no order.
+// documents asks questions about documents, several clients at a time, and returns the answers in
+// no order.
 func documents(t *testing.T, url string, seed uint64, docs, length, clients, questions int) (all []asked) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
@@ -56,8 +57,9 @@ func hits(all []asked) (share float64, ttft time.Duration) {
 	return float64(cached) / float64(prompt), ttft / time.Duration(len(all))
 }
 
-// TestReportsThatLie: workers whose load reports are wrong are found out, field by field, and believed again when they are right. Meanwhile
-// prompts find as much in caches as among honest workers.
+// TestReportsThatLie: workers whose load reports are wrong are found out, field by field, and
+// believed again when they are right. Meanwhile prompts find as much in caches as among honest
+// workers.
 func TestReportsThatLie(t *testing.T) {
 	var said lines
 	cfg := dataplane.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.NewTextHandler(&said, nil))}

@@ -9,17 +9,20 @@ import (
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
-// Expected are prompts that were sent, or are about to be, and that no event tells of yet. A router predicts its own prompts in the
-// index; the router that chooses for all has to know those of the others too, or equal prompts that come to several routers at one
-// instant are computed by as many workers.
+// Expected are prompts that were sent, or are about to be, and that no event tells of yet. A router
+// predicts its own prompts in the index; the router that chooses for all has to know those of the
+// others too, or equal prompts that come to several routers at one instant are computed by as many
+// workers.
 //
-// An entry ends shortly after its prompt's first byte, when each router has read the events that tell of it; or with its router.
+// An entry ends shortly after its prompt's first byte, when each router has read the events that
+// tell of it; or with its router.
 type Expected struct {
 	foreign atomic.Int32 // entries of other routers: a choice takes no lock while there are none
 
 	mu   sync.RWMutex
-	all  []expectation // the oldest first; guarded by mu
-	free [][]uint32    // marks of entries that ended, to be used again; guarded by mu
+	all  []expectation       // the oldest first; guarded by mu
+	free [][]uint32          // marks of entries that ended, to be used again; guarded by mu
+	has  map[Sender]struct{} // of all; guarded by mu
 }
 
 // Sender names a prompt: the router that sent it, 0 is this one, and its number there.
@@ -35,16 +38,18 @@ type expectation struct {
 }
 
 const (
-	// mostExpected bounds the entries: a scan of all takes some 25 µs where they share a system prompt.
+	// mostExpected bounds the entries: a scan of all takes some 25 µs where they share a system
+	// prompt.
 	mostExpected = 512
 	mostFree     = 64
-	// A prompt that was chosen for counts for unsentFor unless its router says that it was sent, and for expectedFor after that: the
-	// router that sent it says when its first byte has come.
+	// A prompt that was chosen for counts for unsentFor unless its router says that it was sent,
+	// and for expectedFor after that: the router that sent it says when its first byte has come.
 	unsentFor   = time.Second
 	expectedFor = time.Minute
 )
 
-// Expect notes a prompt that goes to the rank with that hash. It copies marks. sure says that it was sent.
+// Expect notes a prompt that goes to the rank with that hash. It copies marks. sure says that it
+// was sent.
 func (x *Expected) Expect(now time.Time, by Sender, rank uint64, tokens int, marks []uint32, sure bool) {
 	if len(marks) == 0 || len(marks) > MostMarks {
 		return
@@ -65,6 +70,10 @@ func (x *Expected) Expect(now time.Time, by Sender, rank uint64, tokens int, mar
 		kept, x.free = x.free[n-1], x.free[:n-1]
 	}
 	kept = append(kept[:0], marks...)
+	if x.has == nil {
+		x.has = make(map[Sender]struct{}, mostExpected)
+	}
+	x.has[by] = struct{}{}
 	x.all = append(x.all, expectation{by: by, rank: rank, until: until, first: marks[0], tokens: tokens, marks: kept})
 	x.countLocked()
 }
@@ -82,6 +91,9 @@ func (x *Expected) Done(now time.Time, by Sender) {
 func (x *Expected) limit(by Sender, until func(int64) int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if _, ok := x.has[by]; !ok { // of most prompts that others tell of this router knows nothing
+		return
+	}
 	if i := slices.IndexFunc(x.all, func(e expectation) bool { return e.by == by }); i >= 0 {
 		x.all[i].until = until(x.all[i].until)
 	}
@@ -111,7 +123,10 @@ func (x *Expected) dropLocked(is func(*expectation) bool) {
 	for i := range x.all {
 		if !is(&x.all[i]) {
 			kept = append(kept, x.all[i])
-		} else if len(x.free) < mostFree {
+			continue
+		}
+		delete(x.has, x.all[i].by)
+		if len(x.free) < mostFree {
 			x.free = append(x.free, x.all[i].marks)
 		}
 	}
@@ -135,8 +150,8 @@ type rankTokens struct {
 	tokens int
 }
 
-// find appends, for each rank, the longest beginning of a prompt that it is about to compute. Own says whether this router's prompts
-// count.
+// find appends, for each rank, the longest beginning of a prompt that it is about to compute. Own
+// says whether this router's prompts count.
 func (x *Expected) find(dst []rankTokens, now int64, tokens int, marks []uint32, own bool) []rankTokens {
 	if len(marks) == 0 {
 		return dst
@@ -195,7 +210,8 @@ func (s *Scratch) addExpected(l *few) {
 	}
 }
 
-// tell lets the other routers know of a prompt that is sent, and returns the number to end that with; 0: there are none.
+// tell lets the other routers know of a prompt that is sent, and returns the number to end that
+// with; 0: there are none.
 func (r *Router) tell(s *Scratch, p *Prompt, d *Decision, now time.Time) uint64 {
 	if r.Others == nil || !r.Others.Together() {
 		return 0

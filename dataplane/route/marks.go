@@ -5,10 +5,12 @@ import (
 	"slices"
 )
 
-// Marks are fingerprints of a prompt's beginnings, the same in every router: block hashes are keyed at random in each process. There is
-// one for each markTokens tokens up to eight of them, from there on eight for each doubling, and the last one for the whole prompt. Two
-// prompts with the same mark at one place are equal up to there, but for one pair in 2^32. A prompt of 8,192 tokens has 41, one of
-// 100,000 has 69; of what two prompts share they show at least 8/9, and all of it where the prompts are equal.
+// Marks are fingerprints of a prompt's beginnings, the same in every router: block hashes are keyed
+// at random in each process. There is one for each markTokens tokens up to eight of them, from
+// there on eight for each doubling, and the last one for the whole prompt. Two prompts with the
+// same mark at one place are equal up to there, but for one pair in 2^32. A prompt of 8,192 tokens
+// has 41, one of 100,000 has 69; of what two prompts share they show at least 8/9, and all of it
+// where the prompts are equal.
 //
 // A collision, made or by chance, costs a worse choice: nobody is credited with KV by a mark.
 

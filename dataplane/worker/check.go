@@ -65,11 +65,12 @@ type watch struct {
 	exact  bool
 }
 
-// glimpseTokens is the least that a prompt must compute to show a speed: policy.Speed needs as much.
+// glimpseTokens is the least that a prompt must compute to show a speed: policy.Speed needs as
+// much.
 const glimpseTokens = 4096
 
-// watch notes the state before a request is sent. The first byte of one that must wait for room in the pool or in the batch says
-// nothing of the speed.
+// watch notes the state before a request is sent. The first byte of one that must wait for room in
+// the pool or in the batch says nothing of the speed.
 func (l *Load) watch(now time.Time, w *Work) watch {
 	at := watch{at: now, exact: w.Exact}
 	if w.Uncached < glimpseTokens || w.Fetched > 0 {
@@ -86,8 +87,8 @@ func (l *Load) watch(now time.Time, w *Work) watch {
 	return at
 }
 
-// FirstToken tells that a prompt is prefilled: the first byte of an answer that is a stream has come, before anything else of the
-// request was computed. FirstByte or End must follow.
+// FirstToken tells that a prompt is prefilled: the first byte of an answer that is a stream has
+// come, before anything else of the request was computed. FirstByte or End must follow.
 func (l *Lease) FirstToken(now time.Time) {
 	took := now.Sub(l.watch.at).Seconds()
 	if l.load == nil || l.begun || took <= 0 {
@@ -105,7 +106,8 @@ func (l *Lease) FirstToken(now time.Time) {
 	if !l.watch.counts {
 		return
 	}
-	// A time of which only long prompts are known may be their prefill, too: no more than half of it is not.
+	// A time of which only long prompts are known may be their prefill, too: no more than half of
+	// it is not.
 	work := l.watch.work + load.sent.Load() + load.foreign.sent.Load() - l.watch.sent
 	g := Glimpse{Most: float32(float64(max(work, l.tokens)) / (took - min(c.floor, took/2)))}
 	if l.watch.exact {

@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
-// TestUsedSetAside: a rank that counts cached pages as used is believed no more, and again when it stops.
+// TestUsedSetAside: a rank that counts cached pages as used is believed no more, and again when it
+// stops.
 func TestUsedSetAside(t *testing.T) {
 	var l worker.Load
 	now := time.Unix(1000, 0)
@@ -44,7 +45,8 @@ func TestUsedSetAside(t *testing.T) {
 	other.End()
 }
 
-// TestUsedOfOthers: other routers' requests hold pages too, those that tell of themselves and those that do not.
+// TestUsedOfOthers: other routers' requests hold pages too, those that tell of themselves and those
+// that do not.
 func TestUsedOfOthers(t *testing.T) {
 	var l worker.Load
 	now := time.Unix(1000, 0)
@@ -76,7 +78,8 @@ func prompt(l *worker.Load, now *time.Time, tokens int, speed float64) {
 	lease.End()
 }
 
-// TestSpeedSetAside: counters that run ahead of each other are found out by first bytes, and believed again when they show the truth.
+// TestSpeedSetAside: counters that run ahead of each other are found out by first bytes, and
+// believed again when they show the truth.
 func TestSpeedSetAside(t *testing.T) {
 	const truth = 16_000.0
 	for name, claims := range map[string]float64{"far too fast": 574_000, "too fast": 70_000, "far too slow": 900} {
@@ -151,7 +154,8 @@ func TestSpeedOfShortPrompts(t *testing.T) {
 	require.Len(t, l.Doubts(), 1)
 }
 
-// TestSpeedOfPeers: without first bytes a rank may be four times as fast as its peers, and they prove it to be more.
+// TestSpeedOfPeers: without first bytes a rank may be four times as fast as its peers, and they
+// prove it to be more.
 func TestSpeedOfPeers(t *testing.T) {
 	var l worker.Load
 	now := time.Unix(1000, 0)

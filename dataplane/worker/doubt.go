@@ -13,8 +13,9 @@ const (
 	Contradict                // no request explains the report
 )
 
-// Account is one report of a rank beside the requests that this router knows there: its own and those that other routers tell of.
-// Of those, each number is the largest one since the report before the last: a report is older than its arrival.
+// Account is one report of a rank beside the requests that this router knows there: its own and
+// those that other routers tell of. Of those, each number is the largest one since the report
+// before the last: a report is older than its arrival.
 type Account struct {
 	Running, Waiting, Queued, Used, Pool int64 // as in Report
 
@@ -24,15 +25,18 @@ type Account struct {
 }
 
 const (
-	// spareShare of the pool is the tolerance of a comparison of used tokens: speculative decoding, page rounding and HiCache's
-	// locks hold some that belong to no prompt. A report that is wrong by less changes kv's cost by 60 ms.
+	// spareShare of the pool is the tolerance of a comparison of used tokens: speculative decoding,
+	// page rounding and HiCache's locks hold some that belong to no prompt. A report that is wrong
+	// by less changes kv's cost by 60 ms.
 	spareShare = 8
-	// unknownAnswer bounds an answer whose request sets no limit. Reasoning models write tens of thousands of tokens.
+	// unknownAnswer bounds an answer whose request sets no limit. Reasoning models write tens of
+	// thousands of tokens.
 	unknownAnswer = 1 << 16
 )
 
-// FindUsed compares the KV tokens in use with the requests that could hold them. SGLang counts pages that requests hold, not cached
-// pages that it can evict; a worker that counts those looks full for good, and gets no prompt that its cache has.
+// FindUsed compares the KV tokens in use with the requests that could hold them. SGLang counts
+// pages that requests hold, not cached pages that it can evict; a worker that counts those looks
+// full for good, and gets no prompt that its cache has.
 func FindUsed(a Account) Finding {
 	spare := a.Pool / spareShare
 	switch {
@@ -49,15 +53,17 @@ func FindUsed(a Account) Finding {
 }
 
 const (
-	// doubtReports in a row, over doubtSeconds, must contradict before a field is set aside: a report that crosses a request on the
-	// wire does so once. The same number must agree before it is believed again.
+	// doubtReports in a row, over doubtSeconds, must contradict before a field is set aside: a
+	// report that crosses a request on the wire does so once. The same number must agree before it
+	// is believed again.
 	doubtReports = 3
 	doubtSeconds = 3
 	// doubtLongest bounds how long a rank must be right that was set aside again and again.
 	doubtLongest = 300 // seconds
 )
 
-// Doubt decides over several findings whether a field is set aside. The zero value believes. Times are seconds on any clock.
+// Doubt decides over several findings whether a field is set aside. The zero value believes. Times
+// are seconds on any clock.
 type Doubt struct {
 	aside bool
 	times int     // that it was set aside
@@ -94,8 +100,9 @@ func (d *Doubt) Hear(at float64, f Finding) (changed bool) {
 	return true
 }
 
-// Glimpse is what one first byte shows of a rank's prefill speed, in tokens a second. The truth lies between the two unless the rank
-// has requests that nobody knows of, or cached more of the prompt than its events say.
+// Glimpse is what one first byte shows of a rank's prefill speed, in tokens a second. The truth
+// lies between the two unless the rank has requests that nobody knows of, or cached more of the
+// prompt than its events say.
 type Glimpse struct {
 	Least float32 // by the request's own uncached tokens; 0: not known
 	Most  float32 // by all tokens that the rank had to compute meanwhile
@@ -104,13 +111,14 @@ type Glimpse struct {
 const (
 	// glimpses is how many of the last ones count, enoughGlimpses how many there must be.
 	glimpses, enoughGlimpses = 16, 8
-	// wrongShare of them must contradict a speed; calmShare of those may still do so when it is believed again.
+	// wrongShare of them must contradict a speed; calmShare of those may still do so when it is
+	// believed again.
 	wrongShare, calmShare = 0.75, 0.5
-	// plausible is the ratio by which a speed may differ from what a first byte shows: jitter of decode steps and of the network,
-	// requests that join the batch, attention over long prompts.
+	// plausible is the ratio by which a speed may differ from what a first byte shows: jitter of
+	// decode steps and of the network, requests that join the batch, attention over long prompts.
 	plausible = 4
-	// different is the ratio between equal GPUs that needs no first byte so far off: a speed that differs by more from that of the
-	// peers must differ by less from that of the first bytes.
+	// different is the ratio between equal GPUs that needs no first byte so far off: a speed that
+	// differs by more from that of the peers must differ by less from that of the first bytes.
 	different = 2
 )
 
@@ -128,9 +136,10 @@ const (
 	whyPeers = "no first byte has shown a speed so far above that of equal workers"
 )
 
-// BelieveSpeed returns the speed to choose by, and why it is not the reported one; "" where it is. A reported speed is the ratio of
-// two counters of the rank. First bytes decide where there are enough of them: GPUs may differ. Without them a rank may be plausible
-// times as fast as its peers: more would draw all prompts to a rank that is only wrong.
+// BelieveSpeed returns the speed to choose by, and why it is not the reported one; "" where it is.
+// A reported speed is the ratio of two counters of the rank. First bytes decide where there are
+// enough of them: GPUs may differ. Without them a rank may be plausible times as fast as its peers:
+// more would draw all prompts to a rank that is only wrong.
 func BelieveSpeed(reported float64, on SpeedBasis) (speed float64, why string) {
 	if !(reported > 0) {
 		return 0, ""

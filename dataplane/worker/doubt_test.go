@@ -34,8 +34,8 @@ func TestFindUsed(t *testing.T) {
 	}
 }
 
-// TestFindUsedProperties: no rank that counts just what its requests hold is ever contradicted, whoever sent them, and an idle one that
-// counts more always is.
+// TestFindUsedProperties: no rank that counts just what its requests hold is ever contradicted,
+// whoever sent them, and an idle one that counts more always is.
 func TestFindUsedProperties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200_000 {
@@ -149,8 +149,9 @@ func TestBelieveSpeed(t *testing.T) {
 	}
 }
 
-// TestBelieveSpeedProperties: on ranks of any speed, with jitter and some hidden queues, true reports are believed, and reports that are
-// wrong by a factor of ten come out within a factor of three of the truth.
+// TestBelieveSpeedProperties: on ranks of any speed, with jitter and some hidden queues, true
+// reports are believed, and reports that are wrong by a factor of ten come out within a factor of
+// three of the truth.
 func TestBelieveSpeedProperties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 20_000 {

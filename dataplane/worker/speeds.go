@@ -21,7 +21,8 @@ type speedGroup struct {
 	role  Role
 }
 
-// compare tells each rank the median of the others, at most once a speedsEvery. Any monitor may call it.
+// compare tells each rank the median of the others, at most once a speedsEvery. Any monitor may
+// call it.
 func (s *speeds) compare(now time.Time, snap *Snapshot) {
 	due := s.due.Load()
 	if now.UnixNano() < due || !s.due.CompareAndSwap(due, now.Add(speedsEvery).UnixNano()) {
@@ -54,7 +55,8 @@ func (s *speeds) compare(now time.Time, snap *Snapshot) {
 	}
 }
 
-// medianWithout returns the lower median of sorted without one element of that value; a speed of 0 is no element. 0: none is left.
+// medianWithout returns the lower median of sorted without one element of that value; a speed of 0
+// is no element. 0: none is left.
 func medianWithout(sorted []float64, own float64) float64 {
 	n := len(sorted)
 	if own > 0 {
@@ -70,7 +72,8 @@ func medianWithout(sorted []float64, own float64) float64 {
 	return sorted[i]
 }
 
-// sayDoubts logs each field of the worker's reports once when it is set aside, and once when it is believed again.
+// sayDoubts logs each field of the worker's reports once when it is set aside, and once when it is
+// believed again.
 func (m *monitor) sayDoubts() {
 	kept := m.doubted[:0]
 	for _, d := range m.doubted {
