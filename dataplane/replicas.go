@@ -26,7 +26,7 @@ func (d *Dataplane) newGroup(router *route.Router) *replica.Group {
 	if d.cfg.Cluster == nil || d.cfg.Replicas == ReplicasOff {
 		return nil
 	}
-	g := replica.New(replica.Config{ID: d.cfg.Cluster.Instance(), Bus: d.cfg.Cluster, Registry: d.registry, Chooser: router, Log: d.cfg.Log})
+	g := replica.New(replica.Config{ID: d.cfg.Cluster.Instance(), Bus: d.cfg.Cluster, Registry: d.registry, Chooser: router, Expected: &router.Expected, Log: d.cfg.Log})
 	router.Others = g
 	return g
 }

@@ -49,6 +49,11 @@ func (p *proof) replay(t *testing.T) {
 		p.add(t, measure("8 in flight", policy, func() []outcome {
 			return concurrent(t.Context(), r.url, 2, concurrentRequests)
 		}))
+		for _, w := range r.status(t).Workers {
+			if len(w.Load.SetAside) > 0 {
+				t.Errorf("%s, %s: a load report of SGLang is not believed: %+v", policy, w.URL, w.Load)
+			}
+		}
 		took := r.proc.stop(5 * time.Second)
 		t.Logf("the router ended %.2f s after SIGTERM", took.Seconds())
 	}

@@ -74,6 +74,7 @@ type workerStatus struct {
 		InFlight int64 `json:"own_in_flight"`
 		Pending  int64 `json:"own_pending_tokens"`
 		Reserved int64 `json:"reserved_tokens"` // for answers of decode workers
+		SetAside []any `json:"set_aside"`       // fields of load reports that contradict what the router sees
 	}
 }
 

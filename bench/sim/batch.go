@@ -116,7 +116,7 @@ func (k *rank) runPrefill(ctx context.Context, b []piece) {
 		return
 	}
 	k.count.prefilled += tokens
-	k.count.prefillBusy += k.pace.wall(d)
+	k.count.prefillBusy += k.pace.wall(time.Duration(float64(d) * k.faults.slowdown() / k.faults.busyBehind()))
 	now := time.Now()
 	for _, p := range b {
 		k.prefilled(p, now)

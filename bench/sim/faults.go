@@ -19,6 +19,8 @@ type Faults struct {
 	factor   atomic.Uint64            // float64 bits of the slowdown, 0 for none
 	stalls   atomic.Int64             // transfers that never end
 	link     atomic.Uint64            // float64 bits of the slowdown of transfers, 0 for none
+	busy     atomic.Uint64            // float64 bits: by how much the counter of prefill time runs behind, 0 for not
+	hoards   atomic.Bool              // load reports count cached pages as used
 
 	strangers atomic.Int64 // see [Worker.Strangers]
 
@@ -217,6 +219,7 @@ func take(n *atomic.Int64) bool {
 
 func (f *Faults) slowdown() float64         { return factorOf(&f.factor) }
 func (f *Faults) transferSlowdown() float64 { return factorOf(&f.link) }
+func (f *Faults) busyBehind() float64       { return factorOf(&f.busy) }
 
 func factorOf(bits *atomic.Uint64) float64 {
 	if b := bits.Load(); b != 0 {
@@ -230,7 +233,7 @@ type Fault struct {
 	Kind    string  // see [Faults.Apply]
 	Count   int     // of batches or requests; default 1
 	Seconds float64 // how long: of a hang or slowness 0 means until told, of a restart the time away
-	Factor  float64 // of slowness; default 4
+	Factor  float64 // of slowness, and of the counter that runs behind; default 4
 	Lost    bool    // dropped events cannot be replayed
 }
 
@@ -246,7 +249,9 @@ func requestFaults() map[string]requestFault {
 // "unhang", "crash", "restart", "slow". Of the next Count requests: "error-5xx",
 // "reset", "stall", "error-event", "reset-late", "error-event-late" (late is behind the
 // first token). Of a prefill worker: "bootstrap-down" and "bootstrap-503" for a time,
-// "stall-transfer" for the next Count, "slow-transfer". "none" ends all that can be ended.
+// "stall-transfer" for the next Count, "slow-transfer". Of load reports: "cached-as-used"
+// counts cached pages as used, "busy-runs-behind" adds a Factor-th of each prefill's time.
+// "none" ends all that can be ended.
 func (f *Faults) Apply(x Fault) error {
 	n, d := max(1, x.Count), time.Duration(x.Seconds*float64(time.Second))
 	if kind, ok := requestFaults()[x.Kind]; ok {
@@ -276,6 +281,11 @@ func (f *Faults) Apply(x Fault) error {
 		f.slow("slow-transfer", &f.link, x.Factor, d)
 	case "stall-transfer":
 		f.stalls.Store(int64(n))
+	case "cached-as-used":
+		f.hoards.Store(true)
+		f.later("cached-as-used", d, func() { f.hoards.Store(false) })
+	case "busy-runs-behind":
+		f.slow("busy-runs-behind", &f.busy, x.Factor, d)
 	case "bootstrap-down":
 		f.bootstrapDown.Store(true)
 		f.later("bootstrap-down", d, func() { f.bootstrapDown.Store(false) })
@@ -300,6 +310,8 @@ func (f *Faults) none() {
 	f.silent.Store(false)
 	f.Slow(1)
 	f.link.Store(0)
+	f.busy.Store(0)
+	f.hoards.Store(false)
 	f.bootstrapDown.Store(false)
 	f.bootstrapBusy.Store(false)
 	f.Unhang()

@@ -135,6 +135,9 @@ func (k *rank) load() kvevent.Load {
 	}
 	// What is locked or private is in use; the rest of the tree can be evicted.
 	l.Tokens = int64((k.cache.locked + k.private) * k.cfg.PageSize)
+	if k.faults.hoards.Load() {
+		l.Tokens = int64((k.cfg.CachePages - k.free()) * k.cfg.PageSize)
+	}
 	l.TotalTokens = l.Tokens
 	for _, r := range k.waiting {
 		l.WaitingUncached += int64(len(r.prompt) - r.expected)

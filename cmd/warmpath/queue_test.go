@@ -52,6 +52,7 @@ func startQueued(t *testing.T, workers int, worker sim.Config, router dataplane.
 type asked struct {
 	status     int
 	retryAfter string
+	worker     string
 	ttft       time.Duration
 	prompt     int
 	cached     int
@@ -78,7 +79,7 @@ func ask(ctx context.Context, client *http.Client, base string, ids []uint32, ou
 		return asked{err: err}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	a.status, a.retryAfter = resp.StatusCode, resp.Header.Get("Retry-After")
+	a.status, a.retryAfter, a.worker = resp.StatusCode, resp.Header.Get("Retry-After"), resp.Header.Get("X-Warmpath-Worker")
 	lines, last := bufio.NewReader(resp.Body), ""
 	for {
 		line, err := lines.ReadString('\n')

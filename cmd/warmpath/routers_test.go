@@ -20,7 +20,19 @@ func startRouters(t *testing.T, n, workers int) (r *routers, stop []func()) {
 	t.Helper()
 	cfg := dataplane.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.DiscardHandler)}
 	unhurried(&cfg)
-	r, err := newRouters(t.Context(), n, workers, sim.Config{TimeScale: 50, Log: cfg.Log}, cfg)
+	return launch(t, n, workers, sim.Config{TimeScale: 50, Log: cfg.Log}, cfg)
+}
+
+// runRouters runs routers for simulated workers until the test ends.
+func runRouters(t *testing.T, n, workers int, worker sim.Config, cfg dataplane.Config) *routers {
+	t.Helper()
+	r, _ := launch(t, n, workers, worker, cfg)
+	return r
+}
+
+func launch(t *testing.T, n, workers int, worker sim.Config, cfg dataplane.Config) (r *routers, stop []func()) {
+	t.Helper()
+	r, err := newRouters(t.Context(), n, workers, worker, cfg)
 	require.NoError(t, err)
 	ctx, end := context.WithCancel(context.Background())
 	var sims, all sync.WaitGroup

@@ -40,5 +40,8 @@ func (s *Speed) Observe(tokens, busy float64) {
 	}
 }
 
+// Restart forgets the estimate and keeps the counters: the next span makes a new one.
+func (s *Speed) Restart() { s.rate = 0 }
+
 // Rate returns tokens a second; 0 is unknown.
 func (s *Speed) Rate() float64 { return s.rate }

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,11 +75,12 @@ type asks struct {
 	next    uint64             // guarded by mu, as is all below
 	waiting map[uint64]*waiter // by number
 	sent    []int64            // numbers of answers that are counted as load, and not told yet
+	done    []int64            // numbers of prompts that are computed or given up, and not told yet
 
 	pool sync.Pool // of *waiter
 }
 
-// mostSent bounds answers that are not told: without them the other router's promises end by themselves.
+// mostSent bounds numbers that are not told: without them the other router's promises and expectations end by themselves.
 const mostSent = 1 << 16
 
 // waiter is one request that waits for its answer.
@@ -110,12 +112,13 @@ func (a *asks) end(number uint64) bool {
 	return ok
 }
 
-func (a *asks) takeSent(dst []int64) []int64 {
+// take appends and clears what is to be told.
+func (a *asks) take(sent, done []int64) (_, _ []int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	dst = append(dst, a.sent...)
-	a.sent = a.sent[:0]
-	return dst
+	sent, done = append(sent, a.sent...), append(done, a.done...)
+	a.sent, a.done = a.sent[:0], a.done[:0]
+	return sent, done
 }
 
 // Active implements route.Others.
@@ -161,6 +164,7 @@ func (g *Group) Choose(a *route.Ask) (route.Answer, bool) {
 	g.asks.pool.Put(w)
 	switch {
 	case !ok:
+		g.Done(number) // whatever was chosen: this router does so now
 		g.count.late.Add(1)
 		g.skip.begin(time.Now().UnixNano(), err != nil)
 	case answer.Rank == 0:
@@ -185,6 +189,59 @@ func (g *Group) Sent(number uint64) {
 	g.rouse()
 }
 
+// Together implements route.Others.
+func (g *Group) Together() bool { return g.some.Load() }
+
+// Tell implements route.Others.
+func (g *Group) Tell(rank uint64, tokens int, marks []uint32) uint64 {
+	a := &g.asks
+	a.mu.Lock()
+	a.next++
+	number := a.next
+	a.mu.Unlock()
+	g.tell(g.chief.Load(), &told{number: number, rank: rank, tokens: tokens, marks: marks})
+	return number
+}
+
+// tell tells chief of a prompt; nil: this router chooses for all, and knows it.
+func (g *Group) tell(chief *peer, t *told) {
+	if chief == nil {
+		return
+	}
+	t.id = g.cfg.ID
+	if err := g.cfg.Bus.Publish(chief.ask, t.append(nil)); err != nil {
+		g.count.failed.Add(1)
+		return
+	}
+	g.count.told.Add(1)
+}
+
+// tellAgain tells a router that chooses since now of what was sent before.
+func (g *Group) tellAgain(now time.Time) {
+	chief := g.chief.Load()
+	if !g.retell.Swap(false) || chief == nil {
+		return
+	}
+	var all []told
+	g.cfg.Expected.Own(now, func(number, rank uint64, tokens int, marks []uint32) {
+		all = append(all, told{number: number, rank: rank, tokens: tokens, marks: slices.Clone(marks)})
+	})
+	for i := range all {
+		g.tell(chief, &all[i])
+	}
+}
+
+// Done implements route.Others.
+func (g *Group) Done(number uint64) {
+	a := &g.asks
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.done) < mostSent {
+		a.done = append(a.done, int64(number))
+	}
+	g.rouse()
+}
+
 // rouse makes Run look often again: something is about to be sent.
 func (g *Group) rouse() {
 	if g.idle.Load() && g.idle.CompareAndSwap(true, false) {
@@ -204,14 +261,35 @@ func (g *Group) onAnswer(data []byte) {
 	delete(g.asks.waiting, answer.Number)
 	g.asks.mu.Unlock()
 	if w == nil {
-		g.Sent(answer.Number) // too late: what was promised is not needed
+		// Too late: the choice is not needed. Whoever made it may have heard of its end before.
+		g.Sent(answer.Number)
+		g.Done(answer.Number)
 		return
 	}
 	w.answer <- answer
 }
 
+// onTold takes note of a prompt that another router has sent.
+func (g *Group) onTold(data []byte) {
+	var t told
+	if err := t.read(data); err != nil {
+		g.count.malformed.Add(1)
+		return
+	}
+	g.mu.Lock()
+	known := g.peers[t.id] != nil
+	g.mu.Unlock()
+	if known { // else nobody would notice its end
+		g.cfg.Expected.Expect(time.Now(), senderOf(t.id, t.number), t.rank, t.tokens, t.marks, true)
+	}
+}
+
 // onAsk chooses for another router. It counts what it chooses at once, so that the next choice knows of it.
 func (g *Group) onAsk(data []byte) {
+	if len(data) > 1 && data[1] == kindTold {
+		g.onTold(data)
+		return
+	}
 	g.judging.Lock()
 	defer g.judging.Unlock()
 	q := &g.asked
@@ -239,14 +317,14 @@ func (g *Group) onAsk(data []byte) {
 
 // promise counts a choice for the router that asked.
 func (g *Group) promise(q *question, d *route.Decision) {
-	uncached := int64(max(d.Uncached(), 0))
+	uncached, work := int64(max(d.Uncached(), 0)), d.Work(q.Output)
 	made := &promise{
 		at: time.Now(), rank: d.Rank.Hash(),
-		share: worker.Share{InFlight: 1, Waiting: 1, Pending: uncached, Used: uncached, Sent: uncached},
+		share: worker.Share{InFlight: 1, Waiting: 1, Pending: uncached, Used: uncached, Held: work.Holds(), Sent: uncached},
 	}
 	if d.Decode != nil {
 		made.decode = d.Decode.Hash()
-		made.second = worker.Share{InFlight: 1, Waiting: 1, Used: int64(d.DecodeTokens())}
+		made.second = worker.Share{InFlight: 1, Waiting: 1, Used: int64(d.DecodeTokens()), Held: work.Holds()}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -256,6 +334,7 @@ func (g *Group) promise(q *question, d *route.Decision) {
 	}
 	g.resolveLocked(made.at)
 	p.promises[q.number] = made
+	g.cfg.Expected.Expect(made.at, route.Sender{Router: p.key, Number: q.number}, made.rank, q.Tokens, q.Marks, false)
 	first, second := p.take(made, 1)
 	g.settleLocked(first, made.at)
 	if second != nil {

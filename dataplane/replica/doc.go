@@ -10,6 +10,9 @@
 //     answer. Requests that arrive at one instant at several routers are so still chosen one after the other, each knowing of the one
 //     before; by replay of a trace with such bursts, telling each other afterwards is worth nothing there, whatever the delay.
 //
+// Prompts that no event tells of yet are known to that router by fingerprints (Config.Expected): those that it chose for, those that were
+// sent without it, and after a change of router those that are in flight.
+//
 // No request waits for another router for longer than Deadline. Where an answer is late, all choose by themselves at once, and one request
 // at a time finds out whether it is better again. A router that hears nobody is alone, and works as one without this package.
 //

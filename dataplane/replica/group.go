@@ -25,12 +25,22 @@ type Chooser interface {
 	Arbitrate(s *route.Scratch, a *route.Ask) (route.Decision, error)
 }
 
+// Expected keeps the prompts of all routers that no event tells of yet: route.Expected.
+type Expected interface {
+	Expect(now time.Time, by route.Sender, rank uint64, tokens int, marks []uint32, sure bool)
+	Sent(now time.Time, by route.Sender)
+	Done(now time.Time, by route.Sender)
+	Forget(router uint64)
+	Own(now time.Time, f func(number, rank uint64, tokens int, marks []uint32))
+}
+
 // Config says how a Group works. Zero durations take their defaults.
 type Config struct {
 	ID       string // of this router, unique
 	Bus      Bus
 	Registry *worker.Registry
 	Chooser  Chooser
+	Expected Expected // of the same router; nil: equal prompts of one instant are chosen for without each other
 	// Every is how long what changes is gathered before it is told; default 5 ms. It is longer with more than four routers, in proportion.
 	Every time.Duration
 	// Whole is how often all is told; default 500 ms. It is the heartbeat, too.
@@ -65,12 +75,14 @@ type Group struct {
 	cfg     Config
 	started int64 // unix microseconds
 
-	chief atomic.Pointer[peer] // who chooses for this router; nil: it does itself
-	idle  atomic.Bool          // Run sleeps until wake or the next heartbeat
-	wake  chan struct{}        // capacity 1
-	skip  skip
-	asks  asks
-	count counters
+	chief  atomic.Pointer[peer] // who chooses for this router; nil: it does itself
+	some   atomic.Bool          // others are there
+	retell atomic.Bool          // the router that chooses has changed: it does not know what is in flight
+	idle   atomic.Bool          // Run sleeps until wake or the next heartbeat
+	wake   chan struct{}        // capacity 1
+	skip   skip
+	asks   asks
+	count  counters
 
 	mu    sync.Mutex
 	peers map[string]*peer // guarded by mu, as is all below
@@ -93,12 +105,25 @@ type counters struct {
 	asked, answered, late, refused    atomic.Uint64 // own questions
 	alone                             atomic.Uint64 // own choices while the other router was not to be asked
 	judged                            atomic.Uint64 // choices for others
+	told                              atomic.Uint64 // prompts that were sent without the choice of who chooses for all, and told it
 	forgotten                         atomic.Uint64 // routers that fell silent
 }
+
+// none is Expected for a group that keeps nothing.
+type none struct{}
+
+func (none) Expect(time.Time, route.Sender, uint64, int, []uint32, bool)          {}
+func (none) Sent(time.Time, route.Sender)                                         {}
+func (none) Done(time.Time, route.Sender)                                         {}
+func (none) Forget(uint64)                                                        {}
+func (none) Own(time.Time, func(number, rank uint64, tokens int, marks []uint32)) {}
 
 // New returns a group of which nobody is known yet. Run must follow.
 func New(cfg Config) *Group {
 	cfg.setDefaults()
+	if cfg.Expected == nil {
+		cfg.Expected = none{}
+	}
 	g := &Group{cfg: cfg, started: time.Now().UnixMicro(), wake: make(chan struct{}, 1), peers: make(map[string]*peer)}
 	g.asks.waiting = make(map[uint64]*waiter)
 	g.skip.pause.Store(int64(firstPause))

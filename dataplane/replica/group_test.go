@@ -26,6 +26,7 @@ type router struct {
 	*replica.Group
 	registry *worker.Registry
 	stop     func()
+	book     book
 	chosen   func(a *route.Ask) *worker.Rank // nil: the first one
 	err      error
 }
@@ -55,7 +56,7 @@ func join(t *testing.T, b *bus, name string, workers int) *router {
 		_, err := r.registry.Add(fmt.Sprintf("http://w%d:80", i))
 		require.NoError(t, err)
 	}
-	r.Group = replica.New(replica.Config{ID: name, Bus: member{b, name}, Registry: r.registry, Chooser: r, Log: quiet})
+	r.Group = replica.New(replica.Config{ID: name, Bus: member{b, name}, Registry: r.registry, Chooser: r, Expected: &r.book, Log: quiet})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = r.Run(ctx) })

@@ -3,6 +3,7 @@ package replica
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -16,6 +17,7 @@ const (
 // peer is another router. id and started never change; the rest is guarded by Group.mu.
 type peer struct {
 	id      string
+	key     uint64 // names it in route.Sender
 	started int64
 	ask     string // subject
 
@@ -97,7 +99,7 @@ func (g *Group) onState(data []byte) {
 			return
 		}
 		p = &peer{id: string(s.id), started: s.started, ranks: make(map[uint64]*entry), promises: make(map[uint64]*promise)}
-		p.ask = subjectAsk + p.id
+		p.ask, p.key = subjectAsk+p.id, senderOf(p.id, 0).Router
 		g.peers[p.id] = p
 		g.cfg.Log.Info("another router is there", "router", p.id)
 		defer g.poke() // so that it hears of us soon
@@ -137,6 +139,10 @@ func (g *Group) applyLocked(p *peer, s *state, now time.Time) {
 	kept := g.kept[:0]
 	for _, number := range s.sent {
 		kept = p.kept(kept, uint64(number))
+		g.cfg.Expected.Sent(now, route.Sender{Router: p.key, Number: uint64(number)})
+	}
+	for _, number := range s.done {
+		g.cfg.Expected.Done(now, route.Sender{Router: p.key, Number: uint64(number)})
 	}
 	g.settleKeptLocked(kept, now)
 	if !s.whole {
@@ -177,7 +183,7 @@ func (p *peer) take(q *promise, by int64) (first, second *entry) {
 }
 
 func times(s worker.Share, n int64) worker.Share {
-	return worker.Share{InFlight: n * s.InFlight, Waiting: n * s.Waiting, Pending: n * s.Pending, Used: n * s.Used, Sent: n * s.Sent}
+	return worker.Share{InFlight: n * s.InFlight, Waiting: n * s.Waiting, Pending: n * s.Pending, Used: n * s.Used, Held: n * s.Held, Sent: n * s.Sent}
 }
 
 // kept takes a promise back, if there is one, and appends the entries that are to be settled.
@@ -230,6 +236,7 @@ func (g *Group) forgetLocked(p *peer, now time.Time) {
 	for _, e := range p.ranks {
 		g.withdraw(e, now)
 	}
+	g.cfg.Expected.Forget(p.key)
 	delete(g.peers, p.id)
 }
 
@@ -260,9 +267,21 @@ func (g *Group) electLocked() {
 			chief, started, id = p, p.started, p.id
 		}
 	}
+	g.some.Store(len(g.peers) > 0)
 	if g.chief.Swap(chief) != chief {
 		g.skip.end()
+		g.retell.Store(true)
+		g.poke()
 	}
+}
+
+// senderOf names a prompt of a router. The key of a router is FNV-1a of its ID, and never 0.
+func senderOf(id string, number uint64) route.Sender {
+	h := uint64(14695981039346656037)
+	for i := range len(id) {
+		h = (h ^ uint64(id[i])) * 1099511628211
+	}
+	return route.Sender{Router: max(h, 1), Number: number}
 }
 
 // poke ends Run's sleep.

@@ -25,6 +25,7 @@ type publisher struct {
 func (p *publisher) tick(now time.Time) time.Duration {
 	g := p.g
 	alone := g.upkeep(now)
+	g.tellAgain(now)
 	whole := now.Sub(p.whole) >= g.cfg.Whole
 	if !alone || whole {
 		p.tell(now, false)
@@ -43,12 +44,12 @@ func (p *publisher) tell(now time.Time, last bool) {
 	g := p.g
 	s := &p.out
 	s.id, s.started, s.last, s.whole = append(s.id[:0], g.cfg.ID...), g.started, last, last || now.Sub(p.whole) >= g.cfg.Whole
-	s.sent = g.asks.takeSent(s.sent[:0]) // before the shares are read, which then have them
+	s.sent, s.done = g.asks.take(s.sent[:0], s.done[:0]) // before the shares are read, which then have them
 	s.ranks = s.ranks[:0]
 	if !last {
 		p.scan(now)
 	}
-	if !s.whole && len(s.ranks) == 0 && len(s.sent) == 0 {
+	if !s.whole && len(s.ranks) == 0 && len(s.sent) == 0 && len(s.done) == 0 {
 		return
 	}
 	if s.whole {

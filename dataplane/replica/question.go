@@ -44,7 +44,54 @@ func appendAsk(b []byte, id string, number uint64, a *route.Ask) []byte {
 		b = binary.LittleEndian.AppendUint64(b, a.Held[i].Rank)
 		b = appendHeld(b, &a.Held[i].Held, a.Stored)
 	}
+	return appendMarks(b, a.Marks)
+}
+
+// appendMarks writes fingerprints of a prompt.
+func appendMarks(b []byte, marks []uint32) []byte {
+	b = appendNumber(b, len(marks))
+	for _, m := range marks {
+		b = binary.LittleEndian.AppendUint32(b, m)
+	}
 	return b
+}
+
+// marks reads them into dst.
+func (r *reader) marks(dst []uint32) []uint32 {
+	n := r.count(4)
+	if n > route.MostMarks {
+		r.fail("more marks than a prompt has")
+		return dst[:0]
+	}
+	dst = dst[:0]
+	for range n {
+		dst = append(dst, binary.LittleEndian.Uint32(r.b))
+		r.b = r.b[4:]
+	}
+	return dst
+}
+
+// told is a prompt that a router has sent without asking.
+type told struct {
+	id     string // of the router
+	number uint64
+	rank   uint64
+	tokens int
+	marks  []uint32
+}
+
+func (t *told) append(b []byte) []byte {
+	b = appendNumber(appendString(append(b, version, kindTold), t.id), t.number)
+	b = appendNumber(binary.LittleEndian.AppendUint64(b, t.rank), t.tokens)
+	return appendMarks(b, t.marks)
+}
+
+func (t *told) read(b []byte) error {
+	r := open(b, kindTold)
+	t.id, t.number = string(r.bytes()), uint64(r.number())
+	t.rank, t.tokens = r.word(), int(r.number())
+	t.marks = r.marks(t.marks)
+	return r.end()
 }
 
 func appendHeld(b []byte, h *route.Held, stored bool) []byte {
@@ -57,7 +104,9 @@ func appendHeld(b []byte, h *route.Held, stored bool) []byte {
 }
 
 // micros are whole microseconds, of which times have no more than 2^31: 36 minutes.
-func micros(seconds float32) int { return int(min(max(float64(seconds)*1e6, 0), math.MaxInt32)) }
+func micros(seconds float32) int {
+	return int(math.Round(min(max(float64(seconds)*1e6, 0), math.MaxInt32)))
+}
 
 // question is an Ask that came from another router.
 type question struct {
@@ -82,6 +131,7 @@ func (q *question) read(b []byte) error {
 	for range r.count(heldSize) {
 		q.Held = append(q.Held, route.RankHeld{Rank: r.word(), Held: r.held(q.Stored)})
 	}
+	q.Marks = r.marks(q.Marks)
 	return r.end()
 }
 

@@ -14,6 +14,7 @@ type state struct {
 	whole   bool   // ranks that are not listed have nothing in flight; else they have what they had
 	last    bool   // the router ends
 	sent    []int64
+	done    []int64 // prompts that are computed or given up, by number
 	ranks   []rankShare
 }
 
@@ -29,7 +30,7 @@ const (
 )
 
 // rankShareSize is the least that a rankShare takes.
-const rankShareSize = 8 + 5
+const rankShareSize = 8 + 6
 
 func (s *state) append(b []byte) []byte {
 	b = append(b, version, kindState)
@@ -47,11 +48,15 @@ func (s *state) append(b []byte) []byte {
 	for _, n := range s.sent {
 		b = appendNumber(b, n)
 	}
+	b = appendNumber(b, len(s.done))
+	for _, n := range s.done {
+		b = appendNumber(b, n)
+	}
 	b = appendNumber(b, len(s.ranks))
 	for i := range s.ranks {
 		r := &s.ranks[i]
 		b = binary.LittleEndian.AppendUint64(b, r.rank)
-		for _, n := range [...]int64{r.InFlight, r.Waiting, r.Pending, r.Used, r.Sent} {
+		for _, n := range [...]int64{r.InFlight, r.Waiting, r.Pending, r.Used, r.Held, r.Sent} {
 			b = appendNumber(b, n)
 		}
 	}
@@ -67,13 +72,16 @@ func (s *state) read(b []byte) error {
 		r.fail("flags")
 	}
 	s.whole, s.last = flags&flagWhole != 0, flags&flagLast != 0
-	s.sent, s.ranks = s.sent[:0], s.ranks[:0]
+	s.sent, s.done, s.ranks = s.sent[:0], s.done[:0], s.ranks[:0]
 	for range r.count(1) {
 		s.sent = append(s.sent, r.number())
 	}
+	for range r.count(1) {
+		s.done = append(s.done, r.number())
+	}
 	for range r.count(rankShareSize) {
 		s.ranks = append(s.ranks, rankShare{r.word(), worker.Share{
-			InFlight: r.number(), Waiting: r.number(), Pending: r.number(), Used: r.number(), Sent: r.number(),
+			InFlight: r.number(), Waiting: r.number(), Pending: r.number(), Used: r.number(), Held: r.number(), Sent: r.number(),
 		}})
 	}
 	return r.end()

@@ -26,6 +26,7 @@ type Status struct {
 	Chosen  uint64 `json:"chosen"`  // own requests for which another router chose
 	Late    uint64 `json:"late"`    // own requests for which it did not within the deadline
 	Alone   uint64 `json:"alone"`   // own requests for which it was not asked, because it had been late
+	Told    uint64 `json:"told"`    // own requests that were sent without its choice, and of which it was told
 	Refused uint64 `json:"refused"` // own requests for which it knew nobody
 	Judged  uint64 `json:"judged"`  // requests of others for which this router chose
 }
@@ -46,7 +47,7 @@ func (g *Group) Status() Status {
 		ID: g.cfg.ID, Chief: g.cfg.ID, Peers: []Peer{},
 		Published: c.published.Load(), PublishedBytes: c.publishedBytes.Load(), Failed: c.failed.Load(), Received: c.received.Load(),
 		Lost: c.lost.Load(), Stale: c.stale.Load(), Malformed: c.malformed.Load(), Forgotten: c.forgotten.Load(),
-		Chosen: c.answered.Load(), Late: c.late.Load(), Alone: c.alone.Load(), Refused: c.refused.Load(), Judged: c.judged.Load(),
+		Chosen: c.answered.Load(), Late: c.late.Load(), Alone: c.alone.Load(), Refused: c.refused.Load(), Told: c.told.Load(), Judged: c.judged.Load(),
 	}
 	if chief := g.chief.Load(); chief != nil {
 		s.Chief = chief.id

@@ -13,10 +13,11 @@ var ErrMessage = errors.New("replica: bad message")
 // A message begins with the version of this format and its kind. Numbers are unsigned varints, hashes and floats 8 bytes, little endian,
 // strings and lists have their length in front.
 const (
-	version    = 1
+	version    = 2
 	kindState  = 1
 	kindAsk    = 2
 	kindAnswer = 3
+	kindTold   = 4
 
 	// largest bounds what a number may be: sums over mostPeers are still right, and microseconds since 1970 fit for 285 years.
 	largest = 1 << 53

@@ -22,8 +22,11 @@ func someState(rng *rand.Rand) *state {
 		s.sent = append(s.sent, size(rng))
 	}
 	for range rng.IntN(5) {
+		s.done = append(s.done, size(rng))
+	}
+	for range rng.IntN(5) {
 		s.ranks = append(s.ranks, rankShare{rng.Uint64(), worker.Share{
-			InFlight: size(rng), Waiting: size(rng), Pending: size(rng), Used: size(rng), Sent: size(rng),
+			InFlight: size(rng), Waiting: size(rng), Pending: size(rng), Used: size(rng), Held: size(rng), Sent: size(rng),
 		}})
 	}
 	return s
@@ -43,6 +46,9 @@ func someAsk(rng *rand.Rand) route.Ask {
 		Stored: stored,
 		Model:  "model", LoRA: "adapter", Tokens: int(size(rng)), Output: int(size(rng)), DP: rng.IntN(9) - 1, Exact: rng.IntN(2) == 0,
 		Unpaired: rng.IntN(2) == 0, Prefix: rng.Uint64(), Home: rng.Uint64(), Base: held(),
+	}
+	for range rng.IntN(9) {
+		a.Marks = append(a.Marks, rng.Uint32())
 	}
 	for range rng.IntN(5) {
 		a.Held = append(a.Held, route.RankHeld{Rank: rng.Uint64(), Held: held()})
@@ -65,6 +71,11 @@ func TestMessagesReadAsWritten(t *testing.T) {
 		require.Equal(t, want.started, s.started)
 		require.Equal(t, append([]rankShare{}, want.ranks...), append([]rankShare{}, s.ranks...))
 		require.Equal(t, append([]int64{}, want.sent...), append([]int64{}, s.sent...))
+		require.Equal(t, append([]int64{}, want.done...), append([]int64{}, s.done...))
+
+		news, heard := told{id: "router", number: uint64(size(rng)), rank: rng.Uint64(), tokens: int(size(rng)), marks: []uint32{rng.Uint32(), 7}}, told{}
+		require.NoError(t, heard.read(news.append(nil)))
+		require.Equal(t, news, heard)
 
 		ask := someAsk(rng)
 		b = appendAsk(nil, "router", 77, &ask)
@@ -72,6 +83,7 @@ func TestMessagesReadAsWritten(t *testing.T) {
 		require.Equal(t, "router", string(q.id))
 		require.EqualValues(t, 77, q.number)
 		ask.Held, q.Held = append([]route.RankHeld{}, ask.Held...), append([]route.RankHeld{}, q.Held...)
+		ask.Marks, q.Marks = append([]uint32{}, ask.Marks...), append([]uint32{}, q.Marks...)
 		require.Equal(t, ask, q.Ask)
 
 		answer := route.Answer{Number: uint64(size(rng)), Rank: rng.Uint64(), Decode: rng.Uint64(), Cost: rng.NormFloat64()}
@@ -92,6 +104,8 @@ func FuzzMessages(f *testing.F) {
 		ask := someAsk(rng)
 		f.Add(someState(rng).append(nil))
 		f.Add(appendAsk(nil, "router", 1, &ask))
+		news := told{id: "router", number: 1, rank: 2, tokens: 300, marks: ask.Marks}
+		f.Add(news.append(nil))
 		f.Add(appendAnswer(nil, &route.Answer{Number: 1, Rank: 2, Decode: 3, Cost: 4}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -100,7 +114,7 @@ func FuzzMessages(f *testing.F) {
 		if err := s.read(b); err == nil {
 			require.NoError(t, s2.read(s.append(nil)))
 			require.Equal(t, s, s2)
-			require.LessOrEqual(t, len(s.ranks)*rankShareSize+len(s.sent), len(b))
+			require.LessOrEqual(t, len(s.ranks)*rankShareSize+len(s.sent)+len(s.done), len(b))
 			for i := range s.ranks {
 				require.GreaterOrEqual(t, min(s.ranks[i].InFlight, s.ranks[i].Pending, s.ranks[i].Sent), int64(0))
 			}
@@ -111,7 +125,15 @@ func FuzzMessages(f *testing.F) {
 		if err := q.read(b); err == nil {
 			require.NoError(t, q2.read(appendAsk(nil, string(q.id), q.number, &q.Ask)))
 			require.Equal(t, q, q2)
-			require.LessOrEqual(t, len(q.Held)*heldSize, len(b))
+			require.LessOrEqual(t, len(q.Held)*heldSize+4*len(q.Marks), len(b))
+		} else {
+			require.ErrorIs(t, err, ErrMessage)
+		}
+		var n, n2 told
+		if err := n.read(b); err == nil {
+			require.NoError(t, n2.read(n.append(nil)))
+			require.Equal(t, n, n2)
+			require.LessOrEqual(t, len(n.marks), route.MostMarks)
 		} else {
 			require.ErrorIs(t, err, ErrMessage)
 		}

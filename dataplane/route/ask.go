@@ -17,6 +17,12 @@ type Others interface {
 	Choose(a *Ask) (Answer, bool)
 	// Sent tells that the request of an answer with that number is counted as load.
 	Sent(number uint64)
+	// Together reports whether other routers are there at all. It costs one atomic load.
+	Together() bool
+	// Tell tells the router that chooses of a prompt that was sent without its choice, and returns a number for Done.
+	Tell(rank uint64, tokens int, marks []uint32) uint64
+	// Done tells that the prompt with that number is computed, or that nothing comes of it.
+	Done(number uint64)
 }
 
 // Ask is all that a choice by another router needs to know of a request: what the ranks hold of its prompt by the events and flights of who
@@ -33,6 +39,7 @@ type Ask struct {
 	Home        uint64 // as policy.Request.Home
 	Base        Held   // what each rank has that is not in Held
 	Held        []RankHeld
+	Marks       []uint32 // of the prompt, where its ids are known: who answers knows by them which ranks are about to compute it for others
 }
 
 // Held is what a rank has of a prompt, in tokens, and could fetch of it: Candidate's fields of these names.
@@ -69,6 +76,9 @@ type asker struct {
 // of the same instant were sent.
 func (r *Router) askOther(s *Scratch, p *Prompt, by draw, d Decision, req policy.Request) (Decision, error) {
 	s.fillAsk(p, req)
+	if d.block > 0 {
+		s.ask.Marks = r.marks(s, p)
+	}
 	answer, ok := r.Others.Choose(&s.ask)
 	s.ask.Model, s.ask.LoRA = "", "" // they may be the request's own bytes
 	if ok && s.take(&d, p, answer) {
@@ -76,8 +86,9 @@ func (r *Router) askOther(s *Scratch, p *Prompt, by draw, d Decision, req policy
 		d.Overruled = s.overruled(&d)
 		return d, nil
 	}
-	if ok {
-		r.Others.Sent(answer.Number) // nowhere
+	if ok { // it goes nowhere
+		r.Others.Sent(answer.Number)
+		r.Others.Done(answer.Number)
 	}
 	d, _, err := r.chooseAny(s, p, nil, by)
 	return d, err
@@ -143,6 +154,7 @@ func (s *Scratch) take(d *Decision, p *Prompt, a Answer) bool {
 func (r *Router) Arbitrate(s *Scratch, a *Ask) (Decision, error) {
 	p := Prompt{Model: a.Model, LoRA: a.LoRA, DP: a.DP, Estimate: a.Tokens, Output: a.Output, Unpaired: a.Unpaired}
 	now := time.Now()
+	s.expects = r.Expected.find(s.expects[:0], now.UnixNano(), a.Tokens, a.Marks, true)
 	if !a.Stored { // else who holds nothing and could fetch counts, too
 		if d, ok := r.arbitrateFew(s, a, &p, now); ok {
 			return d, nil

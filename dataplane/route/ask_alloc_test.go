@@ -4,6 +4,7 @@ package route_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,6 +24,12 @@ type quiet struct {
 func (q *quiet) Active() bool { return !q.off }
 
 func (*quiet) Sent(uint64) {}
+
+func (*quiet) Together() bool { return true }
+
+func (*quiet) Tell(uint64, int, []uint32) uint64 { return 1 }
+
+func (*quiet) Done(uint64) {}
 
 func (q *quiet) Choose(a *route.Ask) (route.Answer, bool) {
 	d, err := q.router.Arbitrate(&q.scratch, a)
@@ -51,4 +58,35 @@ func TestAskingDoesNotAllocate(t *testing.T) {
 		}
 		require.Zero(t, testing.AllocsPerRun(200, request), "off: %v", q.off)
 	}
+}
+
+// TestTellingDoesNotAllocate: a request that other routers are told of costs no memory from its choice to its end.
+func TestTellingDoesNotAllocate(t *testing.T) {
+	f := newFleet(t, tiny(), tiny(), tiny())
+	view := &ingest.View{Shapes: f.shapes}
+	r := route.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
+	p, number := prompt(tokens(1, 1000)), uint64(0)
+	marks := route.AppendMarks(nil, model, p)
+	request := func() {
+		number++
+		r.Expected.Expect(time.Now(), route.Sender{Router: 1, Number: number}, 1, 1000, marks, true)
+		d, err := r.Pick(&f.scratch, p, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		flight := r.Dispatch(&f.scratch, p, &d)
+		flight.Prefilled()
+		r.Land(flight)
+		r.Expected.Forget(1)
+	}
+	measure := func() float64 {
+		for range 2000 {
+			request()
+		}
+		return testing.AllocsPerRun(200, request)
+	}
+	alone := measure() // a prediction that nobody holds
+	r.Others = &quiet{router: r, off: true}
+	require.LessOrEqual(t, measure(), alone)
 }

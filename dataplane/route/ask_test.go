@@ -33,6 +33,12 @@ func (o *other) Active() bool { return true }
 
 func (o *other) Sent(number uint64) { o.sent = append(o.sent, number) }
 
+func (o *other) Together() bool { return false }
+
+func (o *other) Tell(uint64, int, []uint32) uint64 { return 0 }
+
+func (o *other) Done(uint64) {}
+
 func (o *other) Choose(a *route.Ask) (answer route.Answer, ok bool) {
 	o.asked++
 	o.last = *a

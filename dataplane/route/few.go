@@ -226,8 +226,11 @@ func (r *Router) chooseFew(s *Scratch, p *Prompt, by draw, now time.Time) (d Dec
 		return d, req, false
 	}
 	d.session = p.Session
+	s.expects = s.expects[:0]
 	r.expire(now)
 	r.match(s, p, &d)
+	r.expect(s, p, &d)
+	s.addExpected(l)
 	s.sizes = s.sizes[:0]
 	for _, o := range s.overlaps {
 		s.sizes = append(s.sizes, int(o.Blocks))
@@ -278,6 +281,7 @@ func (r *Router) arbitrateFew(s *Scratch, a *Ask, p *Prompt, now time.Time) (d D
 			added++
 		}
 	}
+	s.addExpected(l)
 	r.weighAsked(s, a, p, now)
 	req := policy.Request{Tokens: a.Tokens, Exact: a.Exact, Seed: r.seed()}
 	s.decide(&d, p, kv.PickAmong(req, &l.fleet, s.candidates))

@@ -31,6 +31,8 @@ type Flight struct {
 	rank       *worker.Rank
 	block      int      // tokens a block
 	tail       []uint32 // the prompt's tokens behind its whole blocks, and then the answer's
+	told       uint64   // number by which other routers may know of it; 0: none does
+	router     *Router
 
 	since      time.Time // of the dispatch, then of the answer's end; guarded by flights.mu, as is all below
 	in         *line     // where it is listed; nil when it was given up
@@ -89,9 +91,10 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Flight {
 		f = &Flight{}
 	}
 	whole := len(p.Tokens) / d.block * d.block
-	f.rank, f.block, f.since = d.Rank, d.block, time.Now()
+	f.rank, f.block, f.since, f.router = d.Rank, d.block, time.Now(), r
 	f.tail = append(f.tail[:0], p.Tokens[whole:]...)
 	r.index.Predict(&f.prediction, r.admit(f), d.scope, s.hashAll(r.index, p, d.block))
+	f.told = r.tell(s, p, d, f.since)
 	if r.Approx != nil && d.Source == Events {
 		r.key(s, p, d.Rank)
 		d.sent.keyed = true
@@ -118,6 +121,7 @@ func (r *Router) expectKeyed(p *Prompt, d *Decision) {
 func (f *Flight) Prefilled() {
 	if f != nil {
 		f.prediction.Settle()
+		f.done(time.Now())
 	}
 }
 
@@ -127,6 +131,7 @@ func (r *Router) Land(f *Flight) {
 	if f == nil {
 		return
 	}
+	f.done(time.Now())
 	r.flights.mu.Lock()
 	r.giveUpLocked(f)
 	r.flights.mu.Unlock()
@@ -144,6 +149,7 @@ func (r *Router) Ended(s *Scratch, f *Flight, generated []uint32, now time.Time)
 		return
 	}
 	f.prediction.Settle()
+	f.done(now)
 	if m := min(len(generated), recentAnswer); m > 0 {
 		f.tail = append(f.tail, generated[:m-1]...)
 		s.answer = r.index.AppendHashes(s.answer[:0], f.tail, f.block)

@@ -42,6 +42,8 @@ type Router struct {
 	MinUncached int
 	// Others, if set, choose for this router where they should. It is set before the first Pick.
 	Others Others
+	// Expected are prompts of all routers that no event tells of yet.
+	Expected Expected
 	// Passed counts what the facts about GPUs have done to choices.
 	Passed Passed
 	// Stores, if set, knows what the KV tiers of nodes hold. It is set before the first Pick.
@@ -149,6 +151,13 @@ type Decision struct {
 // Uncached returns the prompt tokens that the rank is expected to compute.
 func (d *Decision) Uncached() int { return d.PromptTokens - max(d.Cached, d.Predicted, d.Fetch.upto) }
 
+// Work is the request as its rank's load counts it; output is the most tokens that its answers may have, 0 unknown.
+func (d *Decision) Work(output int) worker.Work {
+	return worker.Work{
+		Uncached: d.Uncached(), Fetched: d.Fetch.Tokens(), Prompt: d.PromptTokens, Output: output, Exact: d.Exact && d.Source == Events,
+	}
+}
+
 // Scratch is the memory of one Pick, reused by the next.
 type Scratch struct {
 	ranks      []*worker.Rank
@@ -172,6 +181,10 @@ type Scratch struct {
 	asker
 	fewer
 	shelved
+
+	marks   []uint32     // of the prompt, where marked
+	marked  bool         // since the choice began
+	expects []rankTokens // what ranks are about to compute of it for other routers
 }
 
 // keptHashes bounds the memory that a Scratch keeps of a prompt's hashes: 1 MiB, a million tokens in blocks of 8.

@@ -15,6 +15,7 @@ type draw struct{ turn, seed uint64 }
 // Pick chooses a rank for the prompt, never one of tried.
 func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, error) {
 	by := draw{turn: r.turn.Add(1) - 1, seed: r.seed()}
+	s.marked = false
 	for {
 		// Again, without it, where somebody else was faster to try a worker whose breaker is half open.
 		d, req, err := r.chooseAny(s, p, tried, by)
@@ -34,13 +35,14 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 // choose finds out what the candidates have and lets the policy pick.
 func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (Decision, policy.Request, error) {
 	d, now := Decision{session: p.Session}, time.Now()
-	s.looked = false
+	s.looked, s.expects = false, s.expects[:0]
 	if err := r.gather(s, p, tried, now); err != nil {
 		return Decision{}, policy.Request{}, err
 	}
 	if p.Exact && !p.Opaque && p.ExtraKey == "" && !r.believesAnswers() {
 		r.expire(now)
 		r.match(s, p, &d)
+		r.expect(s, p, &d)
 		if s.doubtful(now) {
 			r.distrust()
 			clear(s.byHolder)
@@ -78,6 +80,9 @@ func (r *Router) weigh(s *Scratch, p *Prompt, now time.Time) {
 	trees := r.Approx != nil && r.believesAnswers()
 	for i, rank := range s.ranks {
 		m, f := s.known(i, p)
+		if len(s.expects) > 0 {
+			f = s.expected(rank, p, f)
+		}
 		// What is in flight is known from dispatch, so it needs no trust.
 		credit, load := s.credit(i, nanos), &s.loads[i]
 		rank.Load.SeeInto(load, nanos)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
 	"github.com/warmpath/warmpath/dataplane/route"
@@ -96,7 +98,7 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 	e.compose(c)
 	now := time.Now()
 	e.upstream.Now, e.sent = now, now
-	e.lease = rank.Load.BeginFetch(now, e.decision.Uncached(), e.decision.Fetch.Tokens())
+	e.lease = rank.Load.BeginWork(now, e.decision.Work(e.prompt.Output))
 	e.seated(rank, now)
 	e.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, &e.decision)
 	e.s.Router.Sent(&e.scratch, &e.decision)
@@ -108,6 +110,9 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 			err = e.kept()
 		}
 		if err == nil {
+			if resp.Status == fasthttp.StatusOK && e.found.kind == answered && e.showsPrefill(resp) {
+				e.lease.FirstToken(time.Now())
+			}
 			e.firstByte()
 			return resp, nil
 		}
@@ -127,6 +132,12 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 		rank.Worker.Fault(time.Now())
 	}
 	return nil, err
+}
+
+// showsPrefill reports whether the first byte of an answer comes when the prompt is computed as it was expected to be: other answers come
+// at their end, and a prompt whose log probabilities are wanted is computed as a whole.
+func (e *exchange) showsPrefill(resp *proxy.Response) bool {
+	return e.inferred && !e.req.PromptLogprobs && !e.req.Batch && bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)
 }
 
 // kept ends the time in which a monitor may take the request away from its worker, and fails if one just did: then no more will come of an

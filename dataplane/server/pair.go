@@ -93,10 +93,10 @@ func (e *exchange) attemptPair(c call) (*proxy.Response, error) {
 	}
 	l := e.leg
 	e.composePair(c)
-	e.lease = d.Decode.Load.BeginDecode(d.DecodeTokens())
+	e.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(e.prompt.Output))
 	now := time.Now()
 	e.sent, l.sent = now, now
-	l.lease = d.Rank.Load.BeginFetch(now, d.Uncached(), d.Fetch.Tokens())
+	l.lease = d.Rank.Load.BeginWork(now, d.Work(1)) // the decode worker generates
 	e.seatedPair(now)
 	l.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, d)
 	e.s.Router.Sent(&e.scratch, d)

@@ -25,6 +25,17 @@ type LoadStatus struct {
 	ReservedTokens    int64   `json:"reserved_tokens"`  // of the KV pool, for decode legs that this router has there
 	ReportsAreTooOld  bool    `json:"reports_too_old"`  // and count no longer
 	PredictedWaitSecs float64 `json:"predicted_wait_s"` // pending_tokens over the rate; 0 where that is not known
+	// SetAside are the fields of the rank's reports that contradict what this router sees of it.
+	SetAside []AsideStatus `json:"set_aside,omitempty"`
+}
+
+// AsideStatus is a field of load reports that choices do not use.
+type AsideStatus struct {
+	Field    string  `json:"field"` // used_tokens or prefill_tokens_per_second
+	Why      string  `json:"why"`
+	Since    string  `json:"since"`
+	Reported float64 `json:"reported"` // used tokens then, the speed now
+	Instead  float64 `json:"instead"`  // the value that choices use
 }
 
 func loadStatus(r *worker.Rank, v *worker.Seen) LoadStatus {
@@ -32,6 +43,11 @@ func loadStatus(r *worker.Rank, v *worker.Seen) LoadStatus {
 		Source: "dispatch", InFlight: v.InFlight, Waiting: v.Waiting, PendingTokens: v.Pending, UsedTokens: v.Used, PoolTokens: v.Pool,
 		MaxRunning: v.Most, PrefillPerSecond: math.Round(v.Rate), OwnInFlight: r.Load.InFlight(), OwnPendingTokens: r.Load.Pending(),
 		ReservedTokens: v.Reserved,
+	}
+	for _, a := range r.Load.SetAside() {
+		st.SetAside = append(st.SetAside, AsideStatus{
+			Field: a.Field, Why: a.Why, Since: a.Since.UTC().Format(time.RFC3339), Reported: math.Round(a.Reported), Instead: math.Round(a.Instead),
+		})
 	}
 	if v.Age >= 0 {
 		st.Source, st.AgeSeconds, st.ReportsAreTooOld = "published", rounded(v.Age), v.Stale()

@@ -13,6 +13,9 @@
 // Health is what the facts about a worker's GPUs mean, told by whoever reads them. Choices read it as a Verdict, one word. Facts grow
 // old, and are not believed where they would stop a fleet that answers: when most of it dies by them at one instant, or the last one.
 //
+// A rank's load reports are compared with what this router knows of it: requests sent, first bytes seen, and the speeds of equal ranks. A
+// field that contradicts them is set aside (SetAside) until it agrees again; FindUsed and BelieveSpeed are the rules.
+//
 // # Concurrency
 //
 // A worker drains while anybody has a reason for it (DrainFor); what it is to others (Spec) and the registry's settings

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,11 +25,13 @@ type Load struct {
 	// room in the pool, with next to nothing to compute, would else be seen by nobody, and more would be sent there.
 	coming  atomic.Int64
 	sent    atomic.Int64 // of pending, all that ever were
+	held    atomic.Int64 // the most KV tokens that requests in flight can hold
 	foreign foreign      // what other routers have sent
 
 	mu      sync.Mutex
 	backlog policy.Backlog // guarded by mu; times are unix seconds
 	speed   policy.Speed   // guarded by mu
+	check   check          // guarded by mu
 	shown   shown          // written under mu
 }
 
@@ -53,19 +54,40 @@ type Lease struct {
 	tokens int64 // to prefill
 	kept   int64 // reserved
 	coming int64 // from a KV tier, until the first byte; kept from then on
+	held   int64
 	begun  bool
 	ended  bool
+	watch  watch
+}
+
+// Work is one request as a rank's load counts it.
+type Work struct {
+	Uncached int  // prompt tokens to prefill
+	Fetched  int  // prompt tokens that come from a KV tier: they take room in the pool, and no time to prefill
+	Prompt   int  // prompt tokens
+	Output   int  // the most tokens that its answers may have; 0 is unknown
+	Exact    bool // Uncached is by the rank's KV events
+}
+
+// Holds is the most KV tokens that the request can hold.
+func (w *Work) Holds() int64 {
+	output := w.Output
+	if output <= 0 {
+		output = unknownAnswer
+	}
+	return min(int64(max(w.Prompt, w.Uncached+w.Fetched, 0))+int64(output), countLimit)
 }
 
 // Begin counts a request with uncached prompt tokens to prefill. The lease
 // belongs to the goroutine that serves the request.
-func (l *Load) Begin(uncached int) Lease { return l.BeginFetch(time.Now(), uncached, 0) }
+func (l *Load) Begin(uncached int) Lease { return l.BeginWork(time.Now(), Work{Uncached: uncached}) }
 
-// BeginFetch is Begin, now, for a prompt of which more is to come from a KV tier: that takes room in the pool, and no time to prefill.
-func (l *Load) BeginFetch(now time.Time, uncached, fetched int) Lease {
-	tokens, coming := int64(max(uncached, 0)), int64(max(fetched, 0))
+// BeginWork is Begin for a request of which more is known.
+func (l *Load) BeginWork(now time.Time, w Work) Lease {
+	tokens, coming, held := int64(max(w.Uncached, 0)), int64(max(w.Fetched, 0)), w.Holds()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	at := l.watch(now, &w)
 	l.shown.begin()
 	l.inFlight.Add(1)
 	l.waiting.Add(1)
@@ -73,24 +95,31 @@ func (l *Load) BeginFetch(now time.Time, uncached, fetched int) Lease {
 	l.sent.Add(tokens)
 	l.uncached.Add(tokens)
 	l.coming.Add(coming)
+	l.held.Add(held)
 	l.backlog.Sent(seconds(now), float64(tokens))
 	l.shown.store(&l.backlog)
 	l.shown.end()
-	return Lease{load: l, tokens: tokens, coming: coming}
+	l.notePeaks()
+	return Lease{load: l, tokens: tokens, coming: coming, held: held, watch: at}
 }
 
 // BeginDecode counts the decode leg of a request, which will need room for so
 // many tokens there: the prompt's and those asked for.
-func (l *Load) BeginDecode(tokens int) Lease {
-	kept := int64(max(tokens, 0))
+func (l *Load) BeginDecode(tokens int) Lease { return l.BeginLeg(tokens, Work{Prompt: tokens}) }
+
+// BeginLeg is BeginDecode for a request of which more is known.
+func (l *Load) BeginLeg(tokens int, w Work) Lease {
+	kept, held := int64(max(tokens, 0)), w.Holds()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shown.begin()
 	l.inFlight.Add(1)
 	l.waiting.Add(1)
 	l.reserved.Add(kept)
+	l.held.Add(held)
 	l.shown.end()
-	return Lease{load: l, kept: kept}
+	l.notePeaks()
+	return Lease{load: l, kept: kept, held: held}
 }
 
 // FirstByte marks the prompt as prefilled.
@@ -134,6 +163,7 @@ func (l *Lease) End() {
 	load.inFlight.Add(-1)
 	load.uncached.Add(-l.tokens)
 	load.reserved.Add(-l.kept)
+	load.held.Add(-l.held)
 	load.shown.end()
 }
 
@@ -163,22 +193,35 @@ func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.f
 func (l *Load) flight() int64  { return l.inFlight.Load() + l.foreign.inFlight.Load() }
 func (l *Load) unbegun() int64 { return l.waiting.Load() + l.foreign.waiting.Load() }
 
-// Report takes a report that was made now. What cannot be counts as nothing.
+// countLimit bounds a count of a report: sums of two still fit.
+const countLimit = 1 << 40
+
+// Report takes a report that was made now. A count that cannot be counts as nothing, and a field that the router's own account
+// contradicts is set aside (SetAside).
 func (l *Load) Report(now time.Time, r Report) {
 	for _, n := range [...]*int64{&r.Running, &r.Waiting, &r.Queued, &r.Used, &r.Wanted, &r.Pool, &r.Most, &r.Prefilled} {
-		*n = max(*n, 0)
+		*n = min(max(*n, 0), countLimit)
 	}
+	r.Used = max(r.Used, r.Wanted)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := seconds(now)
+	if l.check.why != "" { // the estimate would keep a wrong speed for minutes
+		l.speed.Restart()
+	}
 	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
+	if rate := l.speed.Rate(); rate > 0 && r.Prefilled >= rateTokens {
+		l.check.claimed = rate
+	}
+	l.checkUsed(now, &r)
 	l.backlog.Reported(at, float64(r.Queued), 0)
 	s := &l.shown
 	s.begin()
 	s.running.Store(r.Running)
 	s.queue.Store(r.Waiting)
 	s.queued.Store(r.Queued)
-	s.used.Store(max(r.Used, r.Wanted))
+	s.used.Store(r.Used)
+	s.usedAside.Store(l.check.used.Aside())
 	s.pool.Store(r.Pool)
 	s.most.Store(r.Most)
 	s.polled.Store(r.Polled)
@@ -186,9 +229,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.ownFlight.Store(l.flight())
 	s.ownBegun.Store(l.flight() - l.unbegun())
 	s.ownUsed.Store(l.used())
-	if r.Prefilled >= rateTokens {
-		s.rate.Store(math.Float64bits(l.speed.Rate()))
-	}
+	l.settleSpeed(now)
 	s.store(&l.backlog)
 	s.end()
 }
@@ -199,12 +240,14 @@ func (l *Load) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.speed = policy.Speed{}
+	l.check.forget()
 	l.backlog.Heard, l.backlog.Told, l.backlog.At = false, 0, 0
 	s := &l.shown
 	s.begin()
 	for _, v := range [...]*atomic.Int64{&s.running, &s.queue, &s.queued, &s.used, &s.pool, &s.most} {
 		v.Store(0)
 	}
+	s.usedAside.Store(false)
 	s.rate.Store(0)
 	s.store(&l.backlog)
 	s.end()

@@ -14,7 +14,7 @@ func TestFetchedTokensNeedRoomOnly(t *testing.T) {
 	report := func(used int64) { l.Report(now, Report{Used: used, Pool: 10_000, Most: 8}) }
 	used := func() int64 { return l.See(now).Used }
 	report(1000)
-	a := l.BeginFetch(now, 10, 500)
+	a := l.BeginWork(now, Work{Uncached: 10, Fetched: 500})
 	assert.EqualValues(t, 1510, used())
 	assert.EqualValues(t, 10, l.See(now).Pending)
 	report(1000) // it waits for room, and the rank does not count it
@@ -28,7 +28,7 @@ func TestFetchedTokensNeedRoomOnly(t *testing.T) {
 	report(0)
 	assert.Equal(t, []int64{0, 0, 0, 0}, []int64{used(), l.Reserved(), l.Pending(), l.Share().Used})
 
-	b := l.BeginFetch(now, 0, 300)
+	b := l.BeginWork(now, Work{Fetched: 300})
 	assert.EqualValues(t, 300, l.Share().Used)
 	b.End() // without an answer
 	b.End()

@@ -39,6 +39,7 @@ type shown struct {
 	running, queue, queued, used, pool, most atomic.Int64 // of the last report
 	ownFlight, ownBegun, ownUsed             atomic.Int64 // ours, and those that other routers tell of, when it came
 	polled                                   atomic.Bool
+	usedAside                                atomic.Bool // used is not believed
 }
 
 func (s *shown) begin() { s.version.Add(1) }
@@ -99,7 +100,9 @@ func (l *Load) read(v *Seen, at float64) {
 			v.InFlight = max(flight, running+s.queue.Load()+flight-s.ownFlight.Load())
 			// An answer that is not streamed has its first byte at its end: the rank knows earlier that its prompt is computed.
 			v.Waiting = max(v.InFlight-begun, 0)
-			v.Used = max(v.Used-s.ownUsed.Load()+s.used.Load(), 0)
+			if !s.usedAside.Load() {
+				v.Used = max(v.Used-s.ownUsed.Load()+s.used.Load(), 0)
+			}
 		}
 	}
 	v.Used += l.coming.Load()

@@ -28,6 +28,13 @@ type monitor struct {
 	warned   bool      // that it is not what it was added as
 	said     string    // its mode in its own words
 	line     uint64    // number of the probes' connection when the process was known last
+	doubted  []doubted // fields of its load reports that are set aside
+}
+
+// doubted is a field of a rank's reports that the log says is set aside.
+type doubted struct {
+	rank  *Rank
+	field string
 }
 
 func (m *monitor) run(ctx context.Context) {
@@ -48,6 +55,8 @@ func (m *monitor) run(ctx context.Context) {
 		}
 		m.step(ctx, err)
 		m.heed(time.Now())
+		m.r.speeds.compare(time.Now(), m.r.Snapshot())
+		m.sayDoubts()
 		select {
 		case <-ctx.Done():
 			return

@@ -77,6 +77,7 @@ type Registry struct {
 	observer Observer
 	snap     atomic.Pointer[Snapshot]
 	peers    *peers
+	speeds   speeds
 
 	mu      sync.Mutex
 	closed  bool                // guarded by mu
