@@ -18,7 +18,8 @@ type Faults struct {
 	requests [faultKinds]atomic.Int64 // requests still to fail, by how
 	factor   atomic.Uint64            // float64 bits of the slowdown, 0 for none
 	stalls   atomic.Int64             // transfers that never end
-	link     atomic.Uint64            // float64 bits of the slowdown of transfers, 0 for none
+	deaths   deaths
+	link     atomic.Uint64 // float64 bits of the slowdown of transfers, 0 for none
 
 	bootstrapDown atomic.Bool // the bootstrap server resets connections
 	bootstrapBusy atomic.Bool // GET /route says 503

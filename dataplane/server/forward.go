@@ -35,8 +35,11 @@ func (e *exchange) forward(c call) {
 	var last error
 	var lost [2]int // workers that failed after they may have seen the request; decode workers apart
 	for attempt := 0; attempt <= max(e.s.live().Retries, 0); attempt++ {
-		d, err := e.choose(c)
+		d, err := e.chooseApart(c)
 		if err != nil {
+			if errors.Is(err, proxy.ErrCanceled) && e.giveUp(c, err) {
+				return // the client left while it waited
+			}
 			if last != nil && errors.Is(err, route.ErrNoWorker) {
 				err = last // what went wrong says more than that nobody is left
 			}
@@ -46,6 +49,7 @@ func (e *exchange) forward(c call) {
 		e.decision, e.failed = d, 0
 		resp, err := e.attempt(c)
 		if err == nil && !e.tryAnother(resp) {
+			e.trial.turn.Begun()
 			e.answer(c, resp)
 			return
 		}
@@ -57,10 +61,16 @@ func (e *exchange) forward(c call) {
 			err = fmt.Errorf("cannot get answer of %s: %w", d.Rank.ID(), errRefused)
 			_ = resp.Close()
 		}
-		if e.giveUp(c, err) {
+		again, refusal := e.lost(err)
+		switch {
+		case refusal != nil:
+			e.refuse(c, refusal)
 			return
-		}
-		if mayHaveDied(err) {
+		case e.giveUp(c, err):
+			return
+		case again:
+			attempt-- // it was another request's death
+		case mayHaveDied(err):
 			lost[e.failed]++
 		}
 		if max(lost[0], lost[1]) > maxLost {
@@ -209,6 +219,7 @@ func (e *exchange) compose(c call) {
 		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS},
 		Method: c.method(), Path: c.target(), Lines: e.lines, Extra: e.extra, Body: e.parts, Plain: c.plain != nil,
 		HeaderTimeout: e.s.live().FirstByteTimeout, ReadTimeout: e.s.live().StallTimeout,
+		Once: e.trial.turn != nil,
 	}
 }
 
