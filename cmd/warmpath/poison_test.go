@@ -114,7 +114,7 @@ func TestAPoisonEndsTwoWorkersAtMost(t *testing.T) {
 	}
 	answered, failed := stop()
 	assert.Empty(t, failed, "of %d", answered)
-	assert.Greater(t, answered, 12)
+	assert.GreaterOrEqual(t, answered, 12)
 }
 
 // TestClientsSendOnePoisonAtOnce: three copies are in flight before anybody knows what they are.

@@ -40,3 +40,27 @@ func namesOnly(key []byte) bool {
 	}
 	return false
 }
+
+// likeEnds is how much of a prompt's ends its likeness is made of.
+const likeEnds = 64
+
+// Likeness is a weak Digest that costs the same for any prompt: of its length and its ends. Equal prompts have the
+// same; others may.
+func (r *Request) Likeness(seed maphash.Seed) uint64 {
+	raw := r.Prompt
+	switch {
+	case r.Messages != nil:
+		raw = r.Messages
+	case r.HasIDs:
+		return likeIDs(seed, r.InputIDs) ^ uint64(r.maxID)<<32
+	}
+	begin, end := raw[:min(len(raw), likeEnds)], raw[max(len(raw)-likeEnds, 0):]
+	return maphash.Bytes(seed, begin) ^ maphash.Bytes(seed, end)*3 + uint64(len(raw))*0x9e3779b97f4a7c15
+}
+
+func likeIDs(seed maphash.Seed, ids []uint32) uint64 {
+	var ends [2 * likeEnds / 4]uint32
+	n := copy(ends[:likeEnds/4], ids)
+	copy(ends[n:], ids[max(len(ids)-likeEnds/4, 0):])
+	return maphash.Comparable(seed, ends) + uint64(len(ids))*0x9e3779b97f4a7c15
+}

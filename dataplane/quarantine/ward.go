@@ -54,6 +54,7 @@ type record struct {
 	flying  *Turn     // its turn, until its answer has ended or failed
 	refused time.Time // until then
 	last    time.Time // death or cut
+	worker  string    // of the last death
 }
 
 // Turn is a suspect's time alone on a worker.
@@ -174,11 +175,16 @@ func (w *Ward) Lost(l Loss) (again bool) {
 		w.cases[l.Key] = r
 		w.active.Store(int64(len(w.cases)))
 	}
+	again = l.Died && !mine && r.deaths > 0 && r.worker == l.Worker && l.At.Sub(r.last) < echoes // an equal request told of it
 	r.last, r.likely = l.At, r.likely || l.Likely
-	if l.Died {
+	switch {
+	case again:
+		return r.refused.IsZero()
+	case l.Died:
 		r.deaths++
+		r.worker = l.Worker
 		w.Deaths.Add(1)
-	} else {
+	default:
 		r.cuts++
 	}
 	if r.deaths < deadly && r.deaths+r.cuts < cut {

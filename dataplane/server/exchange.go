@@ -309,6 +309,7 @@ func (e *exchange) release() {
 	e.s.inFlight.Add(-1)
 	s := e.s
 	e.trial.turn.End()
+	e.leave(false)
 	e.trial = trial{}
 	e.req.Reset()
 	e.scratch.Trim()

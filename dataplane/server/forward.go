@@ -50,6 +50,7 @@ func (e *exchange) forward(c call) {
 		resp, err := e.attempt(c)
 		if err == nil && !e.tryAnother(resp) {
 			e.trial.turn.Begun()
+			e.leave(true)
 			e.answer(c, resp)
 			return
 		}
@@ -219,7 +220,7 @@ func (e *exchange) compose(c call) {
 		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS},
 		Method: c.method(), Path: c.target(), Lines: e.lines, Extra: e.extra, Body: e.parts, Plain: c.plain != nil,
 		HeaderTimeout: e.s.live().FirstByteTimeout, ReadTimeout: e.s.live().StallTimeout,
-		Once: e.trial.turn != nil,
+		Fresh: e.trial.turn != nil, // what ends it then is no death from before
 	}
 }
 

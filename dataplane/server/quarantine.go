@@ -24,6 +24,9 @@ type trial struct {
 	sent   time.Time // again; zero: the first time, see exchange.started
 	turn   *quarantine.Turn
 	deaths int // of engines that had it in flight
+
+	like   uint64 // see quarantine.Twins
+	joined string // the worker that it was sent to, while no answer has begun
 }
 
 const (
@@ -39,9 +42,10 @@ const (
 	probedWithin = time.Second
 )
 
-// died reports whether an attempt failed as it does when an engine dies.
+// died reports whether an attempt failed as it does when an engine dies. A probe that finds the worker dead may be faster than the end of the
+// connection: then the attempt was canceled as if the worker hung.
 func died(err error) bool {
-	return errors.Is(err, proxy.ErrNoResponse) || errors.Is(err, proxy.ErrTruncated)
+	return errors.Is(err, proxy.ErrNoResponse) || errors.Is(err, proxy.ErrTruncated) || errors.Is(err, errHung)
 }
 
 // digested gives the request its name in the quarantine; false: it has no body that could end an engine.
@@ -57,7 +61,11 @@ func (e *exchange) digested() bool {
 func (e *exchange) chooseApart(c call) (route.Decision, error) {
 	ward := e.s.ward
 	if !ward.Active() || !e.digested() {
-		return e.choose(c)
+		d, err := e.choose(c)
+		if err == nil && !e.join(&d) {
+			return e.chooseWithTwins(c)
+		}
+		return d, err
 	}
 	now := time.Now()
 	status := ward.Look(e.trial.key, now)
@@ -66,14 +74,50 @@ func (e *exchange) chooseApart(c call) (route.Decision, error) {
 		return route.Decision{}, endsEngines(status)
 	case status.Suspect:
 		return e.awaitTurn(c, now.Add(e.s.live().FirstByteTimeout))
-	case !ward.Trying():
-		return e.choose(c)
 	}
 	d, err := e.chooseBeside(c, now)
 	if errors.Is(err, route.ErrNoWorker) {
 		d, err = e.choose(c) // better beside a suspect than not at all
 	}
+	if err == nil && !e.join(&d) {
+		return e.chooseWithTwins(c)
+	}
 	return d, err
+}
+
+// join notes where the request goes, unless two other workers have the same one and nobody has answered it.
+func (e *exchange) join(d *route.Decision) bool {
+	if !e.inferred {
+		return true
+	}
+	e.trial.like = e.req.Likeness(e.s.wardSeed)
+	if !e.s.twins.Join(e.trial.like, d.Rank.Worker.URL) {
+		return false
+	}
+	e.trial.joined = d.Rank.Worker.URL
+	return true
+}
+
+// leave ends what join began: the answer has begun, or there is none.
+func (e *exchange) leave(answered bool) {
+	if e.trial.joined != "" {
+		e.s.twins.Leave(e.trial.like, e.trial.joined, answered)
+		e.trial.joined = ""
+	}
+}
+
+// chooseWithTwins chooses one of the workers that have the same request already. Where they have gone, what
+// became of it there is known soon.
+func (e *exchange) chooseWithTwins(c call) (route.Decision, error) {
+	d, err := e.chooseWithout(c, func(w *worker.Worker) bool { return !e.s.twins.Holds(e.trial.like, w.URL) })
+	if err == nil && e.join(&d) {
+		return d, nil
+	}
+	if e.client.Gone() {
+		return d, fmt.Errorf("cannot send beside the same request: %w", proxy.ErrCanceled)
+	}
+	time.Sleep(turnTick / 10)
+	return e.chooseApart(c)
 }
 
 // awaitTurn waits until the suspect may be tried on a worker without another suspect.
@@ -81,6 +125,8 @@ func (e *exchange) awaitTurn(c call, deadline time.Time) (route.Decision, error)
 	ward := e.s.ward
 	tick := time.NewTicker(turnTick)
 	defer tick.Stop()
+	alone := time.Now().Add(settled)
+	e.trial.like = e.req.Likeness(e.s.wardSeed)
 	for {
 		now := time.Now()
 		changed := ward.Wait()
@@ -89,12 +135,14 @@ func (e *exchange) awaitTurn(c call, deadline time.Time) (route.Decision, error)
 			return route.Decision{}, endsEngines(status)
 		}
 		d, err := e.chooseBeside(c, now)
-		if err == nil {
+		if err == nil && e.s.twins.Flying(e.trial.like) && now.Before(alone) {
+			// The same request is at another worker, sent before anybody knew: what becomes of it counts too.
+		} else if err == nil && (d.Rank.Worker.State() == worker.Ready || !ward.Trying()) {
 			if turn := ward.Take(e.trial.key, d.Rank.Worker.URL, now); turn != nil {
 				e.trial.turn = turn
 				return d, nil
 			}
-		} else if !errors.Is(err, route.ErrNoWorker) || !ward.Trying() {
+		} else if err != nil && (!errors.Is(err, route.ErrNoWorker) || !ward.Trying()) {
 			return d, err
 		}
 		if now.After(deadline) {
@@ -116,9 +164,14 @@ func (e *exchange) chooseBeside(c call, now time.Time) (route.Decision, error) {
 	if len(busy) == 0 || len(e.doubted) > 0 {
 		return e.choose(c)
 	}
+	return e.chooseWithout(c, func(w *worker.Worker) bool { return slices.Contains(busy, w.URL) })
+}
+
+// chooseWithout is choose without the workers that skip names.
+func (e *exchange) chooseWithout(c call, skip func(*worker.Worker) bool) (route.Decision, error) {
 	own := len(e.tried)
 	for _, rank := range e.s.Registry.Snapshot().Ranks {
-		if slices.Contains(busy, rank.Worker.URL) {
+		if skip(rank.Worker) {
 			e.tried = append(e.tried, rank)
 		}
 	}
@@ -136,6 +189,7 @@ func (e *exchange) lost(err error) (again bool, refusal error) {
 	turn := e.trial.turn
 	e.trial.turn = nil
 	defer turn.End()
+	defer e.leave(false) // when the loss is known: equal requests look for it then
 	if !died(err) || !e.digested() {
 		return false, nil
 	}
@@ -151,6 +205,9 @@ func (e *exchange) lost(err error) (again bool, refusal error) {
 	likely := e.req.Stream || now.Sub(sent) < settled
 	gone := isGone(failed)
 	e.trial.sent = time.Now()
+	if !gone && errors.Is(err, errHung) {
+		return false, nil
+	}
 	loss := quarantine.Loss{Key: e.trial.key, Worker: failed.URL, Died: gone, Likely: likely, At: now, Turn: turn}
 	if !e.s.ward.Lost(loss) {
 		return false, endsEngines(e.s.ward.Look(e.trial.key, now))

@@ -120,6 +120,7 @@ type Server struct {
 
 	vocabularies vocabularies
 	ward         *quarantine.Ward
+	twins        quarantine.Twins
 	wardSeed     maphash.Seed // of its names
 
 	compressors proxy.Compressors
