@@ -40,6 +40,7 @@ const (
 	fieldStopTokenIDs
 	fieldMinTokens
 	fieldEmbedOverrides
+	fieldCustomLabels
 	fieldInput
 	fieldQuery
 	fieldItems
@@ -174,6 +175,8 @@ func limitFieldOf(key []byte) field {
 		return fieldMinTokens
 	case "positional_embed_overrides":
 		return fieldEmbedOverrides
+	case "custom_labels":
+		return fieldCustomLabels
 	case "input":
 		return fieldInput
 	case "query":

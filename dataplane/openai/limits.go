@@ -15,11 +15,22 @@ const (
 	maxAnswers = 1 << 16
 )
 
+// Limits are what a model's workers take without ending.
+type Limits struct {
+	// Vocabulary is how many token ids the model has; 0 is unknown.
+	Vocabulary int
+	// Labels says that the workers count some custom_labels.
+	Labels bool
+}
+
 // Check refuses what is known to end an SGLang engine instead of the request, with all requests that it
-// runs. vocab is how many token ids the model has; 0 is unknown. Each rule is a row of
-// bench/engines/testdata/killers.jsonl, which has what a real engine did. All else is the worker's to judge.
-func (r *Request) Check(vocab int) error {
-	if err := r.check(vocab); err != nil {
+// runs. Each rule is a row of bench/engines/testdata/killers.jsonl, which has what a real engine did. All
+// else is the worker's to judge.
+func (r *Request) Check(l Limits) error {
+	if labels := r.raw(fieldCustomLabels); !l.Labels && r.API == APIGenerate && len(labels) > len(`{}`) {
+		return BadRequest("custom_labels", "custom_labels are not counted by any worker.")
+	}
+	if err := r.check(l.Vocabulary); err != nil {
 		return err
 	}
 	return nil
@@ -42,6 +53,15 @@ func (r *Request) check(vocab int) *Error {
 			return err
 		}
 		return r.checkOpenAI(vocab)
+	}
+	if string(r.raw(fieldQuery)) == `""` && bytes.Contains(r.raw(fieldItems), []byte(`""`)) {
+		return BadRequest("items", "items must not be empty beside an empty query.")
+	}
+	if err := r.checkCount(fieldTopLogprobs, "top_logprobs", vocab); err != nil {
+		return err
+	}
+	if err := checkDrawing(drawing{topK: r.raw(fieldTopK)}, vocab); err != nil {
+		return err
 	}
 	return r.checkOther(vocab)
 }

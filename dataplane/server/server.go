@@ -118,10 +118,10 @@ type Server struct {
 	waits     *waitRoom // nil: no request waits here
 	rooms     *disagg.Rooms
 
-	vocabularies vocabularies
-	ward         *quarantine.Ward
-	twins        quarantine.Twins
-	wardSeed     maphash.Seed // of its names
+	limits   modelLimits
+	ward     *quarantine.Ward
+	twins    quarantine.Twins
+	wardSeed maphash.Seed // of its names
 
 	compressors proxy.Compressors
 }
