@@ -234,6 +234,9 @@ func number(raw []byte) (v float64, ok bool) {
 	}
 	text := string(raw)
 	if raw[0] == '"' {
+		if plain, err := strconv.Unquote(text); err == nil && bytes.IndexByte(raw, '\\') >= 0 {
+			raw = []byte(plain)
+		}
 		text = strings.ReplaceAll(strings.TrimSpace(string(bytes.Trim(raw, `"`))), "_", "")
 		if text == "" || !isDigit(text[0]) && text[0] != '-' && text[0] != '+' {
 			return 0, false
@@ -243,8 +246,8 @@ func number(raw []byte) (v float64, ok bool) {
 	return v, err == nil || math.IsInf(v, 0)
 }
 
-// maxOf returns the largest id.
-func maxOf(ids []uint32) uint32 {
+// maxOfEach is maxOf for one id after the other.
+func maxOfEach(ids []uint32) uint32 {
 	var a, b, c, d uint32 // four chains: each step waits for the one before
 	for ; len(ids) >= 4; ids = ids[4:] {
 		a, b, c, d = max(a, ids[0]), max(b, ids[1]), max(c, ids[2]), max(d, ids[3])

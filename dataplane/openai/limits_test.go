@@ -47,6 +47,8 @@ func TestCheckRefusesWhatEndsAnEngine(t *testing.T) {
 		{comp, `{"prompt":"x","logprobs":1025}`, "logprobs"},
 		{comp, `{"prompt":"x","logprobs":1e4}`, "logprobs"},
 		{comp, `{"prompt":"x","logprobs":"5000"}`, "logprobs"},
+		{comp, `{"prompt":"x","logprobs":"50\u00300"}`, "logprobs"},
+		{comp, `{"prompt":"x","logprobs":"a\n"}`, ""},
 		{comp, `{"prompt":"x","logprobs":true}`, ""},
 		{chat, `{"messages":[{}],"logprobs":true,"top_logprobs":1025}`, "top_logprobs"},
 		{chat, `{"messages":[{}],"logprobs":true,"top_logprobs":20}`, ""},
