@@ -175,3 +175,63 @@ func TestAPlainDeathHoldsUpNobody(t *testing.T) {
 		assert.Equal(t, http.StatusOK, got.status, got.text)
 	}
 }
+
+// TestAPoisonEndsTwoPrefillWorkersAtMost: of pairs, the prefill workers compute it.
+func TestAPoisonEndsTwoPrefillWorkersAtMost(t *testing.T) {
+	p := poisonous{startPairs(t, clusterSize{prefill: 4, decode: 2}, pairWorker(), dataplane.Config{})}
+	for _, w := range p.prefill {
+		w.Faults().DieOf("POISON", 2*time.Second)
+	}
+	stop := p.innocents(t.Context(), 8)
+	for i := range 3 {
+		got := p.send(t.Context(), "/generate", fmt.Sprintf(`{"rid":"%d","text":"POISON","sampling_params":{"max_new_tokens":8}}`, i))
+		assert.Equal(t, told{http.StatusBadRequest, "request_ends_engines", got.text}, got)
+	}
+	answered, failed := stop()
+	assert.Empty(t, failed, "of %d", answered)
+	assert.LessOrEqual(t, p.deaths(), 2)
+}
+
+// TestAStreamThatWasCutIsSuspect: it cannot be sent again by the router, but a client may.
+func TestAStreamThatWasCutIsSuspect(t *testing.T) {
+	p := startPoisonous(t, clusterSize{workers: 3}, "", time.Second)
+	const body = `{"text":"a long story","stream":true,"sampling_params":{"max_new_tokens":20000,"ignore_eos":true}}`
+	for deaths := range 2 {
+		resp, err := p.client.Post(p.base+"/generate", "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		_, err = resp.Body.Read(make([]byte, 64))
+		require.NoError(t, err)
+		for _, w := range p.sims {
+			if w.URL() == resp.Header.Get("X-Warmpath-Worker") {
+				w.Faults().Restart(time.Second)
+			}
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		awaitThat(t, func() bool { return p.metric("warmpath_quarantine_losses_total") == fmt.Sprint(deaths+1) }, func() string {
+			return p.metric("warmpath_quarantine_losses_total")
+		})
+	}
+	got := p.send(t.Context(), "/generate", body)
+	assert.Equal(t, told{http.StatusBadRequest, "request_ends_engines", got.text}, got)
+	assert.Equal(t, "1", p.metric("warmpath_quarantine_caught_total"))
+	assert.Equal(t, "1", p.metric("warmpath_quarantine_refused_total"))
+	assert.Equal(t, http.StatusOK, p.send(t.Context(), "/generate", `{"text":"another","sampling_params":{"max_new_tokens":8}}`).status)
+}
+
+// metric is what the router shows under a name.
+func (p poisonous) metric(name string) string {
+	resp, err := p.client.Get(p.base + "/metrics")
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, _ := io.ReadAll(resp.Body)
+	for line := range strings.Lines(string(raw)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

@@ -45,14 +45,19 @@ func namesOnly(key []byte) bool {
 const likeEnds = 64
 
 // Likeness is a weak Digest that costs the same for any prompt: of its length and its ends. Equal prompts have the
-// same; others may.
+// same; others may. 0 is a body without a prompt.
 func (r *Request) Likeness(seed maphash.Seed) uint64 {
-	raw := r.Prompt
-	switch {
-	case r.Messages != nil:
-		raw = r.Messages
-	case r.HasIDs:
+	if r.HasIDs {
 		return likeIDs(seed, r.InputIDs) ^ uint64(r.maxID)<<32
+	}
+	raw := r.Prompt
+	for _, f := range [...]field{fieldMessages, fieldInput, fieldInputEmbeds, fieldItems} {
+		if raw == nil {
+			raw = r.raw(f)
+		}
+	}
+	if raw == nil {
+		return 0
 	}
 	begin, end := raw[:min(len(raw), likeEnds)], raw[max(len(raw)-likeEnds, 0):]
 	return maphash.Bytes(seed, begin) ^ maphash.Bytes(seed, end)*3 + uint64(len(raw))*0x9e3779b97f4a7c15

@@ -87,10 +87,12 @@ func (e *exchange) chooseApart(c call) (route.Decision, error) {
 
 // join notes where the request goes, unless two other workers have the same one and nobody has answered it.
 func (e *exchange) join(d *route.Decision) bool {
-	if !e.inferred {
+	if !e.req.HasBody() {
 		return true
 	}
-	e.trial.like = e.req.Likeness(e.s.wardSeed)
+	if e.trial.like = e.req.Likeness(e.s.wardSeed); e.trial.like == 0 {
+		return true
+	}
 	if !e.s.twins.Join(e.trial.like, d.Rank.Worker.URL) {
 		return false
 	}
@@ -209,13 +211,33 @@ func (e *exchange) lost(err error) (again bool, refusal error) {
 		return false, nil
 	}
 	loss := quarantine.Loss{Key: e.trial.key, Worker: failed.URL, Died: gone, Likely: likely, At: now, Turn: turn}
-	if !e.s.ward.Lost(loss) {
+	if turn != nil && e.decision.Decode != nil {
+		loss.Worker = e.decision.Rank.Worker.URL // the turn is a pair's
+	}
+	spared := e.s.ward.Lost(loss)
+	if other := e.otherLeg(failed); spared && gone && other != nil && isGone(other) {
+		loss.Worker, loss.Turn = other.URL, nil
+		spared = e.s.ward.Lost(loss)
+	}
+	if !spared {
 		return false, endsEngines(e.s.ward.Look(e.trial.key, now))
 	}
 	if gone {
 		e.trial.deaths++
 	}
 	return gone && e.trial.deaths < maxDeaths, nil
+}
+
+// otherLeg returns a pair's other worker, nil where there is none.
+func (e *exchange) otherLeg(failed *worker.Worker) *worker.Worker {
+	switch d := &e.decision; {
+	case d.Decode == nil:
+		return nil
+	case d.Decode.Worker == failed:
+		return d.Rank.Worker
+	default:
+		return d.Decode.Worker
+	}
 }
 
 // lostBegun tells the quarantine of an answer that was cut: it cannot be had again, but a client may ask again.
