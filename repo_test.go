@@ -46,13 +46,14 @@ var rules = map[string]rule{
 	"nixl/nixltest":        {allow: []string{"nixl"}, never: anyHTTP},
 	"nixl":                 {allow: []string{"cgo"}, never: anyHTTP},
 
-	"dataplane/policy":    {never: anyState},
-	"dataplane/family":    {never: anyHTTP},
-	"dataplane/openai":    {},
-	"dataplane/secure":    {never: anyHTTP},
-	"dataplane/queue":     {never: anyHTTP},
-	"dataplane/lint":      {never: anyHTTP},
-	"dataplane/accesslog": {never: anyHTTP},
+	"dataplane/policy":     {never: anyState},
+	"dataplane/family":     {never: anyHTTP},
+	"dataplane/openai":     {},
+	"dataplane/secure":     {never: anyHTTP},
+	"dataplane/quarantine": {never: anyHTTP},
+	"dataplane/queue":      {never: anyHTTP},
+	"dataplane/lint":       {never: anyHTTP},
+	"dataplane/accesslog":  {never: anyHTTP},
 	// Rules that can be replayed: what they say of a machine follows from the facts alone, and their clock is passed in.
 	"dataplane/health":  {allow: []string{"nvml"}, never: append([]string{"sync", "os", "net", "context", "log", "unsafe"}, anyHTTP...)},
 	"dataplane/disagg":  {allow: []string{"dataplane/openai"}},
@@ -72,7 +73,7 @@ var rules = map[string]rule{
 	}},
 	"dataplane/server": {allow: []string{
 		"radix", "radix/approx", "dataplane/accesslog", "dataplane/cluster", "dataplane/console", "dataplane/disagg", "dataplane/ingest", "dataplane/openai", "dataplane/policy", "dataplane/lint",
-		"dataplane/proxy", "dataplane/queue", "dataplane/replica", "dataplane/route", "dataplane/session", "dataplane/shelf", "dataplane/tokens",
+		"dataplane/proxy", "dataplane/quarantine", "dataplane/queue", "dataplane/replica", "dataplane/route", "dataplane/session", "dataplane/shelf", "dataplane/tokens",
 		"dataplane/worker",
 	}},
 	"dataplane": {allow: []string{

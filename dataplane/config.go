@@ -44,6 +44,7 @@ type Config struct {
 	MaxInFlight      int           // requests of one worker rank from which it is full; default by its own reports
 	LintSample       float64       // share of prompts that are looked at for changing parts before stable ones; 0: none
 	Retries          int           // default 3
+	Quarantine       time.Duration // of a request that ended two engines; default 5 min
 	PairTimeout      time.Duration // how long a decode worker may lag behind its prefill worker; default 30 s; negative: FirstByteTimeout
 	PrefillTimeout   time.Duration // how long a prefill worker may say nothing; default FirstByteTimeout
 	PairHeaders      bool          // rooms travel in headers, where the workers take x-override-*

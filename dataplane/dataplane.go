@@ -156,7 +156,7 @@ func (d *Dataplane) blockSize() int {
 func (d *Dataplane) serverConfig(encrypted listenerTLS) server.Config {
 	cfg := server.Config{
 		Listener: d.listeners[0], TLS: encrypted.client, OperatorTLS: encrypted.operator, OperatorKey: d.cfg.OperatorKey, Version: d.cfg.Version,
-		MaxBodyBytes: d.cfg.MaxBodyBytes, GzipMinBytes: d.cfg.GzipMinBytes, ForwardIDs: d.cfg.ForwardIDs, Retries: d.cfg.Retries,
+		MaxBodyBytes: d.cfg.MaxBodyBytes, GzipMinBytes: d.cfg.GzipMinBytes, ForwardIDs: d.cfg.ForwardIDs, Retries: d.cfg.Retries, Quarantine: d.cfg.Quarantine,
 		Queue: server.QueueConfig{
 			Max: d.cfg.QueueMax, Timeout: d.cfg.QueueTimeout, MaxInFlight: d.cfg.MaxInFlight, FIFO: d.cfg.QueueFIFO,
 		},

@@ -66,8 +66,8 @@
 // Known differences: log probabilities mean nothing; a leg that fails ends the others of
 // its batch, which SGLang computes for nobody; tools are rendered into the prompt
 // but never called; no speculative decoding, no sessions, no host tier of the cache;
-// token ids outside the vocabulary and empty prompts get status 400, where SGLang 0.5.23 on
-// the CPU dies of both; while a worker hangs, its replay socket still answers; every LoRA
+// token ids outside the vocabulary and empty prompts get status 400, where SGLang 0.5.23
+// dies of both, unless [Faults.DieOf] asks for that of ids; while a worker hangs, its replay socket still answers; every LoRA
 // name is taken for a loaded adapter.
 //
 // Memory: a rank's tree is at most CachePages × (4·PageSize + 32) bytes, 6 MB by default;

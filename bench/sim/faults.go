@@ -18,9 +18,10 @@ type Faults struct {
 	requests [faultKinds]atomic.Int64 // requests still to fail, by how
 	factor   atomic.Uint64            // float64 bits of the slowdown, 0 for none
 	stalls   atomic.Int64             // transfers that never end
-	link     atomic.Uint64            // float64 bits of the slowdown of transfers, 0 for none
-	busy     atomic.Uint64            // float64 bits: by how much the counter of prefill time runs behind, 0 for not
-	hoards   atomic.Bool              // load reports count cached pages as used
+	deaths   deaths
+	link     atomic.Uint64 // float64 bits of the slowdown of transfers, 0 for none
+	busy     atomic.Uint64 // float64 bits: by how much the counter of prefill time runs behind, 0 for not
+	hoards   atomic.Bool   // load reports count cached pages as used
 
 	strangers atomic.Int64 // see [Worker.Strangers]
 

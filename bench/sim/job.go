@@ -275,6 +275,9 @@ func samplingOf(o object) (p sampling, err error) {
 	if p.stops, err = o.texts("stop"); err != nil {
 		return p, err
 	}
+	if err = biasOf(o); err != nil {
+		return p, err
+	}
 	if raw := o.raw("stop_token_ids"); raw != nil {
 		if raw[0] != '[' {
 			return p, invalid("list_type", "stop_token_ids", "Input should be a valid list")

@@ -27,6 +27,7 @@ type life struct {
 	turn    atomic.Uint32 // of the rank that gets the next request
 	busy    registry
 	served  requestCounts
+	dying   atomic.Bool // of a request
 
 	desk      *desk     // of a prefill worker
 	bootstrap *listener // of a prefill worker, nil for others

@@ -76,11 +76,11 @@ func (l *life) serve(ctx *fasthttp.RequestCtx) {
 func (l *life) route(path string) (h fasthttp.RequestHandler, post bool) {
 	switch path {
 	case "/generate":
-		return l.generate, true
+		return l.mortal(l.generate), true
 	case "/v1/chat/completions":
-		return l.chat, true
+		return l.mortal(l.chat), true
 	case "/v1/completions":
-		return l.completions, true
+		return l.mortal(l.completions), true
 	case "/v1/tokenize", "/tokenize":
 		return l.tokenize, true
 	case "/v1/detokenize", "/detokenize":

@@ -29,7 +29,7 @@ var flagGroups = []struct {
 	{"Cluster", regexp.MustCompile(`^(cluster.*|replicas)$`)},
 	{"Health and links", regexp.MustCompile(`^(health-.*|link-.*|nixl-lib)$`)},
 	{"Limits and memory", regexp.MustCompile(`^(max-body-bytes|gzip-.*|.*-max-bytes|huge-pages)$`)},
-	{"Failures and times", regexp.MustCompile(`^(retries|probe-.*|hang-after|.*-timeout)$`)},
+	{"Failures and times", regexp.MustCompile(`^(retries|quarantine|probe-.*|hang-after|.*-timeout)$`)},
 	{"Files and logs", regexp.MustCompile(`^(config|snapshot.*|access-log|log-level|check|help)$`)},
 }
 

@@ -41,6 +41,7 @@ const (
 	fieldStopTokenIDs
 	fieldMinTokens
 	fieldEmbedOverrides
+	fieldCustomLabels
 	fieldInput
 	fieldQuery
 	fieldItems
@@ -177,6 +178,8 @@ func limitFieldOf(key []byte) field {
 		return fieldMinTokens
 	case "positional_embed_overrides":
 		return fieldEmbedOverrides
+	case "custom_labels":
+		return fieldCustomLabels
 	case "input":
 		return fieldInput
 	case "query":

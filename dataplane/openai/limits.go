@@ -15,11 +15,22 @@ const (
 	maxAnswers = 1 << 16
 )
 
+// Limits are what a model's workers take without ending.
+type Limits struct {
+	// Vocabulary is how many token ids the model has; 0 is unknown.
+	Vocabulary int
+	// Labels says that the workers count some custom_labels.
+	Labels bool
+}
+
 // Check refuses what is known to end an SGLang engine instead of the request, with all requests that it
-// runs. vocab is how many token ids the model has; 0 is unknown. Each rule is a row of
-// bench/engines/testdata/killers.jsonl, which has what a real engine did. All else is the worker's to judge.
-func (r *Request) Check(vocab int) error {
-	if err := r.check(vocab); err != nil {
+// runs. Each rule is a row of bench/engines/testdata/killers.jsonl, which has what a real engine did. All
+// else is the worker's to judge.
+func (r *Request) Check(l Limits) error {
+	if labels := r.raw(fieldCustomLabels); !l.Labels && r.API == APIGenerate && len(labels) > len(`{}`) {
+		return BadRequest("custom_labels", "custom_labels are not counted by any worker.")
+	}
+	if err := r.check(l.Vocabulary); err != nil {
 		return err
 	}
 	return nil
@@ -42,6 +53,15 @@ func (r *Request) check(vocab int) *Error {
 			return err
 		}
 		return r.checkOpenAI(vocab)
+	}
+	if string(r.raw(fieldQuery)) == `""` && bytes.Contains(r.raw(fieldItems), []byte(`""`)) {
+		return BadRequest("items", "items must not be empty beside an empty query.")
+	}
+	if err := r.checkCount(fieldTopLogprobs, "top_logprobs", vocab); err != nil {
+		return err
+	}
+	if err := checkDrawing(drawing{topK: r.raw(fieldTopK)}, vocab); err != nil {
+		return err
 	}
 	return r.checkOther(vocab)
 }
@@ -214,6 +234,9 @@ func number(raw []byte) (v float64, ok bool) {
 	}
 	text := string(raw)
 	if raw[0] == '"' {
+		if plain, err := strconv.Unquote(text); err == nil && bytes.IndexByte(raw, '\\') >= 0 {
+			raw = []byte(plain)
+		}
 		text = strings.ReplaceAll(strings.TrimSpace(string(bytes.Trim(raw, `"`))), "_", "")
 		if text == "" || !isDigit(text[0]) && text[0] != '-' && text[0] != '+' {
 			return 0, false
@@ -223,8 +246,8 @@ func number(raw []byte) (v float64, ok bool) {
 	return v, err == nil || math.IsInf(v, 0)
 }
 
-// maxOf returns the largest id.
-func maxOf(ids []uint32) uint32 {
+// maxOfEach is maxOf for one id after the other.
+func maxOfEach(ids []uint32) uint32 {
 	var a, b, c, d uint32 // four chains: each step waits for the one before
 	for ; len(ids) >= 4; ids = ids[4:] {
 		a, b, c, d = max(a, ids[0]), max(b, ids[1]), max(c, ids[2]), max(d, ids[3])

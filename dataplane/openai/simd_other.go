@@ -11,3 +11,5 @@ func skipBlocks(b []byte, i int) (next int, high uint64, escaped bool) {
 	i, high = skipWindows(b, i)
 	return i, high, false
 }
+
+func maxOf(ids []uint32) uint32 { return maxOfEach(ids) }

@@ -19,9 +19,13 @@ const maxInterim = 8
 // an answer is replaced by a new one, once, unless req.Once forbids it. Any error means that nothing is left open.
 func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 	k := poolKey{req.Target.Addr, req.Target.TLS}
-	for fresh := false; ; fresh = true {
+	var before error
+	for fresh := req.Fresh; ; fresh = true {
 		cn, err := t.connect(c, k, fresh, req.Now)
 		if err != nil {
+			if before != nil && errors.Is(err, ErrDial) {
+				err = before // the worker may have died of the request: nothing was sent is not the whole truth
+			}
 			return nil, err
 		}
 		resp, err := t.roundTrip(c, cn, req)
@@ -31,6 +35,7 @@ func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 		if req.Once || !cn.reused || fresh || !errors.Is(err, ErrNoResponse) {
 			return nil, err
 		}
+		before = err
 	}
 }
 

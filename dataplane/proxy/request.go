@@ -36,6 +36,9 @@ type Request struct {
 	// with it must not be given the same one twice.
 	Once bool
 
+	// Fresh sends the request over a new connection: what ends a kept-alive one may have happened before.
+	Fresh bool
+
 	// Plain leaves the answer's header unread where it is plain: by Response.Peek and Inbound.Pass, it is there.
 	Plain bool
 

@@ -40,6 +40,7 @@ type exchange struct {
 	lease    worker.Lease
 	flight   *route.Flight
 	place    queue.Place // in front of full workers
+	trial    trial
 
 	onHang func() // e.canceler.Cancel, made once
 
@@ -214,11 +215,15 @@ func (e *exchange) Closed(err error) {
 	}
 	usage, good := e.usage.Usage().Believable(), e.status == fasthttp.StatusOK && e.found.kind == answered && !e.spoilt
 	e.outcome(err)
+	if err == nil {
+		e.cleared()
+	}
 	switch {
 	case err != nil:
 		e.abort()
 		if !e.client.Gone() {
 			e.s.metrics.broken(e.answering())
+			e.lostBegun(err)
 		}
 	case e.inferred && good:
 		e.ids = e.ids[:0]
@@ -352,6 +357,9 @@ func (e *exchange) release() {
 	e.client.Release() // from here on nobody cancels
 	e.s.inFlight.Add(-1)
 	s := e.s
+	e.trial.turn.End()
+	e.leave(false)
+	e.trial = trial{}
 	e.req.Reset()
 	e.scratch.Trim()
 	if cap(e.text) > keptText {

@@ -35,8 +35,11 @@ func (e *exchange) forward(c call) {
 	var lost [2]int // workers that failed after they may have seen the request; decode workers apart
 	for attempt := 0; attempt <= max(e.s.live().Retries, 0); attempt++ {
 		e.identify() // anew: the abort of an earlier attempt is repeated after abortAgain and must not hit this one
-		d, err := e.choose(c)
+		d, err := e.chooseApart(c)
 		if err != nil {
+			if errors.Is(err, proxy.ErrCanceled) && e.giveUp(c, err) {
+				return // the client left while it waited
+			}
 			if last != nil && errors.Is(err, route.ErrNoWorker) {
 				err = last // what went wrong says more than that nobody is left
 			}
@@ -47,6 +50,8 @@ func (e *exchange) forward(c call) {
 		resp, err := e.attempt(c)
 		if err == nil && !e.tryAnother(c, resp) {
 			e.settle(e.answering())
+			e.trial.turn.Begun()
+			e.leave(true)
 			e.answer(c, resp)
 			return
 		}
@@ -56,20 +61,28 @@ func (e *exchange) forward(c call) {
 			return
 		}
 		if err == nil {
+			e.endTrial()
 			err = fmt.Errorf("cannot get answer of %s: %w", e.answering().ID(), errRefused)
 			e.tried = append(e.tried, e.answering())
 			last = err
 			continue
 		}
 		if errors.Is(err, errClient) { // which another pair may not give
+			e.endTrial()
 			e.tried = append(e.tried, d.Rank)
 			last = err
 			continue
 		}
-		if e.giveUp(c, err) {
+		again, refusal := e.lost(err)
+		switch {
+		case refusal != nil:
+			e.refuse(c, refusal)
 			return
-		}
-		if mayHaveDied(err) {
+		case e.giveUp(c, err):
+			return
+		case again:
+			attempt-- // it was another request's death
+		case mayHaveDied(err):
 			lost[e.failed]++
 		}
 		if max(lost[0], lost[1]) > maxLost {
@@ -205,6 +218,7 @@ func (e *exchange) compose(c call) {
 		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS},
 		Method: c.method(), Path: c.target(), Lines: e.lines, Extra: e.extra, Body: e.parts, Plain: c.plain != nil,
 		HeaderTimeout: e.s.live().FirstByteTimeout, ReadTimeout: e.s.live().StallTimeout,
+		Fresh: e.trial.turn != nil, // what ends it then is no death from before
 	}
 }
 

@@ -303,7 +303,7 @@ func testRanksAreNamedToTheWorker(t *testing.T) {
 	assert.Equal(t, "1", <-ranks)
 
 	h.post("/generate", idsBody)
-	assert.Contains(t, w.lastBody(), `,"routed_dp_rank":0,`)
+	assert.Contains(t, w.lastBody(), `,"routed_dp_rank":0}`)
 
 	resp, _ = h.post("/generate", `{"input_ids":[1],"routed_dp_rank":1}`)
 	assert.Equal(t, w.url+"#1", resp.Header.Get("X-Warmpath-Worker"), "the client's own choice of rank counts")

@@ -3,50 +3,56 @@ package server
 import (
 	"sync/atomic"
 
+	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
 // check refuses what is known to end an engine before any worker is asked. An adapter may have tokens of its
 // own behind the model's: how many is not told.
 func (e *exchange) check() error {
-	vocab := 0
-	if e.lora() == "" {
-		vocab = e.s.vocabularies.of(e.s.Registry.Snapshot(), e.req.Model)
+	l := e.s.limits.of(e.s.Registry.Snapshot(), e.req.Model)
+	if e.lora() != "" {
+		l.Vocabulary = 0
 	}
-	return e.req.Check(vocab)
+	return e.req.Check(l)
 }
 
-// vocabularies are the sizes of the models' vocabularies, read anew when a worker has described itself.
-type vocabularies struct {
-	current atomic.Pointer[vocabularyTable]
+// modelLimits are the limits of the models, read anew when a worker has described itself.
+type modelLimits struct {
+	current atomic.Pointer[limitTable]
 }
 
-type vocabularyTable struct {
+type limitTable struct {
 	workers *worker.Snapshot // that it was made of
 	models  map[string]int
-	only    int // of the model, where there is one
+	only    int  // of the model, where there is one
+	labels  bool // some worker counts labels of clients
 }
 
-// of returns how many ids a model has, 0 where that is not known.
-func (v *vocabularies) of(workers *worker.Snapshot, model string) int {
+// of returns the limits of a model.
+func (v *modelLimits) of(workers *worker.Snapshot, model string) openai.Limits {
 	t := v.current.Load()
 	if t == nil || t.workers != workers {
-		t = newVocabularyTable(workers)
+		t = newLimitTable(workers)
 		v.current.Store(t)
 	}
+	l := openai.Limits{Vocabulary: t.only, Labels: t.labels}
 	if n, ok := t.models[model]; ok {
-		return n
+		l.Vocabulary = n
 	}
-	return t.only
+	return l
 }
 
-// newVocabularyTable reads what workers say. Of workers of one model that differ the smallest counts: what is
+// newLimitTable reads what workers say. Of workers of one model that differ the smallest counts: what is
 // above ends an engine.
-func newVocabularyTable(workers *worker.Snapshot) *vocabularyTable {
-	t := &vocabularyTable{workers: workers, models: make(map[string]int)}
+func newLimitTable(workers *worker.Snapshot) *limitTable {
+	t := &limitTable{workers: workers, models: make(map[string]int)}
 	told, largest := 0, 0
 	for _, w := range workers.Workers {
 		info := w.Info()
+		if info != nil {
+			t.labels = t.labels || info.Labels
+		}
 		if info == nil || info.Vocabulary == 0 {
 			continue
 		}

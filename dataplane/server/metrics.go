@@ -83,6 +83,7 @@ func newMetrics(s *Server) *metrics {
 	m.registry.MustRegister(
 		newGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, fleetCollector{s}, budgetCollector{s.Index},
 		trustCollector{s.Registry}, healthCollector{s.Registry, &s.Router.Passed})
+	registerQuarantine(m.registry, s.ward)
 	m.registry.MustRegister(s.Metrics...)
 	if s.Replicas != nil {
 		m.registry.MustRegister(replicaCollector{s.Replicas})

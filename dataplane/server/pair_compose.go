@@ -146,6 +146,7 @@ func (e *exchange) legRequest(c call, rank *worker.Rank, which int, wait time.Du
 	return proxy.Request{
 		Target: proxy.Target{Addr: w.Addr, TLS: w.TLS}, Method: c.method(), Path: c.target(),
 		Lines: m.lines, Extra: leg.extra, Body: leg.parts, HeaderTimeout: wait, ReadTimeout: read,
-		Once: true, // its rooms are the attempt's own
+		Once:  true, // its rooms are the attempt's own
+		Fresh: e.trial.turn != nil,
 	}
 }

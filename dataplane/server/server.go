@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"net"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/lint"
 	"github.com/warmpath/warmpath/dataplane/openai"
 	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/quarantine"
 	"github.com/warmpath/warmpath/dataplane/replica"
 	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/session"
@@ -52,6 +54,7 @@ type Config struct {
 	ForwardIDs       bool          // plain chats carry their token ids to the worker, once the ids are proved
 	Queue            QueueConfig   // of requests while all workers are full
 	Pair             PairConfig    // of requests to a prefill and a decode worker
+	Quarantine       time.Duration // a request that ended two engines is refused; default 5 min
 	Retries          int           // further workers tried before the answer begins; default 3; negative: none
 	FirstByteTimeout time.Duration // default 30 min: long prompts wait in the worker's queue
 	StallTimeout     time.Duration // between two reads of an answer; default 10 min
@@ -116,7 +119,10 @@ type Server struct {
 	waits     *waitRoom // nil: no request waits here
 	rooms     *disagg.Rooms
 
-	vocabularies vocabularies
+	limits   modelLimits
+	ward     *quarantine.Ward
+	twins    quarantine.Twins
+	wardSeed maphash.Seed // of its names
 
 	compressors proxy.Compressors
 }
@@ -126,6 +132,7 @@ func New(cfg Config, parts Parts) *Server {
 	cfg.setDefaults()
 	s := &Server{Parts: parts, cfg: cfg, started: time.Now(), rooms: disagg.NewRooms()}
 	s.current.Store(&cfg)
+	s.ward, s.wardSeed = quarantine.New(quarantine.Config{For: cfg.Quarantine, Log: cfg.Log}), maphash.MakeSeed()
 	if s.Fleet == nil {
 		s.Fleet = registryFleet{s.Registry}
 	}

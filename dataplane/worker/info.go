@@ -29,7 +29,8 @@ type Info struct {
 	TPSize   int // GPUs that compute one request together, tp_size; 0 when unknown
 	// Vocabulary is how many token ids the model has; 0 when unknown. An id at or above it ends an engine.
 	Vocabulary int
-	MaxTokens  int // tokens in the KV pool of one rank; 0 when unknown
+	Labels     bool // tokenizer_metrics_allowed_custom_labels names some
+	MaxTokens  int  // tokens in the KV pool of one rank; 0 when unknown
 	// TokenBytes is what KV takes of a token, in bytes over all of its GPUs; 0 when unknown.
 	TokenBytes float64
 	Mode       string // disaggregation_mode: "", "null", "prefill", "decode"; see Role
@@ -119,6 +120,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		Placement:     parsePlacement(v),
 		TokenBytes:    parseTokenBytes(v),
 		Process:       processOf(v),
+		Labels:        len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
 	}
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)

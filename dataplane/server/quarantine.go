@@ -1,0 +1,295 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/proxy"
+	"github.com/warmpath/warmpath/dataplane/quarantine"
+	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/worker"
+)
+
+// trial is what the quarantine knows of an exchange's request.
+type trial struct {
+	key    uint64
+	named  bool
+	sent   time.Time // again; zero: the first time, see exchange.started
+	turn   *quarantine.Turn
+	deaths int // of engines that had it in flight
+
+	like   uint64 // see quarantine.Twins
+	joined string // the worker that it was sent to, while no answer has begun
+}
+
+const (
+	// settled is after how long an engine that still runs has begun to compute a request: what ends it, ends it
+	// with the first batch. A stream without a first event was not computed, however long ago it was sent.
+	settled = 2 * time.Second
+	// maxDeaths bounds how many engines may die with a request in flight that is not their cause: two for each
+	// of four others.
+	maxDeaths = 8
+	// turnTick is how soon a turn that ended by time is seen.
+	turnTick = 50 * time.Millisecond
+	// probedWithin is how long a probe may take to say whether a worker lives that accepts connections.
+	probedWithin = time.Second
+)
+
+// died reports whether an attempt failed as it does when an engine dies. A probe that finds the worker dead may be faster than the end of the
+// connection: then the attempt was canceled as if the worker hung.
+func died(err error) bool {
+	return errors.Is(err, proxy.ErrNoResponse) || errors.Is(err, proxy.ErrTruncated) || errors.Is(err, errHung)
+}
+
+// digested gives the request its name in the quarantine; false: it has no body that could end an engine.
+func (e *exchange) digested() bool {
+	if !e.trial.named && e.req.HasBody() {
+		e.trial.key, e.trial.named = e.req.Digest(e.s.wardSeed), true
+	}
+	return e.trial.named
+}
+
+// chooseApart is choose for a router some of whose requests may end engines: it refuses those that do, lets a
+// suspect wait for its turn, and keeps others away from it.
+func (e *exchange) chooseApart(c call) (route.Decision, error) {
+	ward := e.s.ward
+	if !ward.Active() || !e.digested() {
+		d, err := e.choose(c)
+		if err == nil && !e.join(&d) {
+			return e.chooseWithTwins(c)
+		}
+		return d, err
+	}
+	now := time.Now()
+	status := ward.Look(e.trial.key, now)
+	switch {
+	case status.Refused > 0:
+		return route.Decision{}, endsEngines(status)
+	case status.Suspect:
+		return e.awaitTurn(c, now.Add(e.s.live().FirstByteTimeout))
+	}
+	d, err := e.chooseBeside(c, now)
+	if errors.Is(err, route.ErrNoWorker) {
+		d, err = e.choose(c) // better beside a suspect than not at all
+	}
+	if err == nil && !e.join(&d) {
+		return e.chooseWithTwins(c)
+	}
+	return d, err
+}
+
+// join notes where the request goes, unless two other workers have the same one and nobody has answered it.
+func (e *exchange) join(d *route.Decision) bool {
+	if !e.req.HasBody() {
+		return true
+	}
+	if e.trial.like = e.req.Likeness(e.s.wardSeed); e.trial.like == 0 {
+		return true
+	}
+	if !e.s.twins.Join(e.trial.like, d.Rank.Worker.URL) {
+		return false
+	}
+	e.trial.joined = d.Rank.Worker.URL
+	return true
+}
+
+// leave ends what join began: the answer has begun, or there is none.
+func (e *exchange) leave(answered bool) {
+	if e.trial.joined != "" {
+		e.s.twins.Leave(e.trial.like, e.trial.joined, answered)
+		e.trial.joined = ""
+	}
+}
+
+// chooseWithTwins chooses one of the workers that have the same request already. Where they have gone, what
+// became of it there is known soon.
+func (e *exchange) chooseWithTwins(c call) (route.Decision, error) {
+	d, err := e.chooseWithout(c, func(w *worker.Worker) bool { return !e.s.twins.Holds(e.trial.like, w.URL) })
+	if err == nil && e.join(&d) {
+		return d, nil
+	}
+	if e.client.Gone() {
+		return d, fmt.Errorf("cannot send beside the same request: %w", proxy.ErrCanceled)
+	}
+	time.Sleep(turnTick / 10)
+	return e.chooseApart(c)
+}
+
+// awaitTurn waits until the suspect may be tried on a worker without another suspect.
+func (e *exchange) awaitTurn(c call, deadline time.Time) (route.Decision, error) {
+	ward := e.s.ward
+	tick := time.NewTicker(turnTick)
+	defer tick.Stop()
+	alone := time.Now().Add(settled)
+	e.trial.like = e.req.Likeness(e.s.wardSeed)
+	for {
+		now := time.Now()
+		changed := ward.Wait()
+		status := ward.Look(e.trial.key, now)
+		if status.Refused > 0 {
+			return route.Decision{}, endsEngines(status)
+		}
+		d, err := e.chooseBeside(c, now)
+		if err == nil && e.s.twins.Flying(e.trial.like) && now.Before(alone) {
+			// The same request is at another worker, sent before anybody knew: what becomes of it counts too.
+		} else if err == nil && (d.Rank.Worker.State() == worker.Ready || !ward.Trying()) {
+			if turn := ward.Take(e.trial.key, d.Rank.Worker.URL, now); turn != nil {
+				e.trial.turn = turn
+				return d, nil
+			}
+		} else if err != nil && (!errors.Is(err, route.ErrNoWorker) || !ward.Trying()) {
+			return d, err
+		}
+		if now.After(deadline) {
+			return d, fmt.Errorf("cannot try suspect alone: %w", proxy.ErrTimeout)
+		}
+		if e.client.Gone() {
+			return d, fmt.Errorf("cannot try suspect alone: %w", proxy.ErrCanceled)
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		}
+	}
+}
+
+// chooseBeside is choose without the workers on which a suspect is on trial.
+func (e *exchange) chooseBeside(c call, now time.Time) (route.Decision, error) {
+	busy := e.s.ward.Busy(nil, now)
+	if len(busy) == 0 || len(e.doubted) > 0 {
+		return e.choose(c)
+	}
+	return e.chooseWithout(c, func(w *worker.Worker) bool { return slices.Contains(busy, w.URL) })
+}
+
+// chooseWithout is choose without the workers that skip names.
+func (e *exchange) chooseWithout(c call, skip func(*worker.Worker) bool) (route.Decision, error) {
+	own := len(e.tried)
+	for _, rank := range e.s.Registry.Snapshot().Ranks {
+		if skip(rank.Worker) {
+			e.tried = append(e.tried, rank)
+		}
+	}
+	d, err := e.choose(c)
+	if own <= len(e.tried) {
+		clear(e.tried[own:])
+		e.tried = e.tried[:own]
+	}
+	return d, err
+}
+
+// endTrial ends the attempt for the quarantine: the worker has answered, and another one is asked.
+func (e *exchange) endTrial() {
+	e.trial.turn.End()
+	e.trial.turn = nil
+	e.leave(false)
+}
+
+// lost tells the quarantine of an attempt that failed. again says that the failure is a death that need not
+// count among the tries; refusal is what the client is told where the request is at fault.
+func (e *exchange) lost(err error) (again bool, refusal error) {
+	turn := e.trial.turn
+	e.trial.turn = nil
+	defer turn.End()
+	defer e.leave(false) // when the loss is known: equal requests look for it then
+	if !died(err) || !e.digested() {
+		return false, nil
+	}
+	failed := e.decision.Rank.Worker
+	if e.failed == 1 && e.decision.Decode != nil {
+		failed = e.decision.Decode.Worker
+	}
+	sent := e.trial.sent
+	if sent.IsZero() {
+		sent = e.started
+	}
+	now := time.Now()
+	likely := e.req.Stream || now.Sub(sent) < settled
+	gone := isGone(failed)
+	e.trial.sent = time.Now()
+	if !gone && errors.Is(err, errHung) {
+		return false, nil
+	}
+	loss := quarantine.Loss{Key: e.trial.key, Worker: failed.URL, Died: gone, Likely: likely, At: now, Turn: turn}
+	if turn != nil && e.decision.Decode != nil {
+		loss.Worker = e.decision.Rank.Worker.URL // the turn is a pair's
+	}
+	spared := e.s.ward.Lost(loss)
+	if other := e.otherLeg(failed); spared && gone && other != nil && isGone(other) {
+		loss.Worker, loss.Turn = other.URL, nil
+		spared = e.s.ward.Lost(loss)
+	}
+	if !spared {
+		return false, endsEngines(e.s.ward.Look(e.trial.key, now))
+	}
+	if gone {
+		e.trial.deaths++
+	}
+	return gone && e.trial.deaths < maxDeaths, nil
+}
+
+// otherLeg returns a pair's other worker, nil where there is none.
+func (e *exchange) otherLeg(failed *worker.Worker) *worker.Worker {
+	switch d := &e.decision; {
+	case d.Decode == nil:
+		return nil
+	case d.Decode.Worker == failed:
+		return d.Rank.Worker
+	default:
+		return d.Decode.Worker
+	}
+}
+
+// lostBegun tells the quarantine of an answer that was cut: it cannot be had again, but a client may ask again.
+func (e *exchange) lostBegun(err error) {
+	if !died(err) || e.decision.Rank == nil || !e.digested() {
+		return
+	}
+	failed := e.answering().Worker
+	failed.Suspect()
+	if isGone(failed) {
+		e.s.ward.Lost(quarantine.Loss{Key: e.trial.key, Worker: failed.URL, Died: true, At: time.Now()})
+	}
+}
+
+// cleared ends the suspicion: the request was answered.
+func (e *exchange) cleared() {
+	if ward := e.s.ward; ward.Active() && e.status < fasthttp.StatusInternalServerError && e.digested() {
+		ward.Clear(e.trial.key)
+	}
+}
+
+// isGone reports whether a worker that has lost a connection is gone: nothing listens there, or its probe finds it
+// unfit. It waits for no longer than a probe takes.
+func isGone(w *worker.Worker) bool {
+	conn, err := net.DialTimeout("tcp", w.Addr, probedWithin)
+	if err != nil {
+		return true
+	}
+	_ = conn.Close()
+	for end := time.Now().Add(probedWithin); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		switch w.State() {
+		case worker.Dead, worker.Probing:
+			return true
+		case worker.Ready, worker.Draining:
+			return false
+		}
+	}
+	return false
+}
+
+// endsEngines is what a client is told whose request ends engines.
+func endsEngines(s quarantine.Status) error {
+	return &openai.Error{
+		Status: fasthttp.StatusBadRequest, Type: "invalid_request_error", Code: "request_ends_engines",
+		Message: "This request was in flight when " + strconv.Itoa(max(s.Deaths, 2)) + " engines died. It is refused for " +
+			max(s.Refused, time.Second).Round(time.Second).String() + ".",
+	}
+}
