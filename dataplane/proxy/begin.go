@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -29,6 +30,13 @@ func (r *Response) Begin() []byte {
 		return b[:min(int64(len(b)), r.chunks.left)]
 	}
 	return nil
+}
+
+// Within bounds each wait for the body from now on; 0 is forever.
+func (r *Response) Within(d time.Duration) {
+	if r.cn != nil {
+		r.cn.wait = d
+	}
 }
 
 // Kept is a whole answer.

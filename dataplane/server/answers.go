@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -59,8 +60,10 @@ var typeHTML = []byte("text/html")
 func (e *exchange) examine(c call, resp *proxy.Response) (finding, error) {
 	// A streaming worker sends its header before it has computed anything.
 	// Nothing is promised to the client until the first byte of the body.
-	if err := resp.Await(); err != nil {
-		return finding{}, err
+	if len(resp.Begin()) == 0 {
+		if err := e.await(resp); err != nil {
+			return finding{}, err
+		}
 	}
 	if resp.Status >= fasthttp.StatusBadRequest {
 		return found(resp.Status, false), nil
@@ -80,6 +83,19 @@ func (e *exchange) examine(c call, resp *proxy.Response) (finding, error) {
 		return found(f.Status, f.Transfer), nil
 	}
 	return finding{}, nil
+}
+
+// await waits for the first byte of the body for as long as a worker may take to begin, its header or not.
+func (e *exchange) await(resp *proxy.Response) error {
+	cfg := e.s.live()
+	if cfg.FirstByteTimeout > 0 {
+		resp.Within(max(cfg.FirstByteTimeout-time.Since(e.sent), time.Millisecond))
+	} else {
+		resp.Within(0)
+	}
+	err := resp.Await()
+	resp.Within(cfg.StallTimeout)
+	return err
 }
 
 // examineEvents judges the first event of a stream.

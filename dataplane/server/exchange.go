@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -41,7 +42,8 @@ type exchange struct {
 	flight   *route.Flight
 	place    queue.Place // in front of full workers
 
-	onHang func() // e.canceler.Cancel, made once
+	onHang   func(dead bool) bool // leaves e's worker, made once
+	attempts int                  // that are left behind this one
 
 	api      openai.API
 	inferred bool // the body was read: an API whose answers are counted
@@ -71,7 +73,13 @@ type exchange struct {
 
 func newExchange(s *Server) *exchange {
 	e := &exchange{s: s}
-	e.onHang = e.canceler.Cancel
+	e.onHang = func(dead bool) bool {
+		if !dead && !e.elsewhere(e.answering()) {
+			return false
+		}
+		e.canceler.Cancel()
+		return true
+	}
 	if s.Sessions != nil && s.usesOverlap() {
 		e.known = s.Sessions.NewCursor()
 		e.req.Memory = e.known
@@ -181,6 +189,16 @@ func (e *exchange) firstByte() {
 		e.flight.Prefilled()
 	}
 	e.begun()
+}
+
+// elsewhere reports whether anybody fit but rank could take the request. Monitors ask, too, while the request waits for an answer: it
+// reads only what does not change meanwhile.
+func (e *exchange) elsewhere(rank *worker.Rank) bool {
+	if e.attempts <= 0 {
+		return false
+	}
+	var probe route.Scratch // rare path: keep the decision's own scratch
+	return e.s.Router.Left(&probe, &e.prompt, append(slices.Clone(e.tried), rank))
 }
 
 // begun ends the time in which the request may be sent elsewhere.

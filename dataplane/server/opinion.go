@@ -6,7 +6,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/disagg"
 	"github.com/warmpath/warmpath/dataplane/proxy"
-	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -87,18 +86,11 @@ func (e *exchange) tryAnother(c call, resp *proxy.Response) bool {
 
 // asksAgain decides and pays.
 func (e *exchange) asksAgain(c call, f finding, rank *worker.Rank) bool {
-	if len(e.tried) >= e.s.live().Retries {
-		return false
-	}
 	doubtful := f.kind != busy && rank.Worker.Doubtful(f.status)
 	if f.kind != busy && (!e.repeats(c) || !doubtful || e.agreed(f, rank)) {
 		return false
 	}
-	var probe route.Scratch // rare path: keep the decision's own scratch
-	if !e.s.Router.Left(&probe, &e.prompt, append(e.tried, rank)) {
-		return false
-	}
-	return f.kind == busy || e.s.budget.take(time.Now())
+	return e.elsewhere(rank) && (f.kind == busy || e.s.budget.take(time.Now()))
 }
 
 // agreed reports whether a worker has said the same before, and one of the two is to be believed.

@@ -9,7 +9,7 @@ var (
 )
 
 // GiveUp does what a monitor does when its worker hangs.
-func (w *Worker) GiveUp() { w.giveUp() }
+func (w *Worker) GiveUp() { w.giveUp(false) }
 
 // Reported is one rank of /v1/loads.
 type Reported struct {
