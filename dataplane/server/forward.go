@@ -257,6 +257,9 @@ func (e *exchange) answer(c call, resp *proxy.Response) {
 	e.status = resp.Status
 	// What somebody has compressed is not read, and nothing can be added to it.
 	e.events = bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) && len(resp.Peek("Content-Encoding")) == 0
+	if e.events {
+		resp.WholeEvents()
+	}
 	if e.inferred {
 		e.usage.Reset(e.api, e.req.Stream)
 		e.output.Reset(e.req.Stream)

@@ -127,6 +127,7 @@ func TestWorkerThatFailsAThird(t *testing.T) {
 	var workers []*fakeWorker
 	for i := range asked {
 		w := newFakeWorker(t, info(1))
+		w.on("/abort_request", noAborts)
 		w.on("/generate", patient(&asked[i]))
 		workers = append(workers, w)
 	}
