@@ -38,11 +38,14 @@ type budget struct {
 
 const (
 	// mostOpinions may be asked for at once, and one a second: clients that do nothing but mistakes cost no more.
-	mostOpinions = 16
+	mostOpinions = 24
 	opinionEvery = time.Second
+	// keptOpinions are for errors of workers that are under suspicion: else clients' mistakes could use up all.
+	keptOpinions = 16
 )
 
-func (b *budget) take(now time.Time) bool {
+// take takes a token, of those above kept.
+func (b *budget) take(now time.Time, kept float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.at.IsZero() {
@@ -51,7 +54,7 @@ func (b *budget) take(now time.Time) bool {
 		b.tokens = min(b.tokens+max(now.Sub(b.at).Seconds(), 0)/opinionEvery.Seconds(), mostOpinions)
 	}
 	b.at = now
-	if b.tokens < 1 {
+	if b.tokens < 1+kept {
 		return false
 	}
 	b.tokens--
@@ -86,11 +89,24 @@ func (e *exchange) tryAnother(c call, resp *proxy.Response) bool {
 
 // asksAgain decides and pays.
 func (e *exchange) asksAgain(c call, f finding, rank *worker.Rank) bool {
-	doubtful := f.kind != busy && rank.Worker.Doubtful(f.status)
-	if f.kind != busy && (!e.repeats(c) || !doubtful || e.agreed(f, rank)) {
-		return false
+	if f.kind != busy {
+		// One that confirms the first one's error, and may not be believed, is no reason to stop.
+		doubtful := rank.Worker.Doubtful(f.status) || len(e.opinions.list) > 0
+		if !doubtful || !e.repeats(c) || e.agreed(f, rank) {
+			return false
+		}
 	}
-	return e.elsewhere(rank) && (f.kind == busy || e.s.budget.take(time.Now()))
+	switch {
+	case !e.elsewhere(rank):
+		return false
+	case f.kind == busy:
+		return true
+	}
+	kept := 0.0
+	if rank.Worker.Credible(f.status) {
+		kept = keptOpinions
+	}
+	return e.s.budget.take(time.Now(), kept)
 }
 
 // agreed reports whether a worker has said the same before, and one of the two is to be believed.

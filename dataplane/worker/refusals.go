@@ -78,6 +78,9 @@ func (w *Worker) Confirmed(status int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := &f.by[refusalKind(status)]
+	if r.skip > 0 { // by one that was asked at the same time
+		return
+	}
 	r.step = min(2*r.step+1, mostSkipped)
 	r.skip = r.step
 }
