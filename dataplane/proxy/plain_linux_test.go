@@ -63,6 +63,9 @@ func startPlainOn(t testing.TB, watcher *proxy.Watcher, upstream string) *plainR
 			case in.Pass(resp, sink{}, []byte("X-Router: 1\r\n"), time.Now()):
 				r.passed.Add(1)
 			default:
+				if bytes.HasPrefix(resp.Peek("Content-Type"), []byte("text/event-stream")) && r.whole {
+					resp.WholeEvents()
+				}
 				proxy.Forward(in.Ctx(), resp, sink{})
 			}
 		},
