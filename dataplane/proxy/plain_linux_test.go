@@ -26,6 +26,7 @@ type plainRouter struct {
 	plain  atomic.Int64 // requests
 	passed atomic.Int64 // of those, answered by Pass
 	drains atomic.Bool
+	whole  bool // events are sent in whole ones
 	ended  chan error
 }
 
@@ -63,7 +64,7 @@ func startPlainOn(t testing.TB, watcher *proxy.Watcher, upstream string) *plainR
 			case in.Pass(resp, sink{}, []byte("X-Router: 1\r\n"), time.Now()):
 				r.passed.Add(1)
 			default:
-				if bytes.HasPrefix(resp.Peek("Content-Type"), []byte("text/event-stream")) && r.whole {
+				if r.whole {
 					resp.WholeEvents()
 				}
 				proxy.Forward(in.Ctx(), resp, sink{})

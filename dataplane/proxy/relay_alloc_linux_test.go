@@ -19,7 +19,9 @@ func streaming(t testing.TB) (worker, client net.Conn) {
 		asked <- p.Conn
 		p.gone()
 	})
-	client = startPlain(t, w.addr()).dial(t)
+	router := startPlain(t, w.addr())
+	router.whole = true
+	client = router.dial(t)
 	io.WriteString(client, plainHead+"2\r\n\r\n{}")
 	for got, buf := "", make([]byte, 1<<10); !strings.HasSuffix(got, chunkOf("first\n\n")); {
 		n, err := client.Read(buf)
