@@ -56,7 +56,7 @@ type exchange struct {
 	sent     time.Time      // to the worker whose answer is the client's
 	found    finding        // of the answer's beginning
 	opinions opinions       // of the workers that were asked before
-	look     []byte         // the beginning of an answer whose first event did not come in one piece
+	begin    []byte         // the beginning of an answer whose first event did not come in one piece
 	awaited  *worker.Worker // Await was called for it and Begun was not
 	key      uint64
 

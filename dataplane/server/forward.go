@@ -87,7 +87,8 @@ func (e *exchange) forward(c call) {
 
 // mayHaveDied reports whether a worker may have died with the request in its hands.
 func mayHaveDied(err error) bool {
-	return !errors.Is(err, proxy.ErrDial) && !errors.Is(err, errRefused) && !errors.Is(err, errFailed) && !errors.Is(err, errTransfer)
+	return !errors.Is(err, proxy.ErrDial) && !errors.Is(err, errRefused) && !errors.Is(err, errFailed) && !errors.Is(err, errTransfer) &&
+		!errors.Is(err, proxy.ErrBadResponse)
 }
 
 // attempt sends the request to the decision's rank, or to both of a pair.
@@ -125,8 +126,10 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 			return nil, fmt.Errorf("cannot get answer of %s: %w: %w", rank.ID(), errHung, err)
 		}
 	}
-	if retryable(err) {
+	if silenced(err) {
 		rank.Worker.Suspect()
+	}
+	if retryable(err) {
 		rank.Worker.Fault(time.Now())
 	}
 	return nil, err
@@ -148,7 +151,7 @@ const headerPrefill = "X-Warmpath-Prefill"
 // retryable reports whether another worker may be asked: the client has seen
 // nothing, and the failure points at the worker.
 func retryable(err error) bool {
-	return silenced(err) || errors.Is(err, errRefused) || errors.Is(err, errFailed) || errors.Is(err, errTransfer) || errors.Is(err, errLate)
+	return silenced(err) || errors.Is(err, proxy.ErrBadResponse) || errors.Is(err, errRefused) || errors.Is(err, errFailed) || errors.Is(err, errTransfer) || errors.Is(err, errLate)
 }
 
 // silenced reports whether a worker may be gone: it was not reached, or stopped in the middle of what it had to say.
@@ -161,6 +164,9 @@ func (e *exchange) giveUp(c call, err error) bool {
 	if e.client.Gone() {
 		e.abort()
 		e.s.metrics.clientGone.Inc()
+		if e.decision.Rank != nil {
+			e.answering().Worker.Unclear()
+		}
 		answer := c.answer()
 		answer.SetConnectionClose()
 		answer.SetStatusCode(499) // nobody reads it; the metrics do

@@ -124,13 +124,13 @@ func (e *exchange) agreed(f finding, rank *worker.Rank) bool {
 func (e *exchange) hold(kept *proxy.Kept, f finding, rank *worker.Rank) {
 	o := &e.opinions
 	o.list = append(o.list, opinion{rank: rank, finding: f, paid: f.kind != busy})
+	e.s.metrics.retries.Inc()
 	if kept == nil {
 		return
 	}
 	if o.answer == nil || f.kind != busy || kept.RetryAfter() >= 0 && kept.RetryAfter() < o.answer.RetryAfter() {
 		o.answer, o.rank = kept, rank
 	}
-	e.s.metrics.retries.Inc()
 }
 
 // settle holds errors against the workers that gave them, now that it is known how the last one that was asked has begun to
@@ -174,8 +174,7 @@ func (o *opinion) blame(now time.Time) {
 	w.Fault(now)
 }
 
-// answerHeld makes the best of the workers' own errors the client's answer, if there is one. f is what the last worker did
-// instead of answering.
+// answerHeld makes the best of the workers' own errors the client's answer, if there is one.
 func (e *exchange) answerHeld(c call) bool {
 	o := &e.opinions
 	if o.answer == nil {
@@ -188,6 +187,7 @@ func (e *exchange) answerHeld(c call) bool {
 	o.answer.Answer(ctx)
 	ctx.Response.Header.Set("X-Warmpath-Worker", o.rank.ID())
 	e.s.metrics.passed(o.rank, o.answer.Status)
+	e.recordRefusal(c)
 	e.release()
 	return true
 }

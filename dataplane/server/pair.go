@@ -126,8 +126,8 @@ func (e *exchange) judge(c call, resp *proxy.Response) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		resp.Unread(e.look[:n])
-		f = found(resp.Status, disagg.SpeaksOfTransfer(e.look[:n]))
+		resp.Unread(e.begin[:n])
+		f = found(resp.Status, disagg.SpeaksOfTransfer(e.begin[:n]))
 	} else if f, err = e.examine(c, resp); err != nil {
 		return err
 	}
