@@ -74,23 +74,18 @@ func Look(p []byte, whole bool) (Verdict, Failure) {
 // and read as a whole. Proxies in front of engines send such ones. whole says that p will not grow.
 func LookJSON(p []byte, whole bool) (Verdict, Failure) {
 	doc := bytes.TrimSpace(p)
-	if len(doc) > 0 && doc[0] != '{' {
+	// What does not begin like an error passes at once, however little is there.
+	if len(doc) == 0 || doc[0] != '{' || !beginsError(bytes.TrimLeft(doc[1:], " \t\r\n")) {
 		return Fine, Failure{}
 	}
-	begins := len(doc) > 0 && beginsError(bytes.TrimLeft(doc[1:], " \t\r\n"))
-	if begins {
-		if f, failed := failureOf(doc); failed {
-			return Failed, f
-		}
+	if f, failed := failureOf(doc); failed {
+		return Failed, f
 	}
-	if whole || len(p) >= MaxEvent || !begins && len(doc) >= firstMember || len(doc) > 0 && doc[len(doc)-1] == '}' && json.Valid(doc) {
+	if whole || len(p) >= MaxEvent || doc[len(doc)-1] == '}' && json.Valid(doc) {
 		return Fine, Failure{}
 	}
 	return More, Failure{}
 }
-
-// firstMember is as long as the beginning of an object must be to tell its first member, with some white space.
-const firstMember = 32
 
 // beginsError reports whether the first member of an object may be an error's.
 func beginsError(members []byte) bool {

