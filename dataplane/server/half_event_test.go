@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,13 +64,14 @@ func testWorkerDiesInsideAnEvent(t *testing.T) {
 			t.Run(name+"/"+path, func(t *testing.T) {
 				w := newFakeWorker(t, info(1))
 				w.on("/abort_request", noAborts)
-				var cut int
+				var cutAt atomic.Int64
 				read := make(chan struct{})
 				w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 					rw.Header().Set("Content-Type", "text/event-stream")
 					_, _ = io.WriteString(rw, stream[:first])
 					flush(rw)
 					<-read // so that the rest is a piece of its own
+					cut := int(cutAt.Load())
 					half := first + (cut-first)/2
 					_, _ = io.WriteString(rw, stream[first:half])
 					flush(rw)
@@ -78,7 +80,8 @@ func testWorkerDiesInsideAnEvent(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				})
 				h := start(t, []*fakeWorker{w})
-				for cut = first; cut <= len(stream); cut++ {
+				for cut := first; cut <= len(stream); cut++ {
+					cutAt.Store(int64(cut))
 					got := h.readsOn(t, url, `{"text":"x","stream":true}`, stream[:first], read)
 					events, err := strictEvents(got)
 					require.NoError(t, err, "cut at %d: %q", cut, got)
@@ -126,7 +129,7 @@ func TestDecodeWorkerDiesInsideAnEvent(t *testing.T) {
 			p, d := newPair(t, 1, 1, 1)
 			p[0].on("/abort_request", noAborts)
 			d[0].on("/abort_request", noAborts)
-			var cut int
+			var cutAt atomic.Int64
 			read := make(chan struct{})
 			p[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
 				if l.waits(r, l.arrives(b)) {
@@ -142,12 +145,13 @@ func TestDecodeWorkerDiesInsideAnEvent(t *testing.T) {
 				_, _ = io.WriteString(rw, begin)
 				flush(rw)
 				<-read
-				_, _ = io.WriteString(rw, stream[len(begin):cut])
+				_, _ = io.WriteString(rw, stream[len(begin):cutAt.Load()])
 				flush(rw)
 				panic(http.ErrAbortHandler)
 			})
 			h := startPair(t, p, d)
-			for cut = len(begin); cut <= len(stream); cut += 3 {
+			for cut := len(begin); cut <= len(stream); cut += 3 {
+				cutAt.Store(int64(cut))
 				got := h.readsOn(t, "/generate", `{"input_ids":[1,2,3],"stream":true`+more+`}`, begin[:8], read)
 				events, err := strictEvents(got)
 				require.NoError(t, err, "cut at %d: %q", cut, got)
