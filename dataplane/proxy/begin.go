@@ -11,8 +11,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Begin returns what is here of the body, after Await, without taking it: of several chunks the first. It aliases the read
-// buffer, until the next call. It is empty where the body has ended.
+// Begin returns what is here of the body, after Await, without taking it: of several chunks the
+// first. It aliases the read buffer, until the next call. It is empty where the body has ended.
 func (r *Response) Begin() []byte {
 	if len(r.ahead) > 0 {
 		return r.ahead
@@ -54,8 +54,9 @@ func NewKept(status int, mime, body []byte) *Kept {
 	return k
 }
 
-// Keep reads the answer to its end and returns a copy of it, or nil where it has more than limit bytes: then it can still be
-// forwarded. An error is of the connection. The Response is still to be closed.
+// Keep reads the answer to its end and returns a copy of it, or nil where it has more than limit
+// bytes: then it can still be forwarded. An error is of the connection. The Response is still to be
+// closed.
 func (r *Response) Keep(limit int) (*Kept, error) {
 	if r.ContentLength() > int64(limit) {
 		return nil, nil //nolint:nilnil // As documented: it is too long.

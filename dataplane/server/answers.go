@@ -47,16 +47,17 @@ func found(status int, transfer bool) finding {
 	return finding{}
 }
 
-// repeats reports whether the request may be sent to another worker after one has answered: it computes and changes nothing.
-// /v1/responses may store its answer.
+// repeats reports whether the request may be sent to another worker after one has answered: it
+// computes and changes nothing. /v1/responses may store its answer.
 func (e *exchange) repeats(c call) bool {
 	return e.inferred || string(c.method()) == fasthttp.MethodPost && string(c.path()) != pathResponses
 }
 
 var typeHTML = []byte("text/html")
 
-// examine waits for the beginning of an answer and judges it. It holds nothing back but the first event of a stream, up to
-// disagg.MaxEvent, and message_start, which SGLang sends together with the text behind it. An error is of the connection.
+// examine waits for the beginning of an answer and judges it. It holds nothing back but the first
+// event of a stream, up to disagg.MaxEvent, and message_start, which SGLang sends together with the
+// text behind it. An error is of the connection.
 func (e *exchange) examine(c call, resp *proxy.Response) (finding, error) {
 	// A streaming worker sends its header before it has computed anything.
 	// Nothing is promised to the client until the first byte of the body.
@@ -84,7 +85,8 @@ func (e *exchange) examine(c call, resp *proxy.Response) (finding, error) {
 	return e.look(resp, disagg.LookJSON)
 }
 
-// await waits for the first byte of the body for as long as a worker may take to begin, its header or not.
+// await waits for the first byte of the body for as long as a worker may take to begin, its header
+// or not.
 func (e *exchange) await(resp *proxy.Response) error {
 	cfg := e.s.live()
 	if cfg.FirstByteTimeout > 0 {
@@ -117,7 +119,8 @@ func (e *exchange) look(resp *proxy.Response, judge func(p []byte, whole bool) (
 	return finding{}, nil
 }
 
-// fill reads the beginning of an answer until enough says so, it ends, or there is no more room for it.
+// fill reads the beginning of an answer until enough says so, it ends, or there is no more room for
+// it.
 func (e *exchange) fill(resp *proxy.Response, enough func(p []byte, whole bool) bool) (n int, err error) {
 	if e.begin == nil {
 		e.begin = make([]byte, disagg.MaxEvent)
@@ -140,8 +143,8 @@ var (
 	abortStatus    = []byte(`"status_code":5`)
 )
 
-// spoils reports whether a piece of a stream tells of an error. A quote inside a text is escaped, and a line break too, so
-// that no text is taken for one.
+// spoils reports whether a piece of a stream tells of an error. A quote inside a text is escaped,
+// and a line break too, so that no text is taken for one.
 func (e *exchange) spoils(p []byte) bool {
 	for len(p) > 0 {
 		line := p

@@ -28,8 +28,8 @@ func (o *opinions) reset() {
 	*o = opinions{list: o.list[:0]}
 }
 
-// budget bounds how many requests are sent again although a worker has answered them. One that another worker then answers
-// well costs nothing.
+// budget bounds how many requests are sent again although a worker has answered them. One that
+// another worker then answers well costs nothing.
 type budget struct {
 	mu     sync.Mutex
 	tokens float64   // guarded by mu
@@ -37,10 +37,12 @@ type budget struct {
 }
 
 const (
-	// mostOpinions may be asked for at once, and one a second: clients that do nothing but mistakes cost no more.
+	// mostOpinions may be asked for at once, and one a second: clients that do nothing but mistakes
+	// cost no more.
 	mostOpinions = 24
 	opinionEvery = time.Second
-	// keptOpinions are for errors of workers that are under suspicion: else clients' mistakes could use up all.
+	// keptOpinions are for errors of workers that are under suspicion: else clients' mistakes could
+	// use up all.
 	keptOpinions = 16
 )
 
@@ -67,8 +69,9 @@ func (b *budget) give() {
 	b.tokens = min(b.tokens+1, mostOpinions)
 }
 
-// tryAnother reports whether another worker is asked although this one has answered, and then ends the attempt. 429 and 503
-// go elsewhere while anybody fit is left. An error goes elsewhere while it is the only one of its kind: see worker.Refusals.
+// tryAnother reports whether another worker is asked although this one has answered, and then ends
+// the attempt. 429 and 503 go elsewhere while anybody fit is left. An error goes elsewhere while it
+// is the only one of its kind: see worker.Refusals.
 func (e *exchange) tryAnother(c call, resp *proxy.Response) bool {
 	f, rank := e.found, e.answering()
 	if f.kind == answered {
@@ -119,8 +122,8 @@ func (e *exchange) agreed(f finding, rank *worker.Rank) bool {
 	return false
 }
 
-// hold remembers an error, and the answer if it is the best yet: of several that ask the client to come back, the one that
-// asks for the soonest.
+// hold remembers an error, and the answer if it is the best yet: of several that ask the client to
+// come back, the one that asks for the soonest.
 func (e *exchange) hold(kept *proxy.Kept, f finding, rank *worker.Rank) {
 	o := &e.opinions
 	o.list = append(o.list, opinion{rank: rank, finding: f, paid: f.kind != busy})
@@ -133,8 +136,8 @@ func (e *exchange) hold(kept *proxy.Kept, f finding, rank *worker.Rank) {
 	}
 }
 
-// settle holds errors against the workers that gave them, now that it is known how the last one that was asked has begun to
-// answer.
+// settle holds errors against the workers that gave them, now that it is known how the last one
+// that was asked has begun to answer.
 func (e *exchange) settle(rank *worker.Rank) {
 	f, now := e.found, time.Now()
 	if f.kind == answered {
