@@ -71,7 +71,7 @@ func (l *life) flushCache(ctx *fasthttp.RequestCtx) {
 }
 
 // fault serves POST /sim/fault, which no engine has: {"kind", "count", "seconds",
-// "factor", "lost"}, see [Faults.Apply].
+// "factor", "lost", "status", "every"}, see [Faults.Apply].
 func (l *life) fault(ctx *fasthttp.RequestCtx) {
 	if c, ok := ctx.Conn().(*conn); ok {
 		c.spare()
@@ -105,6 +105,12 @@ func parseFault(body []byte) (f Fault, err error) {
 		return f, err
 	}
 	if f.Seconds, err = o.float("seconds"); err != nil {
+		return f, err
+	}
+	if f.Status, err = o.number("status", 0); err != nil {
+		return f, err
+	}
+	if f.Every, err = o.number("every", 0); err != nil {
 		return f, err
 	}
 	f.Factor, err = o.float("factor")

@@ -42,12 +42,12 @@ func (l *life) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
 		return
 	}
 	defer l.done(j)
-	if j.late >= failResetLate && l.begun(j) {
+	if j.late.late() && l.begun(j) {
 		l.leave(j)
 		if j.late == failResetLate {
 			resetConn(ctx.Conn())
 		} else {
-			failure(spoiled()).openAI(ctx)
+			failure(l.spoiled()).openAI(ctx)
 		}
 		return
 	}
@@ -114,12 +114,12 @@ func (l *life) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
 			l.leave(j)
 			return
 		}
-		if j.late >= failResetLate && len(buf) > 0 {
+		if j.late.late() && len(buf) > 0 {
 			l.leave(j)
 			if j.late == failResetLate {
 				resetConn(c)
 			} else {
-				write(out, errorEvent(nil, spoiled()))
+				write(out, errorEvent(nil, l.spoiled()))
 			}
 			return
 		}
@@ -127,7 +127,10 @@ func (l *life) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
 }
 
 // spoiled is what a request that a fault has hit is told.
-func spoiled() finish {
+func (l *life) spoiled() finish {
+	if s := int(l.faults.status.Load()); s >= fasthttp.StatusBadRequest && s < 600 {
+		return finish{kind: "abort", status: s, message: fasthttp.StatusMessage(s)}
+	}
 	return finish{kind: "abort", status: fasthttp.StatusInternalServerError, message: "Internal server error"}
 }
 
@@ -142,13 +145,19 @@ func (l *life) spoil(ctx *fasthttp.RequestCtx, j *job, fault requestFault) bool 
 	case failEvent:
 		if j.stream {
 			ctx.SetContentType(eventStream)
-			ctx.SetBody(errorEvent(nil, spoiled()))
+			ctx.SetBody(errorEvent(nil, l.spoiled()))
 			return true
 		}
+	case failEmpty:
+		return true
+	case failJSON:
+		writeJSON(ctx, fasthttp.StatusOK, []byte(`{"error":{"message":"Internal server error"}}`))
+		return true
 	default:
 		return false
 	}
-	(&problem{status: spoiled().status, message: spoiled().message}).openAI(ctx)
+	told := l.spoiled()
+	(&problem{status: told.status, message: told.message}).openAI(ctx)
 	return true
 }
 

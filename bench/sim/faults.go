@@ -16,6 +16,9 @@ type Faults struct {
 	drops    atomic.Int64             // event batches still to be dropped
 	lost     atomic.Bool              // dropped batches cannot be replayed either
 	requests [faultKinds]atomic.Int64 // requests still to fail, by how
+	status   atomic.Int64             // with which status, 0 for 500
+	spare    atomic.Int64             // of so many requests only one fails, 0 for all of them
+	turn     atomic.Int64             // of them
 	factor   atomic.Uint64            // float64 bits of the slowdown, 0 for none
 	stalls   atomic.Int64             // transfers that never end
 	deaths   deaths
@@ -45,9 +48,14 @@ const (
 	failEvent                         // status 200 and an error event; 500 where no stream was asked for
 	failResetLate                     // connection reset behind the first token
 	failEventLate                     // an error event behind the first token; 500 without a stream
+	failEmpty                         // status 200 and no body
+	failJSON                          // status 200 and a document that is an error
 	faultKinds
 	failNot requestFault = -1
 )
+
+// late says whether a fault comes behind the first token.
+func (f requestFault) late() bool { return f == failResetLate || f == failEventLate }
 
 // order is what Worker.Run is told to do with the life of the engine.
 type order struct {
@@ -194,6 +202,9 @@ func (f *Faults) Pending() (n int) {
 
 // next says how this request fails.
 func (f *Faults) next() requestFault {
+	if n := f.spare.Load(); n > 1 && f.Pending() > 0 && f.turn.Add(1)%n != 0 {
+		return failNot
+	}
 	for i := range f.requests {
 		if take(&f.requests[i]) {
 			return requestFault(i)
@@ -236,18 +247,21 @@ type Fault struct {
 	Seconds float64 // how long: of a hang or slowness 0 means until told, of a restart the time away
 	Factor  float64 // of slowness, and of the counter that runs behind; default 4
 	Lost    bool    // dropped events cannot be replayed
+	Status  int     // of "error" and of error events; default 500
+	Every   int     // of so many requests one fails; default all of them
 }
 
 // requestFaults are the faults of single requests by the name of their kind.
 func requestFaults() map[string]requestFault {
 	return map[string]requestFault{
-		"error-5xx": failStatus, "reset": failReset, "stall": failStall, "error-event": failEvent,
+		"error": failStatus, "error-5xx": failStatus, "empty": failEmpty, "error-json": failJSON, "reset": failReset, "stall": failStall, "error-event": failEvent,
 		"reset-late": failResetLate, "error-event-late": failEventLate,
 	}
 }
 
 // Apply does what a fault's kind says. Of the whole worker: "drop-events", "replay-silent" for a time, "hang",
-// "unhang", "crash", "restart", "slow". Of the next Count requests: "error-5xx",
+// "unhang", "crash", "restart", "slow". Of the next Count requests: "error" with Status,
+// "error-5xx" (the same), "empty" and "error-json" (status 200 without an answer in it),
 // "reset", "stall", "error-event", "reset-late", "error-event-late" (late is behind the
 // first token). Of a prefill worker: "bootstrap-down" and "bootstrap-503" for a time,
 // "stall-transfer" for the next Count, "slow-transfer". Of load reports: "cached-as-used"
@@ -256,6 +270,8 @@ func requestFaults() map[string]requestFault {
 func (f *Faults) Apply(x Fault) error {
 	n, d := max(1, x.Count), time.Duration(x.Seconds*float64(time.Second))
 	if kind, ok := requestFaults()[x.Kind]; ok {
+		f.status.Store(int64(x.Status))
+		f.spare.Store(int64(x.Every))
 		f.requests[kind].Store(int64(n))
 		return nil
 	}
@@ -307,6 +323,8 @@ func (f *Faults) none() {
 	for i := range f.requests {
 		f.requests[i].Store(0)
 	}
+	f.status.Store(0)
+	f.spare.Store(0)
 	f.stalls.Store(0)
 	f.silent.Store(false)
 	f.Slow(1)

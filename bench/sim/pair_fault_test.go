@@ -227,6 +227,9 @@ func TestRequestFaults(t *testing.T) {
 		json, stream func(reply, error) bool
 	}{
 		{"error-5xx", is(500, "Internal server error"), is(500, "Internal server error")},
+		{"error", is(500, "Internal server error"), is(500, "Internal server error")},
+		{"empty", is(200, ""), is(200, "")},
+		{"error-json", is(200, `{"error":`), is(200, `{"error":`)},
 		{"reset", isReset, isReset},
 		{"error-event", is(500, "Internal server error"), is(200, `data: {"error": {"object": "error"`)},
 		{"reset-late", isReset, isReset},

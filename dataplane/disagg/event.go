@@ -3,6 +3,7 @@ package disagg
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -69,20 +70,34 @@ func Look(p []byte, whole bool) (Verdict, Failure) {
 	return More, Failure{}
 }
 
-// LookJSON reads the beginning of an answer of status 200 that is one JSON document: an error is known by its first key.
-// Proxies in front of engines send such ones.
-func LookJSON(p []byte) (f Failure, failed bool) {
-	doc := bytes.TrimLeft(p, " \t\r\n")
-	if len(doc) == 0 || doc[0] != '{' {
-		return Failure{}, false
+// LookJSON reads the beginning of an answer of status 200 that is one JSON document: an error is known by its first member,
+// and read as a whole. Proxies in front of engines send such ones. whole says that p will not grow.
+func LookJSON(p []byte, whole bool) (Verdict, Failure) {
+	doc := bytes.TrimSpace(p)
+	// What does not begin like an error passes at once, however little is there.
+	if len(doc) == 0 || doc[0] != '{' || !beginsError(bytes.TrimLeft(doc[1:], " \t\r\n")) {
+		return Fine, Failure{}
 	}
-	key := bytes.TrimLeft(doc[1:], " \t\r\n")
-	for _, k := range errorKeys {
-		if bytes.HasPrefix(key, k) {
-			return failureOf(bytes.TrimSpace(doc))
+	if f, failed := failureOf(doc); failed {
+		return Failed, f
+	}
+	if whole || len(p) >= MaxEvent || doc[len(doc)-1] == '}' && json.Valid(doc) {
+		return Fine, Failure{}
+	}
+	return More, Failure{}
+}
+
+// beginsError reports whether the first member of an object may be an error's.
+func beginsError(members []byte) bool {
+	for _, key := range errorKeys {
+		value, ok := bytes.CutPrefix(members, key)
+		if !ok {
+			continue
 		}
+		value = bytes.TrimLeft(value, " \t\r\n:")
+		return len(value) > 0 && (string(key) == `"error"` && value[0] != 'n' || bytes.HasPrefix(value, errorKeys[0]))
 	}
-	return Failure{}, false
+	return false
 }
 
 var (

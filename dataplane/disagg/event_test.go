@@ -55,6 +55,38 @@ func TestLook(t *testing.T) {
 	}
 }
 
+func TestLookJSON(t *testing.T) {
+	tests := []struct {
+		name, in string
+		whole    bool
+		verdict  Verdict
+		failure  Failure
+	}{
+		{"an answer", `{"text":"xxxxxxxxxx","meta_info":{`, false, Fine, Failure{}},
+		{"a chat", `{"id":"1","object":"chat.completion",`, false, Fine, Failure{}},
+		{"a chat with its object first", `{"object":"chat.completion","id":`, false, Fine, Failure{}},
+		{"a list", `[{"error":{}}]`, false, Fine, Failure{}},
+		{"nothing", "", true, Fine, Failure{}},
+		{"an error", `{"error":{"message":"x","code":401}}`, false, Failed, Failure{401, false}},
+		{"an error of words", ` { "error" : "x" } `, false, Failed, Failure{500, false}},
+		{"first bytes that tell nothing", `{"er`, false, Fine, Failure{}},
+		{"a short one", `{"ok":1}`, false, Fine, Failure{}},
+		{"half an error", `{"error":{"mess`, false, More, Failure{}},
+		{"half an error and no more", `{"error":{"mess`, true, Fine, Failure{}},
+		{"no error", `{"error":null,"text":"x"}`, false, Fine, Failure{}},
+		{"SGLang's refusal", `{"object":"error","message":"x","type":"NotFound","param":null,"code":404}`, false, Failed, Failure{404, false}},
+		{"Anthropic's", `{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`, false, Failed, Failure{429, false}},
+		{"a message", `{"type":"message","content":["xx`, false, Fine, Failure{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v, f := LookJSON([]byte(tt.in), tt.whole)
+			assert.Equal(t, tt.verdict, v)
+			assert.Equal(t, tt.failure, f)
+		})
+	}
+}
+
 func TestLookDoesNotAllocate(t *testing.T) {
 	p := []byte(`data: {"text":"x","output_ids":[1,2,3],"meta_info":{"id":"a","finish_reason":null,"prompt_tokens":9}}` + "\n\n")
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = Look(p, false) }))
@@ -105,5 +137,33 @@ func FuzzLook(f *testing.F) {
 			return // what the two read differently by design: folded and repeated names, two kinds of failure
 		}
 		require.Equal(t, doc.Error != nil, v == Failed && got.Status >= 400)
+	})
+}
+
+// FuzzLookJSON: an error that is the first member of a document is found, and what is there of a document never tells another
+// thing than all of it.
+func FuzzLookJSON(f *testing.F) {
+	f.Add([]byte(`{"error":{"code":500}}`))
+	f.Add([]byte(`{"object":"error","code":404}`))
+	f.Add([]byte(`{"text":"a","meta_info":{}}`))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		v, got := LookJSON(p, true)
+		if len(p) >= MaxEvent || !json.Valid(p) || bytes.Contains(p, []byte("finish_reason")) {
+			return
+		}
+		for n := range p {
+			if early, failure := LookJSON(p[:n], false); early != More && n >= 32 && bytes.Count(p, []byte(" ")) == 0 {
+				require.Equal(t, v, early, "%q", p[:n])
+				require.Equal(t, got, failure)
+			}
+		}
+		d := json.NewDecoder(bytes.NewReader(p))
+		if brace, err := d.Token(); err != nil || brace != json.Delim('{') {
+			require.Equal(t, Fine, v)
+			return
+		}
+		if !bytes.Contains(p, []byte(`\`)) && bytes.HasPrefix(bytes.TrimSpace(p), []byte(`{"error":{`)) && bytes.Count(p, []byte(`"error"`)) == 1 {
+			require.Equal(t, Failed, v)
+		}
 	})
 }

@@ -6,12 +6,13 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-// Begin returns what is here of the body, after Await, without taking it: of several chunks the first. It aliases the read
-// buffer, until the next call. It is empty where the body has ended.
+// Begin returns what is here of the body, after Await, without taking it: of several chunks the
+// first. It aliases the read buffer, until the next call. It is empty where the body has ended.
 func (r *Response) Begin() []byte {
 	if len(r.ahead) > 0 {
 		return r.ahead
@@ -31,6 +32,13 @@ func (r *Response) Begin() []byte {
 	return nil
 }
 
+// Within bounds each wait for the body from now on; 0 is forever.
+func (r *Response) Within(d time.Duration) {
+	if r.cn != nil {
+		r.cn.wait = d
+	}
+}
+
 // Kept is a whole answer.
 type Kept struct {
 	Status int
@@ -46,8 +54,9 @@ func NewKept(status int, mime, body []byte) *Kept {
 	return k
 }
 
-// Keep reads the answer to its end and returns a copy of it, or nil where it has more than limit bytes: then it can still be
-// forwarded. An error is of the connection. The Response is still to be closed.
+// Keep reads the answer to its end and returns a copy of it, or nil where it has more than limit
+// bytes: then it can still be forwarded. An error is of the connection. The Response is still to be
+// closed.
 func (r *Response) Keep(limit int) (*Kept, error) {
 	if r.ContentLength() > int64(limit) {
 		return nil, nil //nolint:nilnil // As documented: it is too long.

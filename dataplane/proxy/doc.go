@@ -11,7 +11,8 @@
 // TLS, towards either side, is crypto/tls over the same sockets: ListenTLS for clients, Target.TLS for workers. A Client reads and
 // writes the bytes of HTTP, through a session where there is TLS; who left is seen below it.
 // Workers are asked for uncompressed answers, so that an Observer can read them; ForwardGzip compresses for a client, and
-// ForwardRewrite changes a body on its way. What a caller has read to look at it, Unread gives back.
+// ForwardRewrite changes a body on its way. What a caller has read to look at it, Unread gives back; Begin looks without reading.
+// WholeEvents sends a stream in whole events, so that what Observer.Broken adds never meets half of one.
 //
 // ListenPlain answers plain requests in place of the fasthttp server above it (Plain says which they are, and hands them out as Inbound).
 // The parser of their heads (appendFields) takes one way of writing only, and is fuzzed against net/http and fasthttp: where it says

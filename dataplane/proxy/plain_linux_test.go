@@ -26,6 +26,7 @@ type plainRouter struct {
 	plain  atomic.Int64 // requests
 	passed atomic.Int64 // of those, answered by Pass
 	drains atomic.Bool
+	whole  bool // events are sent in whole ones
 	ended  chan error
 }
 
@@ -63,6 +64,9 @@ func startPlainOn(t testing.TB, watcher *proxy.Watcher, upstream string) *plainR
 			case in.Pass(resp, sink{}, []byte("X-Router: 1\r\n"), time.Now()):
 				r.passed.Add(1)
 			default:
+				if r.whole {
+					resp.WholeEvents()
+				}
 				proxy.Forward(in.Ctx(), resp, sink{})
 			}
 		},

@@ -15,13 +15,15 @@ func streaming(t testing.TB) (worker, client net.Conn) {
 	asked := make(chan net.Conn, 1)
 	w := startWorker(t, func(_ int, p *peer) {
 		p.request()
-		p.send(streamHead + chunkOf("first"))
+		p.send(streamHead + chunkOf("first\n\n"))
 		asked <- p.Conn
 		p.gone()
 	})
-	client = startPlain(t, w.addr()).dial(t)
+	router := startPlain(t, w.addr())
+	router.whole = true
+	client = router.dial(t)
 	io.WriteString(client, plainHead+"2\r\n\r\n{}")
-	for got, buf := "", make([]byte, 1<<10); !strings.HasSuffix(got, chunkOf("first")); {
+	for got, buf := "", make([]byte, 1<<10); !strings.HasSuffix(got, chunkOf("first\n\n")); {
 		n, err := client.Read(buf)
 		if err != nil {
 			t.Fatal(err)
@@ -42,9 +44,12 @@ func piece(t testing.TB, worker, client net.Conn, chunk, buf []byte) {
 	}
 }
 
+// onePiece is a piece of a stream of events.
+var onePiece = chunkOf(strings.Repeat("x", 298) + "\n\n")
+
 func TestRelayDoesNotAllocate(t *testing.T) {
 	worker, client := streaming(t)
-	chunk, buf := []byte(chunkOf(strings.Repeat("x", 300))), make([]byte, 1<<10)
+	chunk, buf := []byte(onePiece), make([]byte, 1<<10)
 	piece(t, worker, client, chunk, buf)
 	if n := testing.AllocsPerRun(1000, func() { piece(t, worker, client, chunk, buf) }); n != 0 {
 		t.Errorf("a piece of a stream allocates %v times, want 0", n)
@@ -54,7 +59,7 @@ func TestRelayDoesNotAllocate(t *testing.T) {
 // BenchmarkRelay is a piece of a stream on its way, with worker and client in the same process.
 func BenchmarkRelay(b *testing.B) {
 	worker, client := streaming(b)
-	chunk, buf := []byte(chunkOf(strings.Repeat("x", 300))), make([]byte, 1<<10)
+	chunk, buf := []byte(onePiece), make([]byte, 1<<10)
 	b.ReportAllocs()
 	for b.Loop() {
 		piece(b, worker, client, chunk, buf)

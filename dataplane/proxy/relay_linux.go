@@ -32,7 +32,7 @@ type relay struct {
 // relays tells whether the stream is one of chunks, without TLS on either side, of which nothing is here yet.
 func (s *Stream) relays() bool {
 	r := s.resp
-	if r.body != bodyChunked || r.ready() || !r.cn.lends() || s.to == nil || s.to.holding || s.to.keep != nil {
+	if r.body != bodyChunked || r.ready() || !r.cn.lends() || s.to == nil || s.to.holding || s.to.keep != nil || len(r.events.tail) > 0 {
 		return false
 	}
 	_, ok := s.to.Conn.(*socket)
@@ -133,26 +133,39 @@ func (cn *conn) tryRelay(fd uintptr) bool {
 func (l *relay) take(room *aheadBuffer, n int) bool {
 	r, src := l.s.resp, room[relayHead:relayHead+n]
 	// Fast path: an event is written as one chunk, and comes so nearly always. It goes as it came.
-	if body := r.chunks.whole(src); body != nil {
+	body := r.chunks.whole(src)
+	if body != nil && (!r.events.on || endsEvent(body)) {
+		r.events.open = false
 		l.n += int64(len(body))
 		l.s.obs.Body(body)
 		l.push(room, src)
 		l.again = len(l.rest) > 0
 		return !l.again && l.err == nil
 	}
+	if body != nil {
+		return l.pass(room, copy(src, body), true)
+	}
 	n, used, err := r.chunks.decode(src, src)
 	if used < len(src) {
 		r.cn.hand(src[used:])
 	}
-	all := err == nil && !r.ended()
-	if n > 0 {
-		l.n += int64(n)
-		l.s.obs.Body(src[:n])
-		l.send(room, n)
-		l.again = all && len(l.rest) > 0
-		all = all && len(l.rest) == 0 && l.err == nil
+	return l.pass(room, n, err == nil && !r.ended())
+}
+
+// pass sends what can be sent of the n bytes behind relayHead, the first that are not held back. all says that more is to come.
+func (l *relay) pass(room *aheadBuffer, n int, all bool) bool {
+	if n == 0 {
+		return all
 	}
-	return all
+	p := room[relayHead : relayHead+n]
+	l.n += int64(n)
+	l.s.obs.Body(p)
+	v := &l.s.resp.events
+	if n = len(v.pass(p)); n > 0 { // they are p's own: relays has seen that nothing was held back
+		l.send(room, n)
+	}
+	l.again = all && len(l.rest) > 0
+	return all && len(l.rest) == 0 && l.err == nil && len(v.tail) == 0
 }
 
 // hand puts into the read buffer what follows the end of an answer, or breaks it: as much as there is room for.

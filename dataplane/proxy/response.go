@@ -37,6 +37,7 @@ type Response struct {
 	raw    []byte
 	line   int // bytes of raw's first line
 	fields []field
+	events events   // whether and how the body is cut
 	change Rewriter // of the body on its way to the client; nil: it goes as it is
 }
 
@@ -55,6 +56,7 @@ func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
 func (t *Transport) release(r *Response) {
 	r.c, r.cn, r.ahead, r.gzip, r.change = nil, nil, nil, nil, nil
 	r.stream = Stream{}
+	r.events.reset()
 	t.responses.Put(r)
 }
 

@@ -39,8 +39,8 @@ func (s *Stream) writeChanged(w io.Writer) (n int64, err error) {
 		default:
 			return s.broken(w, n, err, false)
 		}
-		if len(out) > 0 {
-			m, werr := w.Write(out)
+		if send := s.resp.events.pass(out); len(send) > 0 {
+			m, werr := w.Write(send)
 			n += int64(m)
 			if werr != nil {
 				return n, s.clientFailed(werr)
@@ -48,7 +48,7 @@ func (s *Stream) writeChanged(w io.Writer) (n int64, err error) {
 		}
 		if ended {
 			s.end()
-			return n, nil
+			return s.rest(w, n)
 		}
 	}
 }

@@ -75,6 +75,7 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer) {
 	if r.gzip != nil || r.change != nil {
 		size = -1
 	}
+	r.events.on = r.events.on && size < 0
 	r.stream = Stream{resp: r, obs: obs, to: ClientOf(ctx.Conn()), conn: ctx.Conn(), head: &out.Header}
 	out.SetBodyStream(&r.stream, int(size))
 	// Without a body byte at hand the header must not wait for one; with it, both leave in one packet.
@@ -160,11 +161,14 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 			if !buffered {
 				s.to.hold()
 			}
-			return n, nil
+			return s.rest(w, n)
 		default:
 			return s.broken(w, n, err, buffered)
 		}
 		s.obs.Body(p)
+		if p = s.resp.events.pass(p); len(p) == 0 {
+			continue
+		}
 		if !buffered && len(p) <= maxHeld && s.resp.ended() {
 			s.to.hold() // the end is here: one write does
 		}
@@ -174,6 +178,20 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 			return n, s.clientFailed(err)
 		}
 	}
+}
+
+// rest writes what was held back of a stream that has ended.
+func (s *Stream) rest(w io.Writer, n int64) (int64, error) {
+	p := s.resp.events.end()
+	if len(p) == 0 {
+		return n, nil
+	}
+	m, err := w.Write(p)
+	if err != nil {
+		s.done = false
+		return n + int64(m), s.clientFailed(err)
+	}
+	return n + int64(m), nil
 }
 
 // write writes one piece. A whole answer that does not fit fasthttp's buffer would leave in several writes.
@@ -205,6 +223,9 @@ func (s *Stream) broken(w io.Writer, n int64, err error, fixed bool) (int64, err
 		return n, err
 	}
 	_ = s.head.SetTrailer("") // what was announced will not come
+	if begun := s.resp.events.breakOff(); begun != nil {
+		tail = append(begun, tail...)
+	}
 	m, werr := w.Write(tail)
 	return n + int64(m), werr
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -46,55 +47,71 @@ func found(status int, transfer bool) finding {
 	return finding{}
 }
 
-// repeats reports whether the request may be sent to another worker after one has answered: it computes and changes nothing.
-// /v1/responses may store its answer.
+// repeats reports whether the request may be sent to another worker after one has answered: it
+// computes and changes nothing. /v1/responses may store its answer.
 func (e *exchange) repeats(c call) bool {
 	return e.inferred || string(c.method()) == fasthttp.MethodPost && string(c.path()) != pathResponses
 }
 
 var typeHTML = []byte("text/html")
 
-// examine waits for the beginning of an answer and judges it. It holds nothing back but the first event of a stream, up to
-// disagg.MaxEvent, and message_start, which SGLang sends together with the text behind it. An error is of the connection.
+// examine waits for the beginning of an answer and judges it. It holds nothing back but the first
+// event of a stream, up to disagg.MaxEvent, and message_start, which SGLang sends together with the
+// text behind it. An error is of the connection.
 func (e *exchange) examine(c call, resp *proxy.Response) (finding, error) {
 	// A streaming worker sends its header before it has computed anything.
 	// Nothing is promised to the client until the first byte of the body.
-	if err := resp.Await(); err != nil {
-		return finding{}, err
+	if len(resp.Begin()) == 0 {
+		if err := e.await(resp); err != nil {
+			return finding{}, err
+		}
 	}
 	if resp.Status >= fasthttp.StatusBadRequest {
 		return found(resp.Status, false), nil
+	}
+	if e.repeats(c) && (resp.Status >= fasthttp.StatusMultipleChoices || resp.Status == fasthttp.StatusNoContent) {
+		return finding{kind: broke, status: resp.Status}, nil // what computes redirects nobody
 	}
 	if resp.Status != fasthttp.StatusOK || !e.repeats(c) || len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0 {
 		return finding{}, nil
 	}
 	mime := resp.Peek(fasthttp.HeaderContentType)
 	if bytes.HasPrefix(mime, eventStream) {
-		return e.examineEvents(resp)
+		return e.look(resp, disagg.Look)
 	}
-	begin := resp.Begin()
-	if len(begin) == 0 || bytes.HasPrefix(mime, typeHTML) { // no engine says either: a proxy in front of it may
+	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) { // no engine says either: a proxy in front of it may
 		return finding{kind: broke, status: fasthttp.StatusBadGateway}, nil
 	}
-	if f, failed := disagg.LookJSON(begin); failed {
-		return found(f.Status, f.Transfer), nil
-	}
-	return finding{}, nil
+	return e.look(resp, disagg.LookJSON)
 }
 
-// examineEvents judges the first event of a stream.
-func (e *exchange) examineEvents(resp *proxy.Response) (finding, error) {
+// await waits for the first byte of the body for as long as a worker may take to begin, its header
+// or not.
+func (e *exchange) await(resp *proxy.Response) error {
+	cfg := e.s.live()
+	if cfg.FirstByteTimeout > 0 {
+		resp.Within(max(cfg.FirstByteTimeout-time.Since(e.sent), time.Millisecond))
+	} else {
+		resp.Within(0)
+	}
+	err := resp.Await()
+	resp.Within(cfg.StallTimeout)
+	return err
+}
+
+// look judges the beginning of an answer by judge, which says how much of it it needs.
+func (e *exchange) look(resp *proxy.Response, judge func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)) (finding, error) {
 	// Fast path: the first event is here as a whole.
-	verdict, f := disagg.Look(resp.Begin(), false)
+	verdict, f := judge(resp.Begin(), false)
 	if verdict == disagg.More {
 		n, err := e.fill(resp, func(p []byte, whole bool) bool {
-			verdict, f = disagg.Look(p, whole)
+			verdict, f = judge(p, whole)
 			return verdict != disagg.More
 		})
 		if err != nil && !errors.Is(err, io.EOF) {
 			return finding{}, err
 		}
-		resp.Unread(e.look[:n])
+		resp.Unread(e.begin[:n])
 	}
 	if verdict == disagg.Failed {
 		return found(f.Status, f.Transfer), nil
@@ -102,16 +119,17 @@ func (e *exchange) examineEvents(resp *proxy.Response) (finding, error) {
 	return finding{}, nil
 }
 
-// fill reads the beginning of an answer until enough says so, it ends, or there is no more room for it.
+// fill reads the beginning of an answer until enough says so, it ends, or there is no more room for
+// it.
 func (e *exchange) fill(resp *proxy.Response, enough func(p []byte, whole bool) bool) (n int, err error) {
-	if e.look == nil {
-		e.look = make([]byte, disagg.MaxEvent)
+	if e.begin == nil {
+		e.begin = make([]byte, disagg.MaxEvent)
 	}
 	for {
 		var m int
-		m, err = resp.Read(e.look[n:])
+		m, err = resp.Read(e.begin[n:])
 		n += m
-		if enough(e.look[:n], errors.Is(err, io.EOF)) || err != nil || n == len(e.look) {
+		if enough(e.begin[:n], errors.Is(err, io.EOF)) || err != nil || n == len(e.begin) {
 			return n, err
 		}
 	}
@@ -125,8 +143,8 @@ var (
 	abortStatus    = []byte(`"status_code":5`)
 )
 
-// spoils reports whether a piece of a stream tells of an error. A quote inside a text is escaped, and a line break too, so
-// that no text is taken for one.
+// spoils reports whether a piece of a stream tells of an error. A quote inside a text is escaped,
+// and a line break too, so that no text is taken for one.
 func (e *exchange) spoils(p []byte) bool {
 	for len(p) > 0 {
 		line := p

@@ -35,7 +35,7 @@ var (
 	descUp           = desc("worker_up", "1 while the worker may be chosen.", "worker", "state")
 	descRole         = desc("worker_role", "1, with what the worker does: aggregated, prefill or decode.", "worker", "role")
 	descBreaker      = desc("worker_breaker", "1, with what the worker's breaker lets through: all (closed), nothing while others are there (open) or one request at a time (half-open).", "worker", "state")
-	descOpened       = desc("worker_breaker_opened_total", "Times that the worker's breaker has opened: three failures in a row, or a failed trial.", "worker")
+	descOpened       = desc("worker_breaker_opened_total", "Times that the worker's breaker has opened: three failures in a row, five among the last twenty answers, or a failed trial.", "worker")
 	descReserved     = desc("reserved_kv_tokens", "KV tokens that decode legs in flight at the rank will need.", "rank")
 	descInFlight     = desc("in_flight_requests", "Requests dispatched to the rank and not ended.", "rank")
 	descPending      = desc("pending_prefill_tokens", "Prompt tokens dispatched to the rank, expected uncached and not prefilled.", "rank")

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -42,7 +43,8 @@ type exchange struct {
 	place    queue.Place // in front of full workers
 	trial    trial
 
-	onHang func() // e.canceler.Cancel, made once
+	onHang   func(dead bool) bool // leaves e's worker, made once
+	attempts int                  // that are left behind this one
 
 	api      openai.API
 	inferred bool // the body was read: an API whose answers are counted
@@ -55,7 +57,7 @@ type exchange struct {
 	sent     time.Time      // to the worker whose answer is the client's
 	found    finding        // of the answer's beginning
 	opinions opinions       // of the workers that were asked before
-	look     []byte         // the beginning of an answer whose first event did not come in one piece
+	begin    []byte         // the beginning of an answer whose first event did not come in one piece
 	awaited  *worker.Worker // Await was called for it and Begun was not
 	key      uint64
 
@@ -72,7 +74,13 @@ type exchange struct {
 
 func newExchange(s *Server) *exchange {
 	e := &exchange{s: s}
-	e.onHang = e.canceler.Cancel
+	e.onHang = func(dead bool) bool {
+		if !dead && !e.elsewhere(e.answering()) {
+			return false
+		}
+		e.canceler.Cancel()
+		return true
+	}
 	if s.Sessions != nil && s.usesOverlap() {
 		e.known = s.Sessions.NewCursor()
 		e.req.Memory = e.known
@@ -187,6 +195,16 @@ func (e *exchange) firstByte() {
 		e.flight.Prefilled()
 	}
 	e.begun()
+}
+
+// elsewhere reports whether anybody fit but rank could take the request. Monitors ask, too, while the request waits for an answer: it
+// reads only what does not change meanwhile.
+func (e *exchange) elsewhere(rank *worker.Rank) bool {
+	if e.attempts <= 0 {
+		return false
+	}
+	var probe route.Scratch // rare path: keep the decision's own scratch
+	return e.s.Router.Left(&probe, &e.prompt, append(slices.Clone(e.tried), rank))
 }
 
 // begun ends the time in which the request may be sent elsewhere.

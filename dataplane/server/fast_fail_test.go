@@ -20,8 +20,9 @@ type fastFault struct {
 	status int
 	mime   string
 	body   string
-	cut    bool // the connection is reset behind the body
-	late   bool // the failure is behind some text: nothing can be sent again
+	raw    string // all that is sent
+	cut    bool   // the connection is reset behind the body
+	late   bool   // the failure is behind some text: nothing can be sent again
 }
 
 // Error forms of SGLang 0.5.23 (srt/entrypoints), and of proxies in front of it.
@@ -47,6 +48,9 @@ func fastFaults(stream bool) []fastFault {
 		fastFault{name: "error in JSON", status: 200, mime: js, body: `{"error":{"message":"boom"}}`},
 		fastFault{name: "flat error in JSON", status: 200, mime: js, body: `{"object":"error","message":"boom","code":500}`},
 		fastFault{name: "a page", status: 200, mime: "text/html", body: "<html><body>Bad gateway</body></html>"},
+		fastFault{name: "a redirect", status: 307, mime: js},
+		fastFault{name: "no content", status: 204},
+		fastFault{name: "no HTTP", raw: "hello\r\n\r\n"},
 		fastFault{name: "cut before text", status: 200, mime: js, body: "", cut: true})
 	if !stream {
 		return append(all, fastFault{name: "cut JSON", status: 200, mime: js, body: `{"text":"x`, cut: true, late: true})
@@ -64,6 +68,14 @@ func fastFaults(stream bool) []fastFault {
 }
 
 func (f *fastFault) serve(rw http.ResponseWriter) {
+	if f.raw != "" {
+		conn, _, err := http.NewResponseController(rw).Hijack()
+		if err == nil {
+			_, _ = io.WriteString(conn, f.raw)
+			_ = conn.Close()
+		}
+		return
+	}
 	rw.Header().Set("Content-Type", f.mime)
 	rw.WriteHeader(f.status)
 	_, _ = io.WriteString(rw, f.body)
@@ -154,6 +166,7 @@ func TestFastFailureDrawsNoTraffic(t *testing.T) {
 					var workers []*fakeWorker
 					for i := range asked {
 						w := newFakeWorker(t, info(1))
+						w.on("/abort_request", noAborts)
 						w.on("/generate", patient(&asked[i]))
 						workers = append(workers, w)
 					}

@@ -46,7 +46,7 @@ func (e *exchange) forward(c call) {
 			e.refuse(c, err)
 			return
 		}
-		e.decision, e.failed, e.found = d, 0, finding{}
+		e.decision, e.failed, e.found, e.attempts = d, 0, finding{}, e.s.live().Retries-attempt
 		resp, err := e.attempt(c)
 		if err == nil && !e.tryAnother(c, resp) {
 			e.settle(e.answering())
@@ -92,6 +92,9 @@ func (e *exchange) forward(c call) {
 		last = err
 		if e.decision.Decode == nil { // else attemptPair knows better who it was
 			e.tried = append(e.tried, d.Rank)
+			if errors.Is(err, errHung) { // who else was there may be gone by now
+				e.doubted = append(e.doubted[:0], d.Rank)
+			}
 		}
 	}
 	e.refuse(c, last)
@@ -99,7 +102,8 @@ func (e *exchange) forward(c call) {
 
 // mayHaveDied reports whether a worker may have died with the request in its hands.
 func mayHaveDied(err error) bool {
-	return !errors.Is(err, proxy.ErrDial) && !errors.Is(err, errRefused) && !errors.Is(err, errFailed) && !errors.Is(err, errTransfer)
+	return !errors.Is(err, proxy.ErrDial) && !errors.Is(err, errRefused) && !errors.Is(err, errFailed) && !errors.Is(err, errTransfer) &&
+		!errors.Is(err, proxy.ErrBadResponse)
 }
 
 // attempt sends the request to the decision's rank, or to both of a pair.
@@ -140,8 +144,10 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 			return nil, fmt.Errorf("cannot get answer of %s: %w: %w", rank.ID(), errHung, err)
 		}
 	}
-	if retryable(err) {
+	if silenced(err) {
 		rank.Worker.Suspect()
+	}
+	if retryable(err) {
 		rank.Worker.Fault(time.Now())
 	}
 	return nil, err
@@ -169,7 +175,7 @@ const headerPrefill = "X-Warmpath-Prefill"
 // retryable reports whether another worker may be asked: the client has seen
 // nothing, and the failure points at the worker.
 func retryable(err error) bool {
-	return silenced(err) || errors.Is(err, errRefused) || errors.Is(err, errFailed) || errors.Is(err, errTransfer) || errors.Is(err, errLate)
+	return silenced(err) || errors.Is(err, proxy.ErrBadResponse) || errors.Is(err, errRefused) || errors.Is(err, errFailed) || errors.Is(err, errTransfer) || errors.Is(err, errLate)
 }
 
 // silenced reports whether a worker may be gone: it was not reached, or stopped in the middle of what it had to say.
@@ -182,6 +188,9 @@ func (e *exchange) giveUp(c call, err error) bool {
 	if e.client.Gone() {
 		e.abort()
 		e.s.metrics.clientGone.Inc()
+		if e.decision.Rank != nil {
+			e.answering().Worker.Unclear()
+		}
 		answer := c.answer()
 		answer.SetConnectionClose()
 		answer.SetStatusCode(499) // nobody reads it; the metrics do
@@ -279,6 +288,9 @@ func (e *exchange) answer(c call, resp *proxy.Response) {
 	e.status = resp.Status
 	// What somebody has compressed is not read, and nothing can be added to it.
 	e.events = bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) && len(resp.Peek("Content-Encoding")) == 0
+	if e.events {
+		resp.WholeEvents()
+	}
 	if e.inferred {
 		e.usage.Reset(e.api, e.req.Stream)
 		e.output.Reset(e.req.Stream)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/disagg"
 	"github.com/warmpath/warmpath/dataplane/proxy"
-	"github.com/warmpath/warmpath/dataplane/route"
 	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
@@ -29,8 +28,8 @@ func (o *opinions) reset() {
 	*o = opinions{list: o.list[:0]}
 }
 
-// budget bounds how many requests are sent again although a worker has answered them. One that another worker then answers
-// well costs nothing.
+// budget bounds how many requests are sent again although a worker has answered them. One that
+// another worker then answers well costs nothing.
 type budget struct {
 	mu     sync.Mutex
 	tokens float64   // guarded by mu
@@ -38,12 +37,17 @@ type budget struct {
 }
 
 const (
-	// mostOpinions may be asked for at once, and one a second: clients that do nothing but mistakes cost no more.
-	mostOpinions = 16
+	// mostOpinions may be asked for at once, and one a second: clients that do nothing but mistakes
+	// cost no more.
+	mostOpinions = 24
 	opinionEvery = time.Second
+	// keptOpinions are for errors of workers that are under suspicion: else clients' mistakes could
+	// use up all.
+	keptOpinions = 16
 )
 
-func (b *budget) take(now time.Time) bool {
+// take takes a token, of those above kept.
+func (b *budget) take(now time.Time, kept float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.at.IsZero() {
@@ -52,7 +56,7 @@ func (b *budget) take(now time.Time) bool {
 		b.tokens = min(b.tokens+max(now.Sub(b.at).Seconds(), 0)/opinionEvery.Seconds(), mostOpinions)
 	}
 	b.at = now
-	if b.tokens < 1 {
+	if b.tokens < 1+kept {
 		return false
 	}
 	b.tokens--
@@ -65,8 +69,9 @@ func (b *budget) give() {
 	b.tokens = min(b.tokens+1, mostOpinions)
 }
 
-// tryAnother reports whether another worker is asked although this one has answered, and then ends the attempt. 429 and 503
-// go elsewhere while anybody fit is left. An error goes elsewhere while it is the only one of its kind: see worker.Refusals.
+// tryAnother reports whether another worker is asked although this one has answered, and then ends
+// the attempt. 429 and 503 go elsewhere while anybody fit is left. An error goes elsewhere while it
+// is the only one of its kind: see worker.Refusals.
 func (e *exchange) tryAnother(c call, resp *proxy.Response) bool {
 	f, rank := e.found, e.answering()
 	if f.kind == answered {
@@ -87,18 +92,24 @@ func (e *exchange) tryAnother(c call, resp *proxy.Response) bool {
 
 // asksAgain decides and pays.
 func (e *exchange) asksAgain(c call, f finding, rank *worker.Rank) bool {
-	if len(e.tried) >= e.s.live().Retries {
-		return false
+	if f.kind != busy {
+		// One that confirms the first one's error, and may not be believed, is no reason to stop.
+		doubtful := rank.Worker.Doubtful(f.status) || len(e.opinions.list) > 0
+		if !doubtful || !e.repeats(c) || e.agreed(f, rank) {
+			return false
+		}
 	}
-	doubtful := f.kind != busy && rank.Worker.Doubtful(f.status)
-	if f.kind != busy && (!e.repeats(c) || !doubtful || e.agreed(f, rank)) {
+	switch {
+	case !e.elsewhere(rank):
 		return false
+	case f.kind == busy:
+		return true
 	}
-	var probe route.Scratch // rare path: keep the decision's own scratch
-	if !e.s.Router.Left(&probe, &e.prompt, append(e.tried, rank)) {
-		return false
+	kept := 0.0
+	if rank.Worker.Credible(f.status) {
+		kept = keptOpinions
 	}
-	return f.kind == busy || e.s.budget.take(time.Now())
+	return e.s.budget.take(time.Now(), kept)
 }
 
 // agreed reports whether a worker has said the same before, and one of the two is to be believed.
@@ -111,22 +122,22 @@ func (e *exchange) agreed(f finding, rank *worker.Rank) bool {
 	return false
 }
 
-// hold remembers an error, and the answer if it is the best yet: of several that ask the client to come back, the one that
-// asks for the soonest.
+// hold remembers an error, and the answer if it is the best yet: of several that ask the client to
+// come back, the one that asks for the soonest.
 func (e *exchange) hold(kept *proxy.Kept, f finding, rank *worker.Rank) {
 	o := &e.opinions
 	o.list = append(o.list, opinion{rank: rank, finding: f, paid: f.kind != busy})
+	e.s.metrics.retries.Inc()
 	if kept == nil {
 		return
 	}
 	if o.answer == nil || f.kind != busy || kept.RetryAfter() >= 0 && kept.RetryAfter() < o.answer.RetryAfter() {
 		o.answer, o.rank = kept, rank
 	}
-	e.s.metrics.retries.Inc()
 }
 
-// settle holds errors against the workers that gave them, now that it is known how the last one that was asked has begun to
-// answer.
+// settle holds errors against the workers that gave them, now that it is known how the last one
+// that was asked has begun to answer.
 func (e *exchange) settle(rank *worker.Rank) {
 	f, now := e.found, time.Now()
 	if f.kind == answered {
@@ -166,8 +177,7 @@ func (o *opinion) blame(now time.Time) {
 	w.Fault(now)
 }
 
-// answerHeld makes the best of the workers' own errors the client's answer, if there is one. f is what the last worker did
-// instead of answering.
+// answerHeld makes the best of the workers' own errors the client's answer, if there is one.
 func (e *exchange) answerHeld(c call) bool {
 	o := &e.opinions
 	if o.answer == nil {
@@ -180,6 +190,7 @@ func (e *exchange) answerHeld(c call) bool {
 	o.answer.Answer(ctx)
 	ctx.Response.Header.Set("X-Warmpath-Worker", o.rank.ID())
 	e.s.metrics.passed(o.rank, o.answer.Status)
+	e.recordRefusal(c)
 	e.release()
 	return true
 }

@@ -89,7 +89,7 @@ func (e *exchange) chooseOne(refusal error) (route.Decision, error) {
 func (e *exchange) attemptPair(c call) (*proxy.Response, error) {
 	d := &e.decision
 	if e.leg == nil {
-		e.leg = newPrefillLeg(e.s, &e.canceler)
+		e.leg = newPrefillLeg(e)
 	}
 	l := e.leg
 	e.composePair(c)
@@ -126,8 +126,8 @@ func (e *exchange) judge(c call, resp *proxy.Response) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		resp.Unread(e.look[:n])
-		f = found(resp.Status, disagg.SpeaksOfTransfer(e.look[:n]))
+		resp.Unread(e.begin[:n])
+		f = found(resp.Status, disagg.SpeaksOfTransfer(e.begin[:n]))
 	} else if f, err = e.examine(c, resp); err != nil {
 		return err
 	}
@@ -299,6 +299,7 @@ func (e *exchange) relent() bool {
 	if len(e.doubted) == 0 {
 		return false
 	}
+	e.identify() // the abort of the attempt before, of which one comes a second later, must not meet this one
 	rank := e.doubted[0]
 	e.doubted = e.doubted[1:]
 	e.tried = slices.DeleteFunc(e.tried, func(r *worker.Rank) bool { return r == rank })

@@ -45,12 +45,14 @@ type prefillLeg struct {
 	keep     bool   // the whole answer is wanted
 	merges   bool   // what it has goes into the decode worker's
 
-	run, onHang func()        // methods, made once
-	over        chan struct{} // has room: the goroutine has ended
-	begun       chan struct{} // has room: the decode worker's answer has begun, or is not waited for
-	timer       *time.Timer   // of its lag
-	hung        atomic.Bool
-	done        atomic.Int64 // unix nanoseconds when the prompt was computed; 0: it is not
+	run    func()               // a method, made once
+	onHang func(dead bool) bool // as an exchange's
+	waits  func() bool          // the decode worker hangs, and nobody else is there
+	over   chan struct{}        // has room: the goroutine has ended
+	begun  chan struct{}        // has room: the decode worker's answer has begun, or is not waited for
+	timer  *time.Timer          // of its lag
+	hung   atomic.Bool
+	done   atomic.Int64 // unix nanoseconds when the prompt was computed; 0: it is not
 
 	mu      sync.Mutex
 	settled bool // the decode worker's answer stands; guarded by mu
@@ -78,15 +80,23 @@ const (
 	keptLeg = 1 << 20
 )
 
-func newPrefillLeg(s *Server, decode *proxy.Canceler) *prefillLeg {
+func newPrefillLeg(e *exchange) *prefillLeg {
 	l := &prefillLeg{
-		s: s, decode: decode, over: make(chan struct{}, 1), begun: make(chan struct{}, 1), timer: time.NewTimer(time.Hour), tail: make([]byte, 4<<10),
+		s: e.s, decode: &e.canceler, over: make(chan struct{}, 1), begun: make(chan struct{}, 1), timer: time.NewTimer(time.Hour), tail: make([]byte, 4<<10),
 	}
 	l.timer.Stop()
 	l.run = l.work
-	l.onHang = func() {
+	l.onHang = func(dead bool) bool {
+		if !dead && !e.elsewhere(l.rank) {
+			return false
+		}
 		l.hung.Store(true)
 		l.canceler.Cancel()
+		return true
+	}
+	l.waits = func() bool {
+		rank := e.decision.Decode
+		return rank.Worker.State() == worker.Slow && !e.elsewhere(rank)
 	}
 	return l
 }
@@ -167,12 +177,17 @@ func (l *prefillLeg) awaitDecode() {
 	if !l.events || l.s.live().Pair.Timeout < 0 {
 		return
 	}
-	l.timer.Reset(l.s.live().Pair.Timeout)
 	defer l.timer.Stop()
-	select {
-	case <-l.begun:
-		return
-	case <-l.timer.C:
+	for {
+		l.timer.Reset(l.s.live().Pair.Timeout)
+		select {
+		case <-l.begun:
+			return
+		case <-l.timer.C:
+		}
+		if !l.waits() {
+			break
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,22 +8,27 @@ import (
 )
 
 const (
-	// breakAfter faults in a row, without a good answer between them, open a breaker: two may be one death that two requests saw.
+	// breakAfter faults in a row, without a good answer between them, open a breaker: two may be
+	// one death that two requests saw.
 	breakAfter = 3
-	// breakShare faults among the last breakWindow answers open it too: a worker that fails a third of its requests seldom
-	// fails three in a row, and one that fails a twentieth should keep its share.
+	// breakShare faults among the last breakWindow answers open it too: a worker that fails a third
+	// of its requests seldom fails three in a row, and one that fails a twentieth should keep its
+	// share.
 	breakShare, breakWindow = 5, 20
-	// breakMemory is how long a fault counts: on a quiet worker the window would reach back for hours.
+	// breakMemory is how long a fault counts: on a quiet worker the window would reach back for
+	// hours.
 	breakMemory = time.Minute
-	// onProbation is how many faults a breaker that closes after a trial still remembers: one good answer is little proof.
+	// onProbation is how many faults a breaker that closes after a trial still remembers: one good
+	// answer is little proof.
 	onProbation = 3
-	// openFirst and openMost bound how long it stays open. A restarted engine is found by its probes; this is for workers whose
-	// probes are fine and whose requests fail.
+	// openFirst and openMost bound how long it stays open. A restarted engine is found by its
+	// probes; this is for workers whose probes are fine and whose requests fail.
 	openFirst = time.Second
 	openMost  = 30 * time.Second
 	// openBusy is the most for one that says that it is full: it may have room again at any time.
 	openBusy = 2 * time.Second
-	// trialFor frees the place of a trial that never reported back: one whose client left, for instance.
+	// trialFor frees the place of a trial that never reported back: one whose client left, for
+	// instance.
 	trialFor = 10 * time.Second
 )
 

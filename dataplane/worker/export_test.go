@@ -14,7 +14,7 @@ func ParseModels(body []byte) (bases, adapters []string, maxLen int, err error) 
 }
 
 // GiveUp does what a monitor does when its worker hangs.
-func (w *Worker) GiveUp() { w.giveUp() }
+func (w *Worker) GiveUp() { w.giveUp(false) }
 
 // Reported is one rank of /v1/loads.
 type Reported struct {

@@ -176,7 +176,7 @@ func TestHealthOfThoseThatAnswerCounts(t *testing.T) {
 func TestHealthGivesRequestsUp(t *testing.T) {
 	wait := func(w *worker.Worker) *atomic.Int32 {
 		n := new(atomic.Int32)
-		w.Await(func() { n.Add(1) })
+		w.Await(func(bool) bool { n.Add(1); return true })
 		return n
 	}
 	crowd(t, 4, func(all []*worker.Worker) {

@@ -104,7 +104,7 @@ func TestRealSockets(t *testing.T) {
 	require.Len(t, it.Ranks(), 2)
 
 	canceled := make(chan struct{})
-	key := it.Await(func() { close(canceled) })
+	key := it.Await(func(bool) bool { close(canceled); return true })
 	goOn := w.hang()
 	reaches(worker.Slow)
 	select {

@@ -23,7 +23,7 @@ type monitor struct {
 	poller   *poller   // while known
 	known    bool      // the observer was told Up and not yet Down
 	failing  time.Time // first of the unanswered probes in a row
-	gaveUp   bool      // requests were already sent elsewhere in this hang
+	gaveUp   bool      // this hang was logged
 	reported error     // last discovery error that was logged
 	warned   bool      // that it is not what it was added as
 	said     string    // its mode in its own words
@@ -115,7 +115,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 	}
 	m.failing, m.gaveUp = time.Time{}, false
 	if state == Dead {
-		m.w.giveUp()
+		m.w.giveUp(true)
 		m.down()
 		m.closeBoot()
 		m.probe.path = readyPaths[0] // what comes back may be another release
@@ -210,11 +210,14 @@ func (m *monitor) slow() {
 	if m.failing.IsZero() {
 		m.failing = now
 	}
-	if !m.gaveUp && now.Sub(m.failing) >= m.cfg.HangAfter {
-		m.gaveUp = true
-		m.cfg.Log.Warn("worker hangs; its waiting requests go elsewhere", "worker", m.w.URL)
-		m.w.giveUp()
+	if now.Sub(m.failing) < m.cfg.HangAfter {
+		return
 	}
+	if !m.gaveUp {
+		m.gaveUp = true
+		m.cfg.Log.Warn("worker hangs; its waiting requests go elsewhere, if somebody else is there", "worker", m.w.URL)
+	}
+	m.w.giveUp(false) // after each probe: those that have come since, and those for which somebody is there only now
 }
 
 // down tells the observer that the worker's cache is gone.

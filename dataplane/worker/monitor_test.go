@@ -220,7 +220,7 @@ func TestDeadBeforeForgotten(t *testing.T) {
 		b.after(0)
 		b.calls.block = make(chan struct{})
 		canceled := false
-		b.worker.Await(func() { canceled = true })
+		b.worker.Await(func(dead bool) bool { canceled = dead; return dead })
 		b.fake.set(refusing)
 		b.after(probed)
 		b.want(worker.Dead, "up")
@@ -237,10 +237,16 @@ func TestHang(t *testing.T) {
 		var mu sync.Mutex
 		count := map[string]int{} // guarded by mu
 		wait := func(name string) uint64 {
-			return b.worker.Await(func() { mu.Lock(); defer mu.Unlock(); count[name]++ })
+			return b.worker.Await(func(dead bool) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				require.False(t, dead)
+				count[name]++
+				return name != "stays" || count[name] == 3
+			})
 		}
 		counted := func() map[string]int { mu.Lock(); defer mu.Unlock(); return maps.Clone(count) }
-		early, begun := wait("early"), wait("begun")
+		early, begun, stays := wait("early"), wait("begun"), wait("stays")
 		b.worker.Begun(begun)
 		b.fake.set(hanging)
 		b.after(4 * time.Second)
@@ -248,12 +254,14 @@ func TestHang(t *testing.T) {
 		require.Empty(t, counted(), "canceled before HangAfter")
 		late := wait("late")
 		b.after(3 * time.Second)
-		require.Equal(t, map[string]int{"early": 1, "late": 1}, counted(), "canceled in the hang")
+		require.Equal(t, 1, counted()["early"])
+		require.Equal(t, 1, counted()["late"])
 
-		// Once a hang: a request that has no better place to go may wait.
+		// After each probe: one that comes later is asked, too, and one that had nowhere to go is asked again.
 		last := wait("last")
 		b.after(time.Minute)
-		require.Equal(t, map[string]int{"early": 1, "late": 1}, counted(), "canceled later in the same hang")
+		require.Equal(t, map[string]int{"early": 1, "late": 1, "last": 1, "stays": 3}, counted(), "canceled later in the same hang")
+		b.worker.Begun(stays)
 		b.worker.Begun(early)
 		b.worker.Begun(late)
 		b.worker.Begun(last)
@@ -275,7 +283,10 @@ func TestHang(t *testing.T) {
 func TestHangIsCountedInARow(t *testing.T) {
 	watch(t, nil, func(b *bench) {
 		b.after(0)
-		b.worker.Await(func() { t.Error("a request was canceled though the worker answered between the time-outs") })
+		b.worker.Await(func(bool) bool {
+			t.Error("a request was canceled though the worker answered between the time-outs")
+			return true
+		})
 		for range 5 {
 			b.fake.set(hanging)
 			b.after(4 * time.Second)

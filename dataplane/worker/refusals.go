@@ -5,10 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// Refusals decides which errors of a worker are worth a second opinion. A status such as 400 or 401 is the client's fault
-// where other workers say the same, and else the worker's. Asking for each client's mistake twice would double the cost of
-// clients that make many, so what others have confirmed makes the questions rarer, and a long run without a good answer,
-// which a worker that fails shows and a careless client seldom causes, makes them again.
+// Refusals decides which errors of a worker are worth a second opinion. A status such as 400 or 401
+// is the client's fault where other workers say the same, and else the worker's. Asking for each
+// client's mistake twice would double the cost of clients that make many, so what others have
+// confirmed makes the questions rarer, and a long run without a good answer, which a worker that
+// fails shows and a careless client seldom causes, makes them again.
 //
 // Its lock is held for some 20 ns by an answer of status 400 or more, and by a good one behind it.
 type Refusals struct {
@@ -27,7 +28,8 @@ type refusal struct {
 
 const (
 	refusalKinds = 8
-	// mostSkipped is how many answers go without a second opinion at most: 1.6 % of clients' mistakes are sent twice.
+	// mostSkipped is how many answers go without a second opinion at most: 1.6 % of clients'
+	// mistakes are sent twice.
 	mostSkipped = 64
 	// longRun is how many errors in a row are suspicious.
 	longRun = 4
@@ -56,8 +58,8 @@ func refusalKind(status int) int {
 	return 7
 }
 
-// Doubtful notes an answer with an error's status and reports whether another worker should be asked. Statuses from 500 on
-// always are.
+// Doubtful notes an answer with an error's status and reports whether another worker should be
+// asked. Statuses from 500 on always are.
 func (w *Worker) Doubtful(status int) bool {
 	f := &w.Refusals
 	f.mu.Lock()
@@ -78,6 +80,9 @@ func (w *Worker) Confirmed(status int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := &f.by[refusalKind(status)]
+	if r.skip > 0 { // by one that was asked at the same time
+		return
+	}
 	r.step = min(2*r.step+1, mostSkipped)
 	r.skip = r.step
 }
@@ -91,8 +96,8 @@ func (w *Worker) Contradicted(status int) {
 	r.step, r.skip = 0, 0
 }
 
-// Credible reports whether the worker's word counts against a request: it has had no fault lately, and good answers between
-// its errors.
+// Credible reports whether the worker's word counts against a request: it has had no fault lately,
+// and good answers between its errors.
 func (w *Worker) Credible(status int) bool {
 	if !w.Breaker.Clean() {
 		return false

@@ -128,7 +128,7 @@ func (m *monitor) heed(now time.Time) {
 	}
 	f.gaveUp = died
 	m.cfg.Log.Warn("worker's GPUs are dead; its waiting requests go elsewhere", "worker", m.w.URL, "reasons", told.Reasons)
-	m.w.giveUp()
+	m.w.giveUp(false)
 }
 
 // others reports whether another worker could take this one's requests.

@@ -43,7 +43,7 @@ type Worker struct {
 
 	mu      sync.Mutex
 	nextKey uint64
-	unbegun map[uint64]func() // guarded by mu; cancels requests without a first byte
+	unbegun map[uint64]func(dead bool) bool // guarded by mu; of requests without a first byte
 }
 
 // splitURL checks a worker's URL; port is the one to dial.
@@ -79,7 +79,7 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 		return nil, err
 	}
 	w := &Worker{
-		URL: spec.URL, host: u.Hostname(), kick: make(chan struct{}, 1), unbegun: make(map[uint64]func()),
+		URL: spec.URL, host: u.Hostname(), kick: make(chan struct{}, 1), unbegun: make(map[uint64]func(bool) bool),
 		health: healthFacts{peers: &peers{}},
 	}
 	w.spec.Store(&spec)
@@ -143,15 +143,16 @@ func (w *Worker) Probe() {
 	}
 }
 
-// Await registers cancel to be called when the worker is found hanging. The
-// request path registers a request until its answer begins, so that it can be
-// sent elsewhere; the returned key ends that with Begun. cancel is called under
-// the worker's lock: it must not block and not call back.
-func (w *Worker) Await(cancel func()) (key uint64) {
+// Await registers leave to be called when the worker is found hanging, again after each probe for as long as it hangs, and
+// when it is found dead. The request path registers a request until its answer begins, so that it can be sent elsewhere; the
+// returned key ends that with Begun. leave cancels the request and reports so, or leaves it where it is: of a worker that only
+// hangs, one with nowhere else to go may get its answer yet. It is called under the worker's lock: it must not block and not
+// call back.
+func (w *Worker) Await(leave func(dead bool) bool) (key uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nextKey++
-	w.unbegun[w.nextKey] = cancel
+	w.unbegun[w.nextKey] = leave
 	return w.nextKey
 }
 
@@ -162,16 +163,17 @@ func (w *Worker) Begun(key uint64) {
 	w.mu.Unlock()
 }
 
-// giveUp cancels every request whose answer has not begun. It does so under
-// the lock: once Begun has returned, the request's memory serves another one
-// and must not be canceled any more.
-func (w *Worker) giveUp() {
+// giveUp has every request whose answer has not begun leave, if it can; those that could not are asked again the next time. It
+// does so under the lock: once Begun has returned, the request's memory serves another one and must not be canceled any
+// more.
+func (w *Worker) giveUp(dead bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, cancel := range w.unbegun {
-		cancel()
+	for key, leave := range w.unbegun {
+		if leave(dead) {
+			delete(w.unbegun, key)
+		}
 	}
-	clear(w.unbegun)
 }
 
 // setState publishes a probe's finding and returns the one before.

@@ -175,7 +175,7 @@ func TestNoCancelAfterBegun(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(g), 3))
 			for range 2000 {
 				canceled := 0 // written by GiveUp only, so -race sees a call after Begun
-				key := w.Await(func() { canceled++ })
+				key := w.Await(func(bool) bool { canceled++; return true })
 				if rng.IntN(2) == 0 {
 					w.Probe()
 				}
