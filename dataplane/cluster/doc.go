@@ -15,6 +15,9 @@
 // Hence no lease ends because of an outage, a stopped server or a stopped process of our own, and no machine's clock is
 // compared with another's.
 //
+// The client library resumes a watch at the revision after the last one, on whatever stream has the bucket's name. Streams are
+// therefore compared with their watches every 5 s, and at any sign of a loss; see watched.
+//
 // # Concurrency
 //
 // Everything may be called from any goroutine. A Cluster has three: run owns all that was heard and publishes views, pulse
