@@ -57,6 +57,7 @@ func (m *monitor) run(ctx context.Context) {
 				apart = true
 			}
 		case <-m.w.kick:
+		case <-m.doubtDue(time.Now()):
 		}
 	}
 }
