@@ -46,6 +46,7 @@ func (s *Server) removeWorker(ctx *fasthttp.RequestCtx) {
 	s.changeWorker(ctx, func(url string, answer map[string]any) error {
 		inFlight, err := s.Fleet.Remove(url, atOnce)
 		answer["in_flight"] = inFlight // which it still answers
+		answer["scope"] = "router"     // other routers go on; a drain is of the cluster
 		return err
 	})
 }

@@ -17,7 +17,7 @@ const (
 	publishedFor = 3 // seconds
 	// modelsEvery is how often a worker is asked for its models: adapters come and go while it runs, and another model
 	// behind a proxy of its own shows nowhere else. The answer takes 2 ms and no scheduler.
-	modelsEvery = time.Second
+	modelsEvery = 900 * time.Millisecond // with each look at the load, whose ticks may come a little early
 )
 
 // poller asks one worker for what it does not publish: its load, and which

@@ -66,6 +66,7 @@ func (m *monitor) run(ctx context.Context) {
 				apart = true
 			}
 		case <-m.w.kick:
+		case <-m.doubtDue(time.Now()):
 		}
 	}
 }

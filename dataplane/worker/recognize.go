@@ -52,6 +52,15 @@ func (m *monitor) doubtful(now time.Time) bool {
 	return now.UnixNano() >= m.w.suspicion.heed.Load()
 }
 
+// doubtDue returns when a doubt that came too early is to be heeded; nil where there is none.
+func (m *monitor) doubtDue(now time.Time) <-chan time.Time {
+	wait := time.Duration(m.w.suspicion.heed.Load() - now.UnixNano())
+	if wait <= 0 || !m.known || (!m.w.suspicion.raised.Load() && m.line == m.probe.line.number()) {
+		return nil
+	}
+	return time.After(wait)
+}
+
 // doubtsEnd notes that the process is being asked for. Doubts that come from now on count again.
 func (m *monitor) doubtsEnd() {
 	d, now := &m.w.suspicion, time.Now()

@@ -149,3 +149,19 @@ func TestServerThatClosesEachConnection(t *testing.T) {
 		b.want(worker.Ready, "up", "down", "up")
 	})
 }
+
+// TestThirdProcessAtTheURL comes so soon after the second that its doubt has to wait, but not for the next probe.
+func TestThirdProcessAtTheURL(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+		b.registry.Configure(func(c *worker.Config) { c.Interval = time.Hour })
+		b.worker.Probe()
+		b.after(1100 * time.Millisecond)
+		b.fake.cut(func() { b.fake.process(18.5, "dear") })
+		b.after(10 * time.Millisecond)
+		require.Equal(t, []string{"dear"}, b.worker.Info().Models)
+		b.fake.cut(func() { b.fake.process(19.5, "third") })
+		b.after(100 * time.Millisecond)
+		require.Equal(t, []string{"third"}, b.worker.Info().Models)
+		b.want(worker.Ready, "up", "down", "up", "down", "up")
+	})
+}
