@@ -25,7 +25,9 @@ func (s *Stream) isKeyed(ev *kvevent.Event, first bool) (keyed bool) {
 		_, was := s.hidden[b]
 		keyed = expected && s.rank.Keyed.Take(uint64(b)) || !first && was || keyed
 	}
-	if _, was := s.hiddenNames[ev.Parent]; was && ev.HasParent { // such a prompt's answer, perhaps
+	// A live store behind such a block goes where its parent is, and is a plain
+	// prompt's where both have one: SGLang's names do not tell.
+	if _, was := s.hiddenNames[ev.Parent]; was && ev.HasParent && !first {
 		keyed = true
 	}
 	if !keyed {
