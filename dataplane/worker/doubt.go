@@ -32,6 +32,9 @@ const (
 	// unknownAnswer bounds an answer whose request sets no limit. Reasoning models write tens of
 	// thousands of tokens.
 	unknownAnswer = 1 << 16
+	// unknownPrompt is what an estimate may be too low by: an image is a few bytes of URL and thousands
+	// of tokens.
+	unknownPrompt = 1 << 16
 )
 
 // FindUsed compares the KV tokens in use with the requests that could hold them. SGLang counts
