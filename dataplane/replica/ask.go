@@ -317,7 +317,7 @@ func (g *Group) onAsk(data []byte) {
 
 // promise counts a choice for the router that asked.
 func (g *Group) promise(q *question, d *route.Decision) {
-	uncached, work := int64(max(d.Uncached(), 0)), d.Work(q.Output)
+	uncached, work := int64(max(d.Uncached(), 0)), d.Work(q.Output, len(q.Marks) > 0)
 	made := &promise{
 		at: time.Now(), rank: d.Rank.Hash(),
 		share: worker.Share{InFlight: 1, Waiting: 1, Pending: uncached, Used: uncached, Held: work.Holds(), Sent: uncached},

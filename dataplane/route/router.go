@@ -151,10 +151,11 @@ type Decision struct {
 // Uncached returns the prompt tokens that the rank is expected to compute.
 func (d *Decision) Uncached() int { return d.PromptTokens - max(d.Cached, d.Predicted, d.Fetch.upto) }
 
-// Work is the request as its rank's load counts it; output is the most tokens that its answers may have, 0 unknown.
-func (d *Decision) Work(output int) worker.Work {
+// Work is the request as its rank's load counts it; output is the most tokens that its answers may have, 0 unknown, and sure says that
+// no more than the decision's prompt tokens are computed.
+func (d *Decision) Work(output int, sure bool) worker.Work {
 	return worker.Work{
-		Uncached: d.Uncached(), Fetched: d.Fetch.Tokens(), Prompt: d.PromptTokens, Output: output, Exact: d.Exact && d.Source == Events,
+		Uncached: d.Uncached(), Fetched: d.Fetch.Tokens(), Prompt: d.PromptTokens, Output: output, Guessed: !sure, Exact: d.Exact && d.Source == Events,
 	}
 }
 

@@ -115,7 +115,7 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 	e.compose(c)
 	now := time.Now()
 	e.upstream.Now, e.sent = now, now
-	e.lease = rank.Load.BeginWork(now, e.decision.Work(e.prompt.Output))
+	e.lease = rank.Load.BeginWork(now, e.decision.Work(e.prompt.Output, e.prompt.Exact && !e.prompt.Opaque))
 	e.seated(rank, now)
 	e.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, &e.decision)
 	e.s.Router.Sent(&e.scratch, &e.decision)

@@ -93,10 +93,11 @@ func (e *exchange) attemptPair(c call) (*proxy.Response, error) {
 	}
 	l := e.leg
 	e.composePair(c)
-	e.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(e.prompt.Output))
+	sure := e.prompt.Exact && !e.prompt.Opaque
+	e.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(e.prompt.Output, sure))
 	now := time.Now()
 	e.sent, l.sent = now, now
-	l.lease = d.Rank.Load.BeginWork(now, d.Work(1)) // the decode worker generates
+	l.lease = d.Rank.Load.BeginWork(now, d.Work(1, sure)) // the decode worker generates
 	e.seatedPair(now)
 	l.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, d)
 	e.s.Router.Sent(&e.scratch, d)

@@ -34,7 +34,17 @@ func TestPairQueue(t *testing.T) {
 			h := startPair(t, p, d, withServer(func(c *server.Config) { c.Queue.MaxInFlight = 2 }))
 			const requests = 8
 			var wg sync.WaitGroup
-			for range requests {
+			counted := func() (n int64) {
+				st := h.server.Status()
+				for _, w := range st.Workers {
+					if w.Role == "decode" {
+						n += w.Load.OwnInFlight
+					}
+				}
+				return n + int64(st.Queue.Waiting)
+			}
+			for i := range requests { // one after the other: those of one instant pass before the first is counted
+				require.Eventually(t, func() bool { return counted() == int64(i) }, patience, tick, "not all are sent or wait")
 				wg.Go(func() {
 					resp, got, err := h.do(http.MethodPost, h.base+"/generate", pairRequest(false))
 					if assert.NoError(t, err) {

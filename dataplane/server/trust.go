@@ -91,6 +91,7 @@ var (
 	descRequests  = desc("rank_requests", "Requests at the rank, of all routers as far as it reports: running or waiting for a first token.", "rank", "state")
 	descPoolUsed  = desc("rank_pool_used_tokens", "Tokens of the rank's KV pool that running requests hold.", "rank")
 	descPool      = desc("rank_pool_tokens", "Tokens of the rank's KV pool.", "rank")
+	descAside     = desc("rank_report_set_aside", "1 while a field of the rank's load reports contradicts what this router sees of the rank, and is not used.", "rank", "field")
 	descReportAge = desc("load_report_age_seconds", "Age of the rank's last load report, by where it came from.", "rank", "source")
 	descAccuracy  = desc("rank_accuracy", "Share of the rank's last answers, of at most 64 with an expected overlap, that had at least 0.8 of it.", "rank")
 	descCredit    = desc("rank_credit", "Share of the rank's known overlap that counts in the choice, by how right and how fresh it is.", "rank")
@@ -106,7 +107,7 @@ var _ prometheus.Collector = trustCollector{}
 // Describe implements prometheus.Collector.
 func (trustCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descRate, descBacklog, descRequests, descPoolUsed, descPool, descReportAge, descAccuracy, descCredit, descSilence, descCheck,
+		descRate, descBacklog, descRequests, descPoolUsed, descPool, descAside, descReportAge, descAccuracy, descCredit, descSilence, descCheck,
 	} {
 		ch <- d
 	}
@@ -127,6 +128,9 @@ func (c trustCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descRequests, float64(l.Waiting), "waiting")
 		gauge(descPoolUsed, float64(l.UsedTokens))
 		gauge(descPool, float64(l.PoolTokens))
+		for _, a := range l.SetAside {
+			gauge(descAside, 1, a.Field)
+		}
 		if l.Source != "dispatch" {
 			gauge(descReportAge, l.AgeSeconds, l.Source)
 		}

@@ -69,6 +69,19 @@ func TestUsedOfOthers(t *testing.T) {
 	require.Len(t, l.SetAside(), 1, "requests that cannot hold so much")
 }
 
+// TestUsedOfGuessedPrompts: an image is more tokens than its URL.
+func TestUsedOfGuessedPrompts(t *testing.T) {
+	var l worker.Load
+	now := time.Unix(1000, 0)
+	lease := l.BeginWork(now, worker.Work{Uncached: 50, Prompt: 50, Output: 100, Guessed: true})
+	defer lease.End()
+	for range 20 {
+		now = now.Add(500 * time.Millisecond)
+		l.Report(now, worker.Report{Running: 1, Used: 40_000, Pool: 100_000})
+		require.Empty(t, l.SetAside())
+	}
+}
+
 // prompt sends one prompt and lets its first byte come when a rank of that speed has computed it.
 func prompt(l *worker.Load, now *time.Time, tokens int, speed float64) {
 	lease := l.BeginWork(*now, worker.Work{Uncached: tokens, Prompt: tokens, Output: 10, Exact: true})

@@ -32,6 +32,9 @@ const (
 	// unknownAnswer bounds an answer whose request sets no limit. Reasoning models write tens of
 	// thousands of tokens.
 	unknownAnswer = 1 << 16
+	// unknownPrompt is what an estimate may be too low by: an image is a few bytes of URL and thousands
+	// of tokens.
+	unknownPrompt = 1 << 16
 )
 
 // FindUsed compares the KV tokens in use with the requests that could hold them. SGLang counts
@@ -168,15 +171,23 @@ func BelieveSpeed(reported float64, on SpeedBasis) (speed float64, why string) {
 	}
 	switch {
 	case n >= enoughGlimpses && float64(fast) >= share*float64(n):
-		return quartile(on.Seen, func(g Glimpse) float32 { return -g.Most }), whyFast
+		return on.equal(quartile(on.Seen, func(g Glimpse) float32 { return -g.Most })), whyFast
 	case lower >= enoughGlimpses && float64(slow) >= share*float64(lower):
-		return quartile(on.Seen, func(g Glimpse) float32 { return g.Least }), whySlow
+		return on.equal(quartile(on.Seen, func(g Glimpse) float32 { return g.Least })), whySlow
 	case n >= enoughGlimpses && 2*fast < n:
 		return reported, "" // first bytes confirm it
 	case on.Peers > 0 && reported > plausible*on.Peers:
 		return plausible * on.Peers, whyPeers
 	}
 	return reported, ""
+}
+
+// equal returns the speed of the peers where first bytes show about that, for it is the better known.
+func (on *SpeedBasis) equal(seen float64) float64 {
+	if on.Peers > 0 && seen < different*on.Peers && seen*different > on.Peers {
+		return on.Peers
+	}
+	return seen
 }
 
 // quartile returns the number at a quarter of the order of keys that are not 0, without their sign.

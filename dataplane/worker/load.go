@@ -66,6 +66,7 @@ type Work struct {
 	Fetched  int  // prompt tokens that come from a KV tier: they take room in the pool, and no time to prefill
 	Prompt   int  // prompt tokens
 	Output   int  // the most tokens that its answers may have; 0 is unknown
+	Guessed  bool // Prompt is an estimate, of text or of a prompt with images
 	Exact    bool // Uncached is by the rank's KV events
 }
 
@@ -75,7 +76,11 @@ func (w *Work) Holds() int64 {
 	if output <= 0 {
 		output = unknownAnswer
 	}
-	return min(int64(max(w.Prompt, w.Uncached+w.Fetched, 0))+int64(output), countLimit)
+	held := int64(max(w.Prompt, w.Uncached+w.Fetched, 0)) + int64(output)
+	if w.Guessed {
+		held += unknownPrompt
+	}
+	return min(held, countLimit)
 }
 
 // Begin counts a request with uncached prompt tokens to prefill. The lease
