@@ -18,6 +18,10 @@ import (
 // clearLimit is the longest that an engine waits for peers to clear.
 const clearLimit = 10 * time.Second
 
+// clearSkew is how far a peer's clock may be ahead. A clear from beyond is not believed, since no
+// later one could have a larger stamp; that peer's pages of the model are then not taken either.
+const clearSkew = 24 * time.Hour
+
 // clear is what an engine asks for: it drops the pages of its model.
 func (n *session) clear(h header) error {
 	if len(n.body) != 4 {
@@ -112,9 +116,10 @@ func (t *Tier) exchange(ctx context.Context, l *link, c clears) error {
 // adopt does the clears that were not known here. It returns all that are.
 func (t *Tier) adopt(theirs clears) clears {
 	dropped := false
+	latest := uint64(t.cfg.Now().Add(clearSkew).UnixNano())
 	t.mu.Lock()
 	for family, stamp := range theirs {
-		if stamp > t.index.stamps[family] {
+		if stamp > t.index.stamps[family] && stamp <= latest {
 			t.index.clear(family, stamp)
 			dropped = true
 		}

@@ -227,7 +227,7 @@ func (x *index) serves(ns uint32) bool {
 const collectStep = 2048
 
 // collect drops pages of discarded namespaces from an entry on. It returns where to go on; below 0 is
-// the end. Pages that are being read or filled stay until the next time.
+// the end. Pages that are being read or filled end when their readers and writers have.
 func (x *index) collect(from int) (next int) {
 	if x.gone == 0 {
 		return -1
@@ -251,6 +251,7 @@ func (t *Tier) space(name string, bytes int) (uint32, error) {
 	ns, err := t.index.space(name, bytes)
 	t.mu.Unlock()
 	if err == nil && !old {
+		t.collect() // what made room
 		select {
 		case t.cold <- ns:
 		default: // nobody takes them, or very many are new: then it is not warmed
