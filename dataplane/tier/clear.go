@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A clear drops all pages of a model, here and at peers. Each has a stamp, larger than those that the
-// tier knows of, and tiers tell each other of stamps: all at once after a clear, and two that connect.
-// Pages go only from a tier to one with the same stamp. So a pull that began before a clear brings
-// nothing back, and a peer that was out of reach drops its pages before it gives any.
+// A clear drops all pages of a model, here and at peers. Each has a stamp, larger than those that
+// the tier knows of, and tiers tell each other of stamps: all at once after a clear, and two that
+// connect. Pages go only from a tier to one with the same stamp. So a pull that began before a
+// clear brings nothing back, and a peer that was out of reach drops its pages before it gives any.
 
 // clearLimit is the longest that an engine waits for peers to clear.
 const clearLimit = 10 * time.Second
@@ -35,9 +35,9 @@ func (n *session) clear(h header) error {
 	return n.send(header{op: h.op, seq: h.seq}, n.out, nil)
 }
 
-// Clear drops all pages of the model whose namespace has a name, and has peers do so too, for which it
-// waits so long at most. It returns how many pages were dropped here, how many peers have done it and
-// how many are out of reach; these learn of it when they can be asked again.
+// Clear drops all pages of the model whose namespace has a name, and has peers do so too, for which
+// it waits so long at most. It returns how many pages were dropped here, how many peers have done
+// it and how many are out of reach; these learn of it when they can be asked again.
 func (t *Tier) Clear(name string, wait time.Duration) (pages, told, missing int) {
 	t.mu.Lock()
 	ns, ok := t.index.names[name]

@@ -237,8 +237,8 @@ func TestNamespacesMakeRoom(t *testing.T) {
 	}
 }
 
-// FuzzClearAgainstNaive: whatever is stored, read, cleared and retired, in whatever order, a page is
-// found if and only if it was published since the last clear of its name; all room comes back.
+// FuzzClearAgainstNaive: whatever is stored, read, cleared and retired, in whatever order, a page
+// is found if and only if it was published since the last clear of its name; all room comes back.
 func FuzzClearAgainstNaive(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 64, 65, 192, 0, 128, 200, 130, 210, 64})
 	f.Add([]byte("pages are stored, read and cleared in any order"))
