@@ -28,8 +28,8 @@ type weightProof struct {
 	salts int
 }
 
-// TestKVTierWeights shows that pages of other weights are never served: after an update in place, on
-// the other node, after a redeploy under the same served name. Pages of equal weights are.
+// TestKVTierWeights shows that pages of other weights are never served: after an update in place,
+// on the other node, after a redeploy under the same served name. Pages of equal weights are.
 func TestKVTierWeights(t *testing.T) {
 	p := &weightProof{tierProof: newTierProof(t, 1), other: otherWeights(t)}
 	t.Run("updated from disk", p.updated)
@@ -64,8 +64,8 @@ func (p *weightProof) truth(t *testing.T, e *engine, ids []int) cachedAnswer {
 	return a
 }
 
-// right asks for prompts and compares each answer with the truth. storage is how many tokens of each
-// come from the tier.
+// right asks for prompts and compares each answer with the truth. storage is how many tokens of
+// each come from the tier.
 func (p *weightProof) right(t *testing.T, what string, e *engine, first uint64, storage int) {
 	t.Helper()
 	wrong, got := 0, 0
@@ -196,7 +196,8 @@ func (p *weightProof) cleared(t *testing.T) {
 	p.right(t, "B, after a clear: A's new pages", p.b, 3300, hit)
 }
 
-// redeployed: an engine of the same served name begins with other weights, and then with equal ones.
+// redeployed: an engine of the same served name begins with other weights, and then with equal
+// ones.
 func (p *weightProof) redeployed(t *testing.T) {
 	hit, _ := tierHit(tierPrompt)
 	p.a.flush(t)

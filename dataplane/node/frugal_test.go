@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A large KV tier holds far more than the rest of the sidecar, and the collector works no harder for
-// it: a collection for each half of what is held, whatever that is.
+// A large KV tier holds far more than the rest of the sidecar, and the collector works no harder
+// for it: a collection for each half of what is held, whatever that is.
 func TestFrugalWithALargeHeap(t *testing.T) {
 	const (
 		held    = 128 << 20 // the index of a tier of 80 GiB with pages of 128 KiB

@@ -62,6 +62,42 @@ func TestAnnouncersSayLittle(t *testing.T) {
 	})
 }
 
+// A kind whose namespaces are gone leaves its place to another one, also between two looks at a tier.
+// Nobody takes the pages of the one for those of the other.
+func TestKindThatTakesAPlace(t *testing.T) {
+	inTown(t, shelf.Config{}, func(w *town) {
+		t := w.t
+		s := newShop(tier.Kind{ID: 1, Model: "before", Tokens: 4, Open: true})
+		ids := prompt(w.rng)[:100] // one piece of the contents
+		for _, page := range tier.PageHashes(ids, 4, "") {
+			s.set(0, page, true)
+		}
+		armed := false
+		s.during(func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if armed {
+				return
+			}
+			armed = true
+			s.listed = func() {
+				s.epoch, s.kinds[0] = s.epoch+1, tier.Kind{ID: 2, Model: "after", Tokens: 4, Open: true}
+				s.held[0], s.log = map[tier.Hash]bool{}, nil
+			}
+		})
+		w.start("a", s)
+		w.list("a")
+		for range 10_000 {
+			time.Sleep(time.Millisecond)
+			for _, found := range w.index.Stored(nil, route.Asked{Model: "after", Tokens: ids}) {
+				require.Zero(t, found.Tokens, "pages of another kind")
+			}
+		}
+		require.True(t, armed)
+		require.Zero(t, w.index.Status().Pages)
+	})
+}
+
 // Where messages do not get through for long, nothing of it is believed for ever, and all is known soon after.
 func TestOutages(t *testing.T) {
 	inTown(t, shelf.Config{}, func(w *town) {

@@ -132,6 +132,7 @@ type shop struct {
 	keeps   int // changes that it remembers
 	news    chan struct{}
 	scanned func() // called between two pieces of the contents
+	listed  func() // called once, under mu, before the kinds are listed
 	cut     []tier.Change
 }
 
@@ -209,6 +210,10 @@ func (s *shop) Follow() (tier.Position, <-chan struct{}) {
 func (s *shop) Kinds() []tier.Kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if f := s.listed; f != nil {
+		s.listed = nil
+		f()
+	}
 	return slices.Clone(s.kinds)
 }
 

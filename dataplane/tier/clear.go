@@ -10,13 +10,17 @@ import (
 	"time"
 )
 
-// A clear drops all pages of a model, here and at peers. Each has a stamp, larger than those that the
-// tier knows of, and tiers tell each other of stamps: all at once after a clear, and two that connect.
-// Pages go only from a tier to one with the same stamp. So a pull that began before a clear brings
-// nothing back, and a peer that was out of reach drops its pages before it gives any.
+// A clear drops all pages of a model, here and at peers. Each has a stamp, larger than those that
+// the tier knows of, and tiers tell each other of stamps: all at once after a clear, and two that
+// connect. Pages go only from a tier to one with the same stamp. So a pull that began before a
+// clear brings nothing back, and a peer that was out of reach drops its pages before it gives any.
 
 // clearLimit is the longest that an engine waits for peers to clear.
 const clearLimit = 10 * time.Second
+
+// clearSkew is how far a peer's clock may be ahead. A clear from beyond is not believed, since no
+// later one could have a larger stamp; that peer's pages of the model are then not taken either.
+const clearSkew = 24 * time.Hour
 
 // clear is what an engine asks for: it drops the pages of its model.
 func (n *session) clear(h header) error {
@@ -31,9 +35,9 @@ func (n *session) clear(h header) error {
 	return n.send(header{op: h.op, seq: h.seq}, n.out, nil)
 }
 
-// Clear drops all pages of the model whose namespace has a name, and has peers do so too, for which it
-// waits so long at most. It returns how many pages were dropped here, how many peers have done it and
-// how many are out of reach; these learn of it when they can be asked again.
+// Clear drops all pages of the model whose namespace has a name, and has peers do so too, for which
+// it waits so long at most. It returns how many pages were dropped here, how many peers have done
+// it and how many are out of reach; these learn of it when they can be asked again.
 func (t *Tier) Clear(name string, wait time.Duration) (pages, told, missing int) {
 	t.mu.Lock()
 	ns, ok := t.index.names[name]
@@ -112,9 +116,10 @@ func (t *Tier) exchange(ctx context.Context, l *link, c clears) error {
 // adopt does the clears that were not known here. It returns all that are.
 func (t *Tier) adopt(theirs clears) clears {
 	dropped := false
+	latest := uint64(t.cfg.Now().Add(clearSkew).UnixNano())
 	t.mu.Lock()
 	for family, stamp := range theirs {
-		if stamp > t.index.stamps[family] {
+		if stamp > t.index.stamps[family] && stamp <= latest {
 			t.index.clear(family, stamp)
 			dropped = true
 		}

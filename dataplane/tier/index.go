@@ -189,6 +189,14 @@ func (x *index) reserveFor(ns uint32, h Hash, wanted bool) (e int32, present boo
 // publish makes written pages readable. The hashes follow each other, the first on parent where that is given; es are their
 // reserved entries, none for pages that were here.
 func (x *index) publish(ns uint32, hashes []Hash, es []int32, parent *Hash) {
+	if !x.serves(ns) {
+		for _, e := range es {
+			if e != none {
+				x.abandon(e)
+			}
+		}
+		return
+	}
 	x.clock++
 	for i, e := range es {
 		if e != none {
@@ -253,9 +261,14 @@ func (x *index) pin(e int32) {
 	x.stats.pinned++
 }
 
+// unpin takes a pin back. The last one of a page whose namespace was discarded ends the page.
 func (x *index) unpin(e int32) {
-	x.entries[e].pins--
+	n := &x.entries[e]
+	n.pins--
 	x.stats.pinned--
+	if n.pins == 0 && !x.serves(n.key.ns) {
+		x.drop(e)
+	}
 }
 
 // alloc returns a free entry.

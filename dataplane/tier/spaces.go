@@ -24,7 +24,8 @@ var ErrPageSize = errors.New("tier: page size")
 var ErrNamespaces = errors.New("tier: too many namespaces")
 
 // namespace keeps apart what must never meet: model, weights, rank, form and type of the bytes. Its
-// number is never used again, so that who holds one for long, as a pull does, cannot hit another's pages.
+// number is never used again, so that who holds one for long, as a pull does, cannot hit another's
+// pages.
 type namespace struct {
 	spaceName
 
@@ -126,8 +127,8 @@ func (x *index) forgetOldest() bool {
 	return true
 }
 
-// discardEngine discards the namespaces of all ranks and pools of an engine: a kind that lost one of
-// them would seem to be whole without it.
+// discardEngine discards the namespaces of all ranks and pools of an engine: a kind that lost one
+// of them would seem to be whole without it.
 func (x *index) discardEngine(engine string) {
 	for _, ns := range x.names {
 		if x.spaces[ns].engine == engine {
@@ -226,8 +227,8 @@ func (x *index) serves(ns uint32) bool {
 // collectStep bounds what is looked at under the lock at once: some 0.2 ms.
 const collectStep = 2048
 
-// collect drops pages of discarded namespaces from an entry on. It returns where to go on; below 0 is
-// the end. Pages that are being read or filled stay until the next time.
+// collect drops pages of discarded namespaces from an entry on. It returns where to go on; below 0
+// is the end. Pages that are being read or filled end when their readers and writers have.
 func (x *index) collect(from int) (next int) {
 	if x.gone == 0 {
 		return -1
@@ -251,6 +252,7 @@ func (t *Tier) space(name string, bytes int) (uint32, error) {
 	ns, err := t.index.space(name, bytes)
 	t.mu.Unlock()
 	if err == nil && !old {
+		t.collect() // what made room
 		select {
 		case t.cold <- ns:
 		default: // nobody takes them, or very many are new: then it is not warmed
@@ -259,7 +261,8 @@ func (t *Tier) space(name string, bytes int) (uint32, error) {
 	return ns, err
 }
 
-// current returns the namespace that has a name now, which an engine has opened: a clear gives it another.
+// current returns the namespace that has a name now, which an engine has opened: a clear gives it
+// another.
 func (t *Tier) current(name string) uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

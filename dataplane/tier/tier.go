@@ -352,7 +352,6 @@ func (t *Tier) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 			t.expire(t.cfg.Now())
-			t.collect()
 		}
 	}
 }

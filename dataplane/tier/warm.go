@@ -31,6 +31,9 @@ func (t *Tier) warmSpace(ctx context.Context, ns uint32) {
 	defer tick.Stop()
 	asked := map[*peer]bool{}
 	for range patience {
+		if _, ok := t.spaceOf(ns); !ok {
+			return
+		}
 		for _, p := range t.live() {
 			if !asked[p] && ctx.Err() == nil {
 				asked[p] = true

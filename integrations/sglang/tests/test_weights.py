@@ -1,15 +1,19 @@
 """Weights that change: what the tier gives and takes before, meanwhile and after."""
 
+import gc
+import json
 import os
+import signal
 import threading
 import unittest
+from unittest import mock
 
 import torch
 
-from warmpath_sglang import identity, weights
+from warmpath_sglang import identity, weights, wire
 from warmpath_sglang.weights import Weights
 
-from .test_backend import HEADS, LAYERS, PAGE, Case, HostPool, Model, Runner, Scheduler, eventually, keys_of, tokens_of
+from .test_backend import PATIENCE, Case, HostPool, Model, Runner, Scheduler, eventually, keys_of, states, tokens_of
 
 
 def tell(what):
@@ -43,6 +47,9 @@ class AgainstSidecar(Case):
     def up(self, backend):
         eventually("connected", lambda: backend.pools["kv"].channel.up)
 
+    def stats(self, backend):
+        return json.loads(backend.pools["kv"].channel.exists.call(wire.STATS, b"", PATIENCE))
+
     def read(self, backend, keys):
         return backend.batch_get_v1(keys, tokens_of(range(len(keys))))
 
@@ -69,8 +76,9 @@ class AgainstSidecar(Case):
         self.assertEqual(self.read(updated, again), [True] * n)
         self.assertTrue(torch.equal(second.page(0), contents[0]))
         # The old pages are gone, since nobody here has those weights any more.
+        eventually("dropped", lambda: self.stats(self.engine)["namespaces"] == 1)
         old = self.backend(HostPool(), scheduler=Scheduler())
-        eventually("dropped", lambda: old.batch_exists(keys) == 0)
+        self.assertEqual(old.batch_exists(keys), 0)
 
     def test_an_engine_that_keeps_its_weights_keeps_their_pages(self):
         other = self.backend(HostPool(), scheduler=Scheduler())
@@ -182,6 +190,24 @@ class AgainstSidecar(Case):
         eventually("connected", lambda: engine.pools["kv"].channel.up)
         self.assertEqual(engine.batch_exists(keys), 0)
 
+    def test_an_sglang_that_changes_weights_elsewhere(self):
+        with mock.patch.object(weights, "_hooked", False), mock.patch.dict(weights._KINDS, {("begin", "end"): ("os:no_such_update",)}):
+            backend = self.backend(HostPool(), connected=False)
+        keys, _ = self.stored(self.engine, self.pool, "elsewhere")
+        self.assertEqual(backend.batch_exists(keys), 0)
+        self.assertEqual(backend.batch_set_v1(keys, tokens_of(range(len(keys)))), [False] * len(keys))
+        self.assertEqual(self.read(backend, keys), [False] * len(keys))
+
+    def test_weights_that_leave_the_memory(self):
+        """release_memory_occupation and resume: nobody looks at them meanwhile."""
+        keys, _ = self.stored(self.engine, self.pool, "released")
+        tell("open")
+        with mock.patch.object(identity, "tensors_of", side_effect=AssertionError("released")):
+            tell("emptied")
+            self.assertEqual(self.engine.batch_exists(keys), 0)
+        tell("end")
+        self.assertEqual(self.engine.batch_exists(keys), len(keys))
+
     def test_clear(self):
         other = self.backend(HostPool(), rank=1, scheduler=Scheduler())
         keys, _ = self.stored(self.engine, self.pool, "clear")
@@ -196,9 +222,8 @@ class AgainstSidecar(Case):
     def test_clear_while_the_sidecar_is_stopped(self):
         backend = self.backend(HostPool(), scheduler=Scheduler(), warmpath_set_timeout=0.5, warmpath_exists_timeout=5)
         keys, _ = self.stored(self.engine, self.pool, "stopped")
-        import signal
-
         self.process.send_signal(signal.SIGSTOP)
+        eventually("stopped", lambda: set(states(self.process.pid)) == {"T"})
         with self.assertRaises(Exception):
             backend.clear()
         self.assertEqual(backend.batch_exists(keys), 0)
@@ -214,8 +239,6 @@ class AgainstSidecar(Case):
             with change(self.scheduler, seed=seed):
                 pass
             self.up(self.engine)
-        import gc
-
         def back():
             gc.collect()
             return len(os.listdir("/proc/self/fd")) <= before

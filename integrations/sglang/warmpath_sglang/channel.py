@@ -214,7 +214,7 @@ class Channel:
         self._path, self._hello, self._fds, self._seconds = path, hello, list(fds), connect_seconds
         self._arena = None
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._stop = False
+        self._stop, self._last = False, None
         self.tried = threading.Event()  # connecting has worked, or failed once
         self._complained = None
         self.exists, self.get, self.set = self.connections = [Connection(self, role) for role in self.ROLES]
@@ -258,7 +258,7 @@ class Channel:
                 time.sleep(wait)
                 wait = min(wait * 2, self.LONGEST_WAIT)
         for c in self.connections:  # one may have been made after close
-            c.close()
+            c.close(self._last)
 
     def __del__(self):  # not close: a call that ends late still wakes the keeper
         os.close(self._news)
@@ -282,6 +282,7 @@ class Channel:
             logger.log(level, message, *args)
 
     def close(self, last=None):
+        self._last = last  # the keeper closes connections too
         self._stop = True
         self.wake()
         for c in self.connections:

@@ -212,8 +212,8 @@ class Weights:
         with self._lock:
             if number != self._round or self._failed:
                 return  # a later round settles it
-            if self.identity is not None and whole != self.identity:
-                logger.info("the weights have changed: KV pages of other weights are not used")
+            if whole != self.identity:
+                logger.info("KV pages are those of the weights %.12s; before: %.12s", whole, self.identity)
             self.identity = whole
             self._changed(None if self._stale or self._changing else whole, whole)
             self.settled.set()
