@@ -114,6 +114,7 @@ func abortedIDs(t *testing.T, r *router, engines []*engine) {
 			if err != nil {
 				return
 			}
+			req.Header.Set("Content-Type", "application/json")
 			if resp, err := http.DefaultClient.Do(req); err == nil {
 				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()

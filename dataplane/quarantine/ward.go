@@ -143,7 +143,8 @@ type Loss struct {
 	Died   bool // the worker is gone, and not only the connection
 	Likely bool // the engine had only begun with it
 	At     time.Time
-	Turn   *Turn // in which it was lost, nil without one
+	Alive  time.Time // the worker was, for the last time
+	Turn   *Turn     // in which it was lost, nil without one
 }
 
 // Lost takes in a loss and reports whether the request may be tried again.
@@ -160,9 +161,12 @@ func (w *Ward) Lost(l Loss) (again bool) {
 	others := !mine && (holder != nil || l.At.Sub(w.blamed[l.Worker]) < echoes)
 	if mine {
 		w.endLocked(l.Turn)
-		if l.Died {
-			w.blameLocked(l.Worker, l.At)
-		}
+	}
+	if r != nil && l.Died && r.echoes(&l, mine) {
+		return r.refused.IsZero()
+	}
+	if mine && l.Died {
+		w.blameLocked(l.Worker, l.At)
 	}
 	if others && (r != nil || !l.Likely) {
 		return r == nil || r.refused.IsZero()
@@ -175,11 +179,8 @@ func (w *Ward) Lost(l Loss) (again bool) {
 		w.cases[l.Key] = r
 		w.active.Store(int64(len(w.cases)))
 	}
-	again = l.Died && !mine && r.deaths > 0 && r.worker == l.Worker && l.At.Sub(r.last) < echoes // an equal request told of it
 	r.last, r.likely = l.At, r.likely || l.Likely
 	switch {
-	case again:
-		return r.refused.IsZero()
 	case l.Died:
 		r.deaths++
 		r.worker = l.Worker
@@ -197,6 +198,14 @@ func (w *Ward) Lost(l Loss) (again bool) {
 	r.refused, r.likely = l.At.Add(w.cfg.For), true
 	w.wakeLocked()
 	return false
+}
+
+// echoes reports whether a death is one that was told of already: by an equal request, or because the worker has not been alive since.
+func (r *record) echoes(l *Loss, mine bool) bool {
+	if r.deaths == 0 || r.worker != l.Worker {
+		return false
+	}
+	return !mine && l.At.Sub(r.last) < echoes || !l.Alive.After(r.last)
 }
 
 // blameLocked notes that a worker's death has its cause.

@@ -15,7 +15,7 @@ var start = time.Unix(1_800_000_000, 0)
 func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
 
 func lost(key uint64, worker string, seconds float64, turn *quarantine.Turn) quarantine.Loss {
-	return quarantine.Loss{Key: key, Worker: worker, Died: true, Likely: true, At: at(seconds), Turn: turn}
+	return quarantine.Loss{Key: key, Worker: worker, Died: true, Likely: true, At: at(seconds), Alive: at(seconds - 0.01), Turn: turn}
 }
 
 func TestSuspectThatEndsASecondEngineIsRefused(t *testing.T) {
@@ -59,6 +59,16 @@ func TestEqualRequestsTellOfOneDeathOnce(t *testing.T) {
 	}
 	require.Equal(t, 1, w.Look(1, at(0)).Deaths)
 	require.False(t, w.Lost(lost(1, "b", 0, nil)), "another engine's death")
+}
+
+func TestADeathIsCountedOnce(t *testing.T) {
+	w := quarantine.New(quarantine.Config{})
+	require.True(t, w.Lost(lost(1, "a", 0, nil)))
+	l := lost(1, "a", 10, w.Take(1, "a", at(9)))
+	l.Alive = at(-1)
+	require.True(t, w.Lost(l), "the worker has been dead since the first time")
+	require.Equal(t, 1, w.Look(1, at(10)).Deaths)
+	require.False(t, w.Lost(lost(1, "a", 20, w.Take(1, "a", at(19)))))
 }
 
 func TestWhatRanLongNeedsNoTurn(t *testing.T) {

@@ -138,9 +138,9 @@ func (e *exchange) attempt(c call) (*proxy.Response, error) {
 	e.endAttempt()
 	e.begun()
 	rank.Count.Errors.Add(1)
-	if errors.Is(err, proxy.ErrCanceled) && !e.client.Gone() {
-		e.canceler.Reset()
-		if !e.client.Gone() { // else the client left just now, and its cancel was reset with it
+	if e.canceler.Canceled() && !e.client.Gone() {
+		e.canceler.Reset()                                         // also where the connection ended first: the next attempt is none that hangs
+		if errors.Is(err, proxy.ErrCanceled) && !e.client.Gone() { // else the client left just now, and its cancel was reset with it
 			return nil, fmt.Errorf("cannot get answer of %s: %w: %w", rank.ID(), errHung, err)
 		}
 	}

@@ -23,7 +23,8 @@ type trial struct {
 	named  bool
 	sent   time.Time // again; zero: the first time, see exchange.started
 	turn   *quarantine.Turn
-	deaths int // of engines that had it in flight
+	deaths int  // of engines that had it in flight
+	unfit  bool // it was sent to a worker that was not ready: what ends it there may have happened before
 
 	like   uint64 // see quarantine.Twins
 	joined string // the worker that it was sent to, while no answer has begun
@@ -42,8 +43,8 @@ const (
 	probedWithin = time.Second
 )
 
-// died reports whether an attempt failed as it does when an engine dies. A probe that finds the worker dead may be faster than the end of the
-// connection: then the attempt was canceled as if the worker hung.
+// died reports whether an attempt failed as it does when an engine dies. To hang is one way: the HTTP process of SGLang 0.5.23 answers nothing any
+// more when its scheduler has died, and ends 5 s later, or 65 s where it waits for a dump of the GPU.
 func died(err error) bool {
 	return errors.Is(err, proxy.ErrNoResponse) || errors.Is(err, proxy.ErrTruncated) || errors.Is(err, errHung)
 }
@@ -137,11 +138,11 @@ func (e *exchange) awaitTurn(c call, deadline time.Time) (route.Decision, error)
 			return route.Decision{}, endsEngines(status)
 		}
 		d, err := e.chooseBeside(c, now)
-		if err == nil && e.s.twins.Flying(e.trial.like) && now.Before(alone) {
+		if err == nil && e.twinFlies(now.Before(alone)) {
 			// The same request is at another worker, sent before anybody knew: what becomes of it counts too.
 		} else if err == nil && (d.Rank.Worker.State() == worker.Ready || !ward.Trying()) {
 			if turn := ward.Take(e.trial.key, d.Rank.Worker.URL, now); turn != nil {
-				e.trial.turn = turn
+				e.trial.turn, e.trial.unfit = turn, d.Rank.Worker.State() != worker.Ready
 				return d, nil
 			}
 		} else if err != nil && (!errors.Is(err, route.ErrNoWorker) || !ward.Trying()) {
@@ -158,6 +159,17 @@ func (e *exchange) awaitTurn(c call, deadline time.Time) (route.Decision, error)
 		case <-tick.C:
 		}
 	}
+}
+
+// twinFlies reports whether a request that looks the same waits for its answer: at a worker that is not fit, where it may be why, or
+// anywhere for a while.
+func (e *exchange) twinFlies(anywhere bool) bool {
+	if !e.s.twins.Flying(e.trial.like) {
+		return false
+	}
+	return anywhere || slices.ContainsFunc(e.s.Registry.Snapshot().Workers, func(w *worker.Worker) bool {
+		return w.State() != worker.Ready && e.s.twins.Holds(e.trial.like, w.URL)
+	})
 }
 
 // chooseBeside is choose without the workers on which a suspect is on trial.
@@ -195,11 +207,11 @@ func (e *exchange) endTrial() {
 // lost tells the quarantine of an attempt that failed. again says that the failure is a death that need not
 // count among the tries; refusal is what the client is told where the request is at fault.
 func (e *exchange) lost(err error) (again bool, refusal error) {
-	turn := e.trial.turn
-	e.trial.turn = nil
+	turn, unfit := e.trial.turn, e.trial.unfit
+	e.trial.turn, e.trial.unfit = nil, false
 	defer turn.End()
 	defer e.leave(false) // when the loss is known: equal requests look for it then
-	if !died(err) || !e.digested() {
+	if unfit || !died(err) || !e.digested() {
 		return false, nil
 	}
 	failed := e.decision.Rank.Worker
@@ -211,19 +223,16 @@ func (e *exchange) lost(err error) (again bool, refusal error) {
 		sent = e.started
 	}
 	now := time.Now()
-	likely := e.req.Stream || now.Sub(sent) < settled
-	gone := isGone(failed)
+	likely := e.req.Stream || failed.Alive().Sub(sent) < settled
+	gone := isGone(failed, errors.Is(err, errHung))
 	e.trial.sent = time.Now()
-	if !gone && errors.Is(err, errHung) {
-		return false, nil
-	}
-	loss := quarantine.Loss{Key: e.trial.key, Worker: failed.URL, Died: gone, Likely: likely, At: now, Turn: turn}
+	loss := quarantine.Loss{Key: e.trial.key, Worker: failed.URL, Died: gone, Likely: likely, At: now, Alive: failed.Alive(), Turn: turn}
 	if turn != nil && e.decision.Decode != nil {
 		loss.Worker = e.decision.Rank.Worker.URL // the turn is a pair's
 	}
 	spared := e.s.ward.Lost(loss)
-	if other := e.otherLeg(failed); spared && gone && other != nil && isGone(other) {
-		loss.Worker, loss.Turn = other.URL, nil
+	if other := e.otherLeg(failed); spared && gone && other != nil && isGone(other, false) {
+		loss.Worker, loss.Alive, loss.Turn = other.URL, other.Alive(), nil
 		spared = e.s.ward.Lost(loss)
 	}
 	if !spared {
@@ -254,8 +263,8 @@ func (e *exchange) lostBegun(err error) {
 	}
 	failed := e.answering().Worker
 	failed.Suspect()
-	if isGone(failed) {
-		e.s.ward.Lost(quarantine.Loss{Key: e.trial.key, Worker: failed.URL, Died: true, At: time.Now()})
+	if isGone(failed, false) {
+		e.s.ward.Lost(quarantine.Loss{Key: e.trial.key, Worker: failed.URL, Died: true, At: time.Now(), Alive: failed.Alive()})
 	}
 }
 
@@ -267,8 +276,8 @@ func (e *exchange) cleared() {
 }
 
 // isGone reports whether a worker that has lost a connection is gone: nothing listens there, or its probe finds it
-// unfit. It waits for no longer than a probe takes.
-func isGone(w *worker.Worker) bool {
+// unfit. It waits for no longer than a probe takes; one that answers none by then is gone if a request found it hanging.
+func isGone(w *worker.Worker, hung bool) bool {
 	conn, err := net.DialTimeout("tcp", w.Addr, probedWithin)
 	if err != nil {
 		return true
@@ -282,7 +291,7 @@ func isGone(w *worker.Worker) bool {
 			return false
 		}
 	}
-	return false
+	return hung
 }
 
 // endsEngines is what a client is told whose request ends engines.

@@ -109,6 +109,9 @@ func (m *monitor) step(ctx context.Context, err error) {
 		return
 	}
 	m.w.setError(err)
+	if state == Ready {
+		m.w.alive.Store(time.Now().UnixNano())
+	}
 	m.become(state)
 	if state == Slow {
 		m.slow()

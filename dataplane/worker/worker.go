@@ -37,6 +37,7 @@ type Worker struct {
 	health    healthFacts
 	place     atomic.Uint32 // see SetPlace
 	since     atomic.Int64  // unix nanoseconds of the last change of state
+	alive     atomic.Int64  // unix nanoseconds of the last probe that was answered
 	lastErr   atomic.Pointer[string]
 	ranks     atomic.Pointer[[]*Rank]
 	kick      chan struct{} // capacity 1: probe now
@@ -105,6 +106,10 @@ func (w *Worker) State() State {
 
 // Since returns when the probed state last changed.
 func (w *Worker) Since() time.Time { return time.Unix(0, w.since.Load()) }
+
+// Alive returns when the last probe was answered. A SGLang engine whose scheduler has died answers none from then on, and
+// keeps its connections open for 5 to 65 s.
+func (w *Worker) Alive() time.Time { return time.Unix(0, w.alive.Load()) }
 
 // LastError returns the words of the last failed probe, or "".
 func (w *Worker) LastError() string {
