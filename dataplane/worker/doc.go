@@ -30,7 +30,8 @@
 // wait for a busy scheduler. A third reads the probes' connection, and doubts the
 // worker when it ends. Load.mu and Trust.mu are held for some 100 ns by
 // dispatches, answers and reports; choices read both without a lock.
-// Breaker.mu is held by faults and by requests at a breaker that is not closed.
+// Breaker.mu is held by faults, by good answers within 64 of one, and by requests at a breaker that is not closed.
+// Refusals.mu is held by answers that are errors, and by the good one behind them.
 // A registry's peers.mu is held while facts about GPUs are taken in, some µs for a new death and else less.
 // Registry.mu guards the set of workers and is never held
 // across I/O or a callback.
