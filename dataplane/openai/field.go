@@ -36,7 +36,6 @@ const (
 	fieldVideoData
 	fieldTopLogprobs
 	fieldTopLogprobsNum
-	fieldLogprobStartLen
 	fieldTopK
 	fieldStopTokenIDs
 	fieldMinTokens
@@ -168,8 +167,6 @@ func limitFieldOf(key []byte) field {
 		return fieldTopLogprobs
 	case "top_logprobs_num":
 		return fieldTopLogprobsNum
-	case "logprob_start_len":
-		return fieldLogprobStartLen
 	case "top_k":
 		return fieldTopK
 	case "stop_token_ids":
