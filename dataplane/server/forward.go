@@ -46,7 +46,7 @@ func (e *exchange) forward(c call) {
 			e.refuse(c, err)
 			return
 		}
-		e.decision, e.failed, e.found = d, 0, finding{}
+		e.decision, e.failed, e.found, e.attempts = d, 0, finding{}, e.s.live().Retries-attempt
 		resp, err := e.attempt(c)
 		if err == nil || errors.Is(err, errClient) {
 			if last = e.conclude(c, resp, err); last == nil {
@@ -73,6 +73,9 @@ func (e *exchange) forward(c call) {
 		last = err
 		if e.decision.Decode == nil { // else attemptPair knows better who it was
 			e.tried = append(e.tried, d.Rank)
+			if errors.Is(err, errHung) { // who else was there may be gone by now
+				e.doubted = append(e.doubted[:0], d.Rank)
+			}
 		}
 	}
 	e.refuse(c, last)
