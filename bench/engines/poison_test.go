@@ -39,6 +39,8 @@ func TestPoison(t *testing.T) {
 	engines := []*engine{{index: 0}, {index: 1}, {index: 2}}
 	for _, e := range engines {
 		e.flags = []string{"--disable-radix-cache"}
+		// Where the scheduler takes more than 5 s to end, its HTTP process waits for a dump of the GPU: 60 s by default.
+		e.env = []string{"SGLANG_CUDA_COREDUMP_BEFORE_CRASH_WAIT_SECS=5"}
 	}
 	launch(t, k, dir, engines)
 	waitAll(t, engines)
