@@ -25,7 +25,6 @@ const (
 	fieldUser
 	fieldLogprobs
 	fieldReturnLogprob
-	fieldLogprobStart
 	fieldEcho
 	fieldRank
 	fieldOldRank
@@ -153,7 +152,7 @@ func answerFieldOf(key []byte) field {
 	case "return_logprob":
 		return fieldReturnLogprob
 	case "logprob_start_len":
-		return fieldLogprobStart
+		return fieldLogprobStartLen
 	case "echo":
 		return fieldEcho
 	}
