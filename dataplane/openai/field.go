@@ -25,6 +25,7 @@ const (
 	fieldUser
 	fieldLogprobs
 	fieldReturnLogprob
+	fieldLogprobStartLen
 	fieldEcho
 	fieldRank
 	fieldOldRank

@@ -86,7 +86,7 @@ func (r *Request) checkGenerate(vocab int) *Error {
 		if err := r.checkCount(fieldTopLogprobsNum, "top_logprobs_num", vocab); err != nil {
 			return err
 		}
-		for raw := range numbers(r.raw(fieldLogprobStart)) {
+		for raw := range numbers(r.raw(fieldLogprobStartLen)) {
 			if v, ok := number(raw); ok && v < -1 {
 				return BadRequest("logprob_start_len", "logprob_start_len must be at least -1, not "+string(raw)+".")
 			}
