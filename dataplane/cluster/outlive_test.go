@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -106,7 +105,7 @@ func TestWatchesOutliveNothing(t *testing.T) {
 		},
 	}
 	for i := range losses {
-		version := fmt.Sprint(i)
+		version := strconv.Itoa(i)
 		n := node("a")
 		n.Version = version
 		announced := make(chan error, 1)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,7 +42,7 @@ func fastFaults(stream bool) []fastFault {
 	refusal := `{"object":"error","message":"no","type":"x","param":null,"code":0}`
 	var all []fastFault
 	for _, status := range []int{400, 401, 403, 404, 422, 429, 500, 502, 503} {
-		all = append(all, fastFault{name: fmt.Sprint(status), status: status, mime: js, body: refusal})
+		all = append(all, fastFault{name: strconv.Itoa(status), status: status, mime: js, body: refusal})
 	}
 	all = append(all,
 		fastFault{name: "empty", status: 200, mime: js},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -38,7 +39,7 @@ func breakers(h *harness) (states []string) {
 func TestClientsMistakesAreNotTheWorkers(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 404, 413, 422} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			var workers []*fakeWorker
 			var asked atomic.Int64
 			words := fmt.Sprintf(`{"error":{"message":"no","code":%d}}`, status)
