@@ -25,7 +25,7 @@ const (
 	fieldUser
 	fieldLogprobs
 	fieldReturnLogprob
-	fieldLogprobStart
+	fieldLogprobStartLen
 	fieldEcho
 	fieldRank
 	fieldOldRank
@@ -36,7 +36,6 @@ const (
 	fieldVideoData
 	fieldTopLogprobs
 	fieldTopLogprobsNum
-	fieldLogprobStartLen
 	fieldTopK
 	fieldStopTokenIDs
 	fieldMinTokens
@@ -154,7 +153,7 @@ func answerFieldOf(key []byte) field {
 	case "return_logprob":
 		return fieldReturnLogprob
 	case "logprob_start_len":
-		return fieldLogprobStart
+		return fieldLogprobStartLen
 	case "echo":
 		return fieldEcho
 	}
@@ -168,8 +167,6 @@ func limitFieldOf(key []byte) field {
 		return fieldTopLogprobs
 	case "top_logprobs_num":
 		return fieldTopLogprobsNum
-	case "logprob_start_len":
-		return fieldLogprobStartLen
 	case "top_k":
 		return fieldTopK
 	case "stop_token_ids":

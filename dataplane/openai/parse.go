@@ -165,7 +165,7 @@ func (r *Request) readGenerate() *Error {
 	}
 	ask := r.raw(fieldReturnLogprob) // of a batch, a list
 	r.PromptLogprobs = len(ask) > 0 && (ask[0] == 't' || ask[0] == '[' && bytes.Contains(ask, wordTrue))
-	if from, ok := parseInt(r.raw(fieldLogprobStart)); ok && from >= 0 && r.PromptLogprobs {
+	if from, ok := parseInt(r.raw(fieldLogprobStartLen)); ok && from >= 0 && r.PromptLogprobs {
 		r.Computed, r.ComputedFrom = true, from
 	}
 	return r.readSamplingParams()

@@ -132,16 +132,49 @@ func TestTurnEndsAreHeard(t *testing.T) {
 
 func TestTwinsGoToTwoWorkers(t *testing.T) {
 	var tw quarantine.Twins
-	require.True(t, tw.Join(7, "a"))
-	require.True(t, tw.Join(7, "b"))
-	require.True(t, tw.Join(7, "a"))
-	require.False(t, tw.Join(7, "c"))
+	join := func(like uint64, worker string) bool { return tw.Join(like, worker, at(0)) }
+	require.True(t, join(7, "a"))
+	require.True(t, join(7, "b"))
+	require.True(t, join(7, "a"))
+	require.False(t, join(7, "c"))
 	require.True(t, tw.Holds(7, "a"))
 	require.False(t, tw.Holds(7, "c"))
 	tw.Leave(7, "b", false)
-	require.True(t, tw.Join(7, "c"))
+	require.True(t, join(7, "c"))
 	tw.Leave(7, "a", true)
-	require.True(t, tw.Join(7, "d"), "one of them was answered")
+	require.True(t, join(7, "d"), "one of them was answered")
 	require.False(t, tw.Flying(7))
-	require.True(t, tw.Join(8, "d"))
+	require.True(t, join(8, "d"))
+}
+
+func TestTwinsThatAWorkerSurvivesAreFree(t *testing.T) {
+	var tw quarantine.Twins
+	require.True(t, tw.Join(7, "a", time.Time{}))
+	require.True(t, tw.Join(7, "b", at(1)))
+	var asked []string
+	alive := func(yes bool) func(string, time.Time) bool {
+		return func(worker string, since time.Time) bool {
+			require.Equal(t, at(1), since)
+			asked = append(asked, worker)
+			return yes
+		}
+	}
+	require.False(t, tw.Survived(7, alive(false)))
+	require.False(t, tw.Survived(8, alive(true)), "another request")
+	require.Equal(t, []string{"b"}, asked, "a stream without a first event was not computed")
+	require.False(t, tw.Join(7, "c", at(2)))
+	require.True(t, tw.Survived(7, alive(true)))
+	require.True(t, tw.Join(7, "c", at(3)))
+	require.False(t, tw.Flying(7))
+}
+
+func TestWhatFailedIsNoProofOfSurvival(t *testing.T) {
+	var tw quarantine.Twins
+	require.True(t, tw.Join(7, "a", at(0)))
+	require.True(t, tw.Join(7, "a", at(1)))
+	tw.Leave(7, "a", false)
+	yes := func(string, time.Time) bool { return true }
+	require.False(t, tw.Survived(7, yes), "which of the two has left is not known")
+	require.True(t, tw.Join(7, "a", at(2)))
+	require.True(t, tw.Survived(7, yes))
 }

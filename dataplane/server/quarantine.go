@@ -39,6 +39,8 @@ const (
 	maxDeaths = 8
 	// turnTick is how soon a turn that ended by time is seen.
 	turnTick = 50 * time.Millisecond
+	// forever stands for a limit that is switched off.
+	forever = 100 * 365 * 24 * time.Hour
 	// probedWithin is how long a probe may take to say whether a worker lives that accepts connections.
 	probedWithin = time.Second
 )
@@ -60,6 +62,47 @@ func (e *exchange) digested() bool {
 // chooseApart is choose for a router some of whose requests may end engines: it refuses those that do, lets a
 // suspect wait for its turn, and keeps others away from it.
 func (e *exchange) chooseApart(c call) (route.Decision, error) {
+	var deadline time.Time
+	for {
+		d, err := e.chooseOnce(c)
+		if !errors.Is(err, errTwins) {
+			return d, err
+		}
+		// What becomes of the equal requests is known soon: they wait at workers that this one cannot have.
+		if deadline.IsZero() {
+			deadline = e.answerBy(time.Now())
+		}
+		if err := e.waits(deadline); err != nil {
+			return route.Decision{}, fmt.Errorf("cannot send beside the same request: %w", err)
+		}
+		time.Sleep(turnTick / 10)
+	}
+}
+
+// errTwins is for a request that waits: two workers have equal ones, and neither can take another.
+var errTwins = errors.New("server: two workers have the same request")
+
+// answerBy is until when a request that came now may wait for its answer to begin.
+func (e *exchange) answerBy(now time.Time) time.Time {
+	if limit := e.s.live().FirstByteTimeout; limit > 0 {
+		return now.Add(limit)
+	}
+	return now.Add(forever)
+}
+
+// waits returns nil while a request may wait on: its client is there, and its time is not over.
+func (e *exchange) waits(deadline time.Time) error {
+	switch {
+	case e.client.Gone():
+		return proxy.ErrCanceled
+	case time.Now().After(deadline):
+		return proxy.ErrTimeout
+	}
+	return nil
+}
+
+// chooseOnce is chooseApart that returns errTwins instead of waiting for equal requests.
+func (e *exchange) chooseOnce(c call) (route.Decision, error) {
 	ward := e.s.ward
 	if !ward.Active() || !e.digested() {
 		d, err := e.choose(c)
@@ -74,7 +117,7 @@ func (e *exchange) chooseApart(c call) (route.Decision, error) {
 	case status.Refused > 0:
 		return route.Decision{}, endsEngines(status)
 	case status.Suspect:
-		return e.awaitTurn(c, now.Add(e.s.live().FirstByteTimeout))
+		return e.awaitTurn(c, e.answerBy(now))
 	}
 	d, err := e.chooseBeside(c, now)
 	if errors.Is(err, route.ErrNoWorker) {
@@ -86,7 +129,17 @@ func (e *exchange) chooseApart(c call) (route.Decision, error) {
 	return d, err
 }
 
-// join notes where the request goes, unless two other workers have the same one and nobody has answered it.
+// chooseWithTwins chooses one of the workers that have the same request already.
+func (e *exchange) chooseWithTwins(c call) (route.Decision, error) {
+	d, err := e.chooseWithout(c, func(w *worker.Worker) bool { return !e.s.twins.Holds(e.trial.like, w.URL) })
+	if err == nil && e.join(&d) {
+		return d, nil
+	}
+	return route.Decision{}, errTwins
+}
+
+// join notes where the request goes, unless two other workers have the same one, nobody has answered it, and no
+// worker has lived with it for long.
 func (e *exchange) join(d *route.Decision) bool {
 	if !e.req.HasBody() {
 		return true
@@ -94,11 +147,26 @@ func (e *exchange) join(d *route.Decision) bool {
 	if e.trial.like = e.req.Likeness(e.s.wardSeed); e.trial.like == 0 {
 		return true
 	}
-	if !e.s.twins.Join(e.trial.like, d.Rank.Worker.URL) {
-		return false
+	var at time.Time
+	if !e.req.Stream {
+		at = time.Now()
 	}
-	e.trial.joined = d.Rank.Worker.URL
+	url := d.Rank.Worker.URL
+	if !e.s.twins.Join(e.trial.like, url, at) {
+		if !e.s.twins.Survived(e.trial.like, e.s.outlived) {
+			return false
+		}
+		e.s.twins.Join(e.trial.like, url, at)
+	}
+	e.trial.joined = url
 	return true
+}
+
+// outlived reports whether a worker was alive so long after a request that this one would have ended it.
+func (s *Server) outlived(url string, since time.Time) bool {
+	workers := s.Registry.Snapshot().Workers
+	i := slices.IndexFunc(workers, func(w *worker.Worker) bool { return w.URL == url })
+	return i >= 0 && workers[i].Alive().Sub(since) >= settled
 }
 
 // leave ends what join began: the answer has begun, or there is none.
@@ -107,20 +175,6 @@ func (e *exchange) leave(answered bool) {
 		e.s.twins.Leave(e.trial.like, e.trial.joined, answered)
 		e.trial.joined = ""
 	}
-}
-
-// chooseWithTwins chooses one of the workers that have the same request already. Where they have gone, what
-// became of it there is known soon.
-func (e *exchange) chooseWithTwins(c call) (route.Decision, error) {
-	d, err := e.chooseWithout(c, func(w *worker.Worker) bool { return !e.s.twins.Holds(e.trial.like, w.URL) })
-	if err == nil && e.join(&d) {
-		return d, nil
-	}
-	if e.client.Gone() {
-		return d, fmt.Errorf("cannot send beside the same request: %w", proxy.ErrCanceled)
-	}
-	time.Sleep(turnTick / 10)
-	return e.chooseApart(c)
 }
 
 // awaitTurn waits until the suspect may be tried on a worker without another suspect.
@@ -148,11 +202,8 @@ func (e *exchange) awaitTurn(c call, deadline time.Time) (route.Decision, error)
 		} else if err != nil && (!errors.Is(err, route.ErrNoWorker) || !ward.Trying()) {
 			return d, err
 		}
-		if now.After(deadline) {
-			return d, fmt.Errorf("cannot try suspect alone: %w", proxy.ErrTimeout)
-		}
-		if e.client.Gone() {
-			return d, fmt.Errorf("cannot try suspect alone: %w", proxy.ErrCanceled)
+		if err := e.waits(deadline); err != nil {
+			return d, fmt.Errorf("cannot try suspect alone: %w", err)
 		}
 		select {
 		case <-changed:
