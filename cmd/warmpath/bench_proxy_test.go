@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	_ = flag.Set("test.parallel", "6") // -parallel overrides it: tests wait for most of their time
 	code := m.Run()
 	natstest.Clean()
 	os.Exit(code)

@@ -50,7 +50,6 @@ func runCluster(t *testing.T, cl *simulation, ranks int) (base string) {
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-done)
-		http.DefaultClient.CloseIdleConnections()
 	})
 	awaitCluster(t, cl, ranks)
 	return "http://" + cl.router.Addr()
@@ -160,6 +159,7 @@ func prompt(n, seed int) []uint32 {
 // Every encoding that SGLang and vLLM have had leads to the same exact
 // routing, turn after turn.
 func TestOverlapIsExactInEveryEncoding(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"0.5.8", "0.5.15", "0.5.18", "0.5.21", "0.5.23", "vllm"} {
 		t.Run(name, func(t *testing.T) {
 			encoding, err := kvevent.ParseEncoding(name)
@@ -219,6 +219,7 @@ func TestSaltsAreApart(t *testing.T) {
 // Dropped events are noticed and replayed; where the worker has forgotten them
 // too, its state is learnt again and nothing is credited that is not there.
 func TestDroppedEvents(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lost=%v", lost), func(t *testing.T) {
 			cl, base := startCluster(t, 1, sim.Config{}, "kv")

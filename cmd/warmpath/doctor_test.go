@@ -303,6 +303,7 @@ func TestDoctorPairs(t *testing.T) {
 
 // TestDoctorForeign names servers that are no SGLang.
 func TestDoctorForeign(t *testing.T) {
+	t.Parallel()
 	vllm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v1/models":

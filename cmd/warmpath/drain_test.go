@@ -49,6 +49,7 @@ func stateAt(router *dataplane.Dataplane, url string) string {
 // TestDrainIsOfTheCluster: workers that routers were given by --worker are drained at all of them by whoever asks one, and by the
 // command. Without NATS it holds at one router, which says so.
 func TestDrainIsOfTheCluster(t *testing.T) {
+	t.Parallel()
 	r, _ := startRouters(t, 3, 2)
 	bases := strings.Split(r.urls(), ",")
 	url, other := r.sims[0].URL(), r.sims[1].URL()

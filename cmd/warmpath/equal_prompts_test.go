@@ -19,7 +19,7 @@ import (
 // routers was late do not count: a busy machine is no part of the test.
 func computing(t *testing.T, all []*dataplane.Dataplane, seed uint64) float64 {
 	t.Helper()
-	const rounds, clients = 12, 6
+	const rounds, clients = 8, 6
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	defer client.CloseIdleConnections()
 	late := func() (n uint64) {
@@ -63,6 +63,7 @@ func computing(t *testing.T, all []*dataplane.Dataplane, seed uint64) float64 {
 // to all of them at one instant than one router does, and neither does the next router that chooses
 // for all. Without knowing of each other's prompts they used 4.7 of 6.
 func TestEqualPromptsOfOneInstant(t *testing.T) {
+	t.Parallel()
 	cfg := dataplane.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.DiscardHandler)}
 	unhurried(&cfg)
 	single, _ := launch(t, 1, 6, sim.Config{Log: cfg.Log}, cfg)

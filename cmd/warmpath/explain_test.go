@@ -76,6 +76,7 @@ func TestExplainCommand(t *testing.T) {
 
 // TestLoadIsFollowed: the router learns speed and sizes of each rank from its load messages, and where there are none by asking.
 func TestLoadIsFollowed(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, source string
 		worker       sim.Config

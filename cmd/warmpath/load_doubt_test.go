@@ -61,6 +61,7 @@ func hits(all []asked) (share float64, ttft time.Duration) {
 // believed again when they are right. Meanwhile prompts find as much in caches as among honest
 // workers.
 func TestReportsThatLie(t *testing.T) {
+	t.Parallel()
 	var said lines
 	cfg := dataplane.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.NewTextHandler(&said, nil))}
 	unhurried(&cfg)

@@ -82,6 +82,7 @@ func burst(t *testing.T, client *http.Client, urls []string, each int) {
 // TestRoutersChooseAsOne: of three routers one chooses for all; it ends, and the next one does; NATS ends, and each is alone. No request
 // fails meanwhile, and none leaves load behind.
 func TestRoutersChooseAsOne(t *testing.T) {
+	t.Parallel()
 	r, stop := startRouters(t, 3, 2)
 	client := &http.Client{}
 	defer client.CloseIdleConnections()

@@ -134,6 +134,7 @@ func (s *shelfSite) await(ids []uint32, first, second shelved) {
 
 // A router knows what engines have put into tiers, and sends prompts there; it forgets a node that is killed, and believes nothing of what it held before.
 func TestRoutersKnowWhatTiersHold(t *testing.T) {
+	t.Parallel()
 	s := startShelfSite(t)
 	ids, none := prompt(4000, 1), shelved{}
 	awaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "not both workers are known" })

@@ -19,6 +19,7 @@ func (e *tierEngine) changeWeights(socket, rank, weights string) *tierEngine {
 // A router counts on pages of a tier only for engines with the weights that computed them, and on
 // none after a clear.
 func TestRoutersForgetPagesOfOtherWeights(t *testing.T) {
+	t.Parallel()
 	s := startShelfSite(t)
 	ids, none := prompt(400, 1), shelved{}
 	awaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "not both workers are known" })

@@ -101,6 +101,7 @@ func (f *fleet) wantExact(cl *simulation, homes []string) {
 }
 
 func TestRestartedRouterRoutesWellAtOnce(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, 3)
 	homes := f.warm(12)
 	info, err := os.Stat(f.file)

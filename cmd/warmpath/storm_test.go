@@ -161,6 +161,9 @@ func (c *pairCluster) overlap(t *testing.T, q *question, page int) (expected, ca
 	b, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	require.NoError(t, err)
+	if strings.Contains(string(b), "request_ends_engines") {
+		return 0, 0 // in flight when two engines died: refused by design
+	}
 	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", b)
 	got, err := spoken(b, false)
 	require.NoError(t, err)

@@ -68,6 +68,7 @@ func TestExtraKeyIsApart(t *testing.T) {
 // TestSilentReplay: a lost event and a replay endpoint that does not answer end the claim to know exactly at once, and events that come
 // afterwards are known soon; when replays answer, all is known.
 func TestSilentReplay(t *testing.T) {
+	t.Parallel()
 	cl, base := startCluster(t, 1, sim.Config{}, "kv")
 	old, lost := prompt(200, 1), prompt(200, 2)
 	generate(t, cl, old, "")

@@ -31,7 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // -parallel overrides it: tests wait for most of their time
+	_ = flag.Set("test.parallel", "16") // -parallel overrides it: tests wait for most of their time
 	// The first two sleep for up to 10 s after their owner has ended, and end
 	// then; the third is a clock of the whole process.
 	goleak.VerifyTestMain(m,
@@ -245,6 +245,7 @@ func (h *harness) run(watcher *proxy.Watcher, transport *proxy.Transport) {
 	wg.Go(func() { _ = h.registry.Run(parts) })
 	wg.Go(func() { _ = watcher.Run(parts) })
 	h.stop = sync.OnceFunc(func() {
+		h.client.CloseIdleConnections() // the drain looks every 100 ms whether all are closed
 		stopServing()
 		<-served
 		stopParts()
