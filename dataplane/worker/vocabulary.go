@@ -47,6 +47,8 @@ func (p *prober) askVocabulary() int {
 	req.Header.SetMethod(fasthttp.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.SetBodyRaw(vocabularyQuestion)
+	p.line.use(true)
+	defer p.line.use(false)
 	if err := p.client.DoTimeout(req, resp, vocabularyTimeout); err != nil || resp.StatusCode() != fasthttp.StatusBadRequest {
 		return 0
 	}
