@@ -71,8 +71,8 @@ func TestRealAnswersAreJudged(t *testing.T) {
 		}
 		return f != nil
 	})
-	r := startRouter(t, k, dir, binary, "kv", []*engine{e, other})
-	t.Run("mistakes", func(t *testing.T) { judgeMistakes(t, e, r) })
+	both := []*engine{e, other}
+	t.Run("mistakes", func(t *testing.T) { judgeMistakes(t, e, startRouter(t, k, dir, binary, "kv", both)) })
 	faults := map[string]func(http.ResponseWriter){
 		"401": func(rw http.ResponseWriter) { rw.WriteHeader(http.StatusUnauthorized) },
 		"429": func(rw http.ResponseWriter) { rw.WriteHeader(http.StatusTooManyRequests) },
@@ -83,13 +83,14 @@ func TestRealAnswersAreJudged(t *testing.T) {
 	}
 	for name, f := range faults {
 		t.Run("fails fast with "+name, func(t *testing.T) {
+			r := startRouter(t, k, dir, binary, "kv", both) // whose breakers are closed
 			failing.Store(&f)
 			defer failing.Store(nil)
 			failed.Store(0)
 			bad := askMany(t, r, 48)
 			t.Logf("%d of 48 failed, the bad worker was asked %d times", bad, failed.Load())
-			if bad > 4 {
-				t.Errorf("%d of 48 requests failed", bad)
+			if bad > 4 || failed.Load() == 0 {
+				t.Errorf("%d of 48 requests failed, and the bad worker was asked %d times: want at most 4, and at least once", bad, failed.Load())
 			}
 		})
 	}
