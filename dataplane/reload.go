@@ -132,7 +132,7 @@ var fixed = map[string]string{
 	"LintSample": "lint-sample", "MinUncached": "disagg-min-uncached", "HugePages": "huge-pages", "TLS": "tls-cert, tls-key or tls-client-ca",
 	"WorkerTLS": "worker-ca, worker-cert, worker-key or worker-tls-insecure", "Snapshot": "snapshot",
 	"SnapshotInterval": "snapshot-interval", "AccessLog": "access-log", "Replicas": "replicas", "Hints": "kv-hints", "Joined": "cluster",
-	"ClusterWait": "cluster-wait",
+	"ClusterWait": "cluster-wait", "Quarantine": "quarantine",
 }
 
 // ours are no settings.

@@ -31,11 +31,16 @@ func (f *Faults) DieOf(text string, back time.Duration) {
 // Deaths returns how often the worker has died of a request.
 func (f *Faults) Deaths() int { return int(f.deaths.count.Load()) }
 
+// kills reports whether a worker dies of a body.
+func (d *death) kills(body []byte) bool {
+	return len(d.text) > 0 && bytes.Contains(body, d.text) || outside(body)
+}
+
 // mortal serves a request, or dies of it.
 func (l *life) mortal(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		d := l.faults.deaths.of.Load()
-		if d == nil || !(len(d.text) > 0 && bytes.Contains(ctx.PostBody(), d.text)) && !outside(ctx.PostBody()) {
+		if d == nil || !d.kills(ctx.PostBody()) {
 			h(ctx)
 			return
 		}

@@ -1,7 +1,8 @@
 package sim
 
 import (
-	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -36,11 +37,11 @@ func TestLoadFaults(t *testing.T) {
 	w := startWorker(t, cfg)
 	computed := 0
 	prompt := func(first int) loaded {
-		ids := fmt.Sprint(first)
-		for i := range 399 {
-			ids += fmt.Sprintf(",%d", first+i+1)
+		ids := make([]string, 400)
+		for i := range ids {
+			ids[i] = strconv.Itoa(first + i)
 		}
-		post(t, w, "/generate", `{"input_ids":[`+ids+`],"sampling_params":{"max_new_tokens":2}}`)
+		post(t, w, "/generate", `{"input_ids":[`+strings.Join(ids, ",")+`],"sampling_params":{"max_new_tokens":2}}`)
 		computed += 400
 		return awaitLoad(t, w, "not computed", func(l loaded) bool { return l.Running == 0 && l.Prefilled >= computed })
 	}

@@ -20,8 +20,15 @@ func TestFastFailingWorkerDrawsNothing(t *testing.T) {
 	const n = 160
 	all := asks(t, n, 16)
 	for _, f := range []sim.Fault{
-		{Kind: "error", Status: 400}, {Kind: "error", Status: 401}, {Kind: "error", Status: 429}, {Kind: "error", Status: 500},
-		{Kind: "error-event"}, {Kind: "empty"}, {Kind: "error-json"}, {Kind: "error-event", Every: 3}, {Kind: "error-event-late", Every: 3},
+		{Kind: "error", Status: 400},
+		{Kind: "error", Status: 401},
+		{Kind: "error", Status: 429},
+		{Kind: "error", Status: 500},
+		{Kind: "error-event"},
+		{Kind: "empty"},
+		{Kind: "error-json"},
+		{Kind: "error-event", Every: 3},
+		{Kind: "error-event-late", Every: 3},
 	} {
 		t.Run(fmt.Sprintf("%s %d every %d", f.Kind, f.Status, f.Every), func(t *testing.T) {
 			c := startPairs(t, clusterSize{workers: 4}, pairWorker(), dataplane.Config{})

@@ -96,11 +96,11 @@ func TestReportsThatLie(t *testing.T) {
 	router, sims, share := run(used, used, busy, busy)
 	require.Greater(t, share, 0.88*honest)
 	state := func() string {
-		out := ""
+		var out strings.Builder
 		for _, w := range router.Status().Workers {
-			out += fmt.Sprintf("%+v\n", w.Load)
+			fmt.Fprintf(&out, "%+v\n", w.Load)
 		}
-		return out
+		return out.String()
 	}
 	awaitThat(t, func() bool { return aside(router, worker.AsideUsed) == 2 && aside(router, worker.AsideSpeed) == 2 }, state)
 	awaitThat(t, func() bool { return said.count("set aside") == 4 }, state)

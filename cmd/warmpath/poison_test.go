@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -209,7 +210,7 @@ func TestAStreamThatWasCutIsSuspect(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
-		awaitThat(t, func() bool { return p.metric("warmpath_quarantine_losses_total") == fmt.Sprint(deaths+1) }, func() string {
+		awaitThat(t, func() bool { return p.metric("warmpath_quarantine_losses_total") == strconv.Itoa(deaths+1) }, func() string {
 			return p.metric("warmpath_quarantine_losses_total")
 		})
 	}

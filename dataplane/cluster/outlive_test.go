@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,7 +41,7 @@ func TestMarksMadeAnew(t *testing.T) {
 	s := natstest.Start(t)
 	a, c := join(t, s.URL()), join(t, s.URL())
 	for i := range 5 {
-		require.NoError(t, a.Mark(t.Context(), cluster.Mark{Target: fmt.Sprint(i), Drain: true}))
+		require.NoError(t, a.Mark(t.Context(), cluster.Mark{Target: strconv.Itoa(i), Drain: true}))
 	}
 	shows(t, c, func(v *cluster.View) bool { return len(v.Marks) == 5 })
 	js := jet(t, s)
@@ -143,12 +145,7 @@ func lose(t *testing.T, do func(context.Context) error) {
 }
 
 func has(list []cluster.Mark, m cluster.Mark) bool {
-	for _, other := range list {
-		if other == m {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, m)
 }
 
 func text(v *cluster.View) string {

@@ -25,6 +25,7 @@ const (
 	fieldUser
 	fieldLogprobs
 	fieldReturnLogprob
+	fieldLogprobStartLen
 	fieldEcho
 	fieldRank
 	fieldOldRank
@@ -35,7 +36,6 @@ const (
 	fieldVideoData
 	fieldTopLogprobs
 	fieldTopLogprobsNum
-	fieldLogprobStartLen
 	fieldTopK
 	fieldStopTokenIDs
 	fieldMinTokens

@@ -165,8 +165,8 @@ func (r *Request) readRID() *Error {
 // beginning of the router's own ids would end other clients' requests. An id with half a surrogate pair
 // cannot be named in UTF-8; it reads as U+FFFD.
 func usableRID(id string) bool {
-	return id != "" && !(len(id) < RIDLen && strings.HasPrefix(id, ridPrefix[:min(len(id), len(ridPrefix))])) &&
-		!strings.ContainsRune(id, utf8.RuneError)
+	begins := len(id) < RIDLen && strings.HasPrefix(id, ridPrefix[:min(len(id), len(ridPrefix))])
+	return id != "" && !begins && !strings.ContainsRune(id, utf8.RuneError)
 }
 
 // readRank reads the data-parallel rank that the client asks for.

@@ -209,7 +209,7 @@ func (g *Group) tell(chief *peer, t *told) {
 		return
 	}
 	t.id = g.cfg.ID
-	if err := g.cfg.Bus.Publish(chief.ask, t.append(nil)); err != nil {
+	if err := g.cfg.Bus.Publish(chief.ask, t.encode()); err != nil {
 		g.count.failed.Add(1)
 		return
 	}

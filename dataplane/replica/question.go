@@ -80,8 +80,8 @@ type told struct {
 	marks  []uint32
 }
 
-func (t *told) append(b []byte) []byte {
-	b = appendNumber(appendString(append(b, version, kindTold), t.id), t.number)
+func (t *told) encode() []byte {
+	b := appendNumber(appendString([]byte{version, kindTold}, t.id), t.number)
 	b = appendNumber(binary.LittleEndian.AppendUint64(b, t.rank), t.tokens)
 	return appendMarks(b, t.marks)
 }

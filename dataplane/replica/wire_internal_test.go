@@ -74,7 +74,7 @@ func TestMessagesReadAsWritten(t *testing.T) {
 		require.Equal(t, append([]int64{}, want.done...), append([]int64{}, s.done...))
 
 		news, heard := told{id: "router", number: uint64(size(rng)), rank: rng.Uint64(), tokens: int(size(rng)), marks: []uint32{rng.Uint32(), 7}}, told{}
-		require.NoError(t, heard.read(news.append(nil)))
+		require.NoError(t, heard.read(news.encode()))
 		require.Equal(t, news, heard)
 
 		ask := someAsk(rng)
@@ -105,7 +105,7 @@ func FuzzMessages(f *testing.F) {
 		f.Add(someState(rng).append(nil))
 		f.Add(appendAsk(nil, "router", 1, &ask))
 		news := told{id: "router", number: 1, rank: 2, tokens: 300, marks: ask.Marks}
-		f.Add(news.append(nil))
+		f.Add(news.encode())
 		f.Add(appendAnswer(nil, &route.Answer{Number: 1, Rank: 2, Decode: 3, Cost: 4}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -131,7 +131,7 @@ func FuzzMessages(f *testing.F) {
 		}
 		var n, n2 told
 		if err := n.read(b); err == nil {
-			require.NoError(t, n2.read(n.append(nil)))
+			require.NoError(t, n2.read(n.encode()))
 			require.Equal(t, n, n2)
 			require.LessOrEqual(t, len(n.marks), route.MostMarks)
 		} else {

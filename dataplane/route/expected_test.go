@@ -34,19 +34,19 @@ func TestMarks(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			b.Tokens = slices.Clone(a.Tokens)
 		}
-		real := 0
-		for real < min(len(a.Tokens), len(b.Tokens)) && a.Tokens[real] == b.Tokens[real] {
-			real++
+		common := 0
+		for common < min(len(a.Tokens), len(b.Tokens)) && a.Tokens[common] == b.Tokens[common] {
+			common++
 		}
 		am, bm := route.AppendMarks(nil, "m", a), route.AppendMarks(nil, "m", b)
 		require.Len(t, am, route.MarksOf(len(a.Tokens)))
 		got := route.Common(len(a.Tokens), am, len(b.Tokens), bm)
-		require.LessOrEqual(t, got, real, "%d and %d tokens", len(a.Tokens), len(b.Tokens))
+		require.LessOrEqual(t, got, common, "%d and %d tokens", len(a.Tokens), len(b.Tokens))
 		require.Equal(t, got, route.Common(len(b.Tokens), bm, len(a.Tokens), am))
 		if slices.Equal(a.Tokens, b.Tokens) {
-			require.Equal(t, real, got)
+			require.Equal(t, common, got)
 		} else {
-			require.GreaterOrEqual(t, got, real-max(63, real/9), "of %d", real)
+			require.GreaterOrEqual(t, got, common-max(63, common/9), "of %d", common)
 		}
 		for _, other := range [][]uint32{
 			route.AppendMarks(nil, "another", b), route.AppendMarks(nil, "m", &route.Prompt{Tokens: b.Tokens, LoRA: "x"}),
@@ -81,7 +81,7 @@ func FuzzCommon(f *testing.F) {
 			require.Equal(t, n, got)
 		case equal >= shorter-1: // the last one of a prompt is no place of the other
 			require.Equal(t, place(shorter-1), got)
-		case slices.IsSorted(differences(am, bm, shorter-1)): // as of real prompts: once they differ, they do so to the end
+		case slices.IsSorted(differences(am, bm, shorter-1)): // as of common prompts: once they differ, they do so to the end
 			require.Equal(t, place(equal), got)
 		}
 	})

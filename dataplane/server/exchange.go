@@ -319,26 +319,6 @@ func (e *exchange) tellsIDs() bool {
 	return e.api == openai.APIGenerate && e.req.HasIDs && !e.req.Batch
 }
 
-// abort tells the worker to stop: closing the connection does not reliably do
-// so.
-func (e *exchange) abort() {
-	switch {
-	case e.decision.Decode != nil:
-		e.abortAt(e.decision.Decode.Worker, legDecode) // stopLegs has told the other one
-	case e.inferred && e.decision.Rank != nil:
-		e.s.aborts.send(e.decision.Rank.Worker, e.rid, e.req.RIDs, e.req.Batch, e.req.Prompts)
-	}
-}
-
-// abortAt tells one worker of a pair to stop.
-func (e *exchange) abortAt(w *worker.Worker, leg string) {
-	if !e.inferred {
-		return
-	}
-	e.s.metrics.pairs.aborts.WithLabelValues(leg).Inc()
-	e.s.aborts.send(w, e.rid, e.req.RIDs, e.req.Batch, e.req.Prompts)
-}
-
 // endAttempt gives back what the attempt at a rank was counted with.
 func (e *exchange) endAttempt() {
 	e.lease.End()

@@ -116,6 +116,7 @@ func TestExplainRefuses(t *testing.T) {
 
 // TestEveryPolicyServes: each policy can be chosen, and is told what it needs.
 func TestEveryPolicyServes(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"approx", "dynamo", "staleness", "lmetric", "prefix-hash", "dualmap", "least-load", "power-of-two", "round-robin", "random"} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))

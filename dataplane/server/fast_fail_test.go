@@ -149,6 +149,7 @@ func (h *harness) ask(n, clients int, stream bool) (bad int64) {
 // A worker that fails faster than others compute looks idle. It must not draw the traffic: most clients notice nothing at
 // all, and it is used again when it is well.
 func TestFastFailureDrawsNoTraffic(t *testing.T) {
+	t.Parallel()
 	const n, clients = 120, 8
 	for _, stream := range []bool{false, true} {
 		for _, f := range fastFaults(stream) {
@@ -190,8 +191,8 @@ func TestFastFailureDrawsNoTraffic(t *testing.T) {
 					failing.Store(false)
 					before := asked[0].Load()
 					require.Eventually(t, func() bool {
-						return h.ask(8, 4, stream) == 0 && asked[0].Load() > before+16
-					}, patience, tick, "the worker is well and not used")
+						return h.ask(32, 8, stream) == 0 && asked[0].Load() > before+16
+					}, patience, 50*time.Millisecond, "the worker is well and not used")
 				})
 			}
 		}

@@ -48,29 +48,10 @@ func (e *exchange) forward(c call) {
 		}
 		e.decision, e.failed, e.found, e.attempts = d, 0, finding{}, e.s.live().Retries-attempt
 		resp, err := e.attempt(c)
-		if err == nil && !e.tryAnother(c, resp) {
-			e.settle(e.answering())
-			e.trial.turn.Begun()
-			e.leave(true)
-			e.answer(c, resp)
-			return
-		}
-		if errors.Is(err, errClient) && !e.tryAnotherPair(c) {
-			e.settle(d.Rank)
-			e.passRefusal(c)
-			return
-		}
-		if err == nil {
-			e.endTrial()
-			err = fmt.Errorf("cannot get answer of %s: %w", e.answering().ID(), errRefused)
-			e.tried = append(e.tried, e.answering())
-			last = err
-			continue
-		}
-		if errors.Is(err, errClient) { // which another pair may not give
-			e.endTrial()
-			e.tried = append(e.tried, d.Rank)
-			last = err
+		if err == nil || errors.Is(err, errClient) {
+			if last = e.conclude(c, resp, err); last == nil {
+				return
+			}
 			continue
 		}
 		again, refusal := e.lost(err)
@@ -98,6 +79,31 @@ func (e *exchange) forward(c call) {
 		}
 	}
 	e.refuse(c, last)
+}
+
+// conclude passes an answer on, or the refusal of a pair, and returns nil; an error is why another
+// worker is asked instead.
+func (e *exchange) conclude(c call, resp *proxy.Response, err error) error {
+	switch {
+	case err == nil && !e.tryAnother(c, resp):
+		e.settle(e.answering())
+		e.trial.turn.Begun()
+		e.leave(true)
+		e.answer(c, resp)
+		return nil
+	case err != nil && !e.tryAnotherPair(c):
+		e.settle(e.decision.Rank)
+		e.passRefusal(c)
+		return nil
+	}
+	e.endTrial()
+	asked := e.decision.Rank
+	if err == nil {
+		asked = e.answering()
+		err = fmt.Errorf("cannot get answer of %s: %w", asked.ID(), errRefused)
+	}
+	e.tried = append(e.tried, asked)
+	return err
 }
 
 // mayHaveDied reports whether a worker may have died with the request in its hands.

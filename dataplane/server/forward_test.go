@@ -87,6 +87,7 @@ func testFirstSSEByteIsForwardedAtOnce(t *testing.T) {
 // Each way in which a worker can fail before its answer begins ends with the
 // other worker's answer and nothing that the client could notice.
 func TestFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
+	t.Parallel()
 	overBoth(t, testFailuresBeforeTheAnswerGoElsewhere)
 }
 
@@ -126,12 +127,12 @@ func testFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
 }
 
 func TestHangingWorkerLosesItsWaitingRequests(t *testing.T) {
+	t.Parallel()
 	overBoth(t, testHangingWorkerLosesItsWaitingRequests)
 }
 
 func testHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 	t.Helper()
-	t.Parallel()
 	hung, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	release := make(chan struct{})
 	wait := func(http.ResponseWriter, *http.Request) { <-release }
@@ -340,6 +341,7 @@ func testDrainAnswersWhatHasBegun(t *testing.T) {
 
 // A connection that was opened ahead and never used does not hold up the drain.
 func TestDrainDoesNotWaitForSilentConnections(t *testing.T) {
+	t.Parallel()
 	overBoth(t, testDrainDoesNotWaitForSilentConnections)
 }
 

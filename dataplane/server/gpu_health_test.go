@@ -94,6 +94,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 
 // A request that waits at a worker whose GPU dies is answered by another one.
 func TestGPUDeathGivesRequestsUp(t *testing.T) {
+	t.Parallel()
 	dead, alive := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	alive.answers("/v1/completions", answerWithUsage)
 	arrived, release := make(chan struct{}), make(chan struct{})

@@ -122,6 +122,7 @@ func (h *harness) readsOn(t *testing.T, url, body, begin string, read chan<- str
 
 // The same for a decode worker, whose answer may be merged with the prefill worker's.
 func TestDecodeWorkerDiesInsideAnEvent(t *testing.T) {
+	t.Parallel()
 	begin := "data: " + decodeReply + "\n\n"
 	stream := begin + strings.Replace(begin, `"d"`, `"dd"`, 1)
 	for name, more := range map[string]string{"plain": "", "merged": `,"return_logprob":true,"logprob_start_len":0`} {

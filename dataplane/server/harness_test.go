@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,6 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // -parallel overrides it: tests wait for most of their time
 	// The first two sleep for up to 10 s after their owner has ended, and end
 	// then; the third is a clock of the whole process.
 	goleak.VerifyTestMain(m,

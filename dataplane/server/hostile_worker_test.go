@@ -196,11 +196,13 @@ var hostileAnswers = []struct {
 // TestHostileWorkers: whatever a worker sends, its client gets it, or an error, or an answer that is visibly cut; the next one on the same
 // connection gets its own answer, and clients of other workers notice nothing.
 func TestHostileWorkers(t *testing.T) {
+	t.Parallel()
 	well := newFakeWorker(t, strings.Replace(info(1), "tiny", "well", 1))
 	well.answers("/v1/models", `{"object":"list","data":[{"id":"well"}]}`)
 	well.answers("/v1/completions", `{"ok":1}`)
 	for _, tt := range hostileAnswers {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			w := newRawWorker(t, tt.first)
 			h := start(t, []*fakeWorker{well})
 			_, err := h.registry.Add(w.url)
@@ -239,6 +241,7 @@ func statusOf(r *http.Response) int {
 
 // TestStallingWorkers: an answer that stops in its middle is given up in time, and the client is told.
 func TestStallingWorkers(t *testing.T) {
+	t.Parallel()
 	for name, begin := range map[string]string{
 		"in its body":    okLine + "Content-Length: 20\r\n\r\n{",
 		"in a chunk":     okLine + "Transfer-Encoding: chunked\r\n\r\n9\r\n{\"a",

@@ -81,6 +81,7 @@ func givesReply(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString
 
 // The last worker hangs and goes on: requests from before and from the hang get their answers, and none was aborted.
 func TestLastWorkerHangsAndGoesOn(t *testing.T) {
+	t.Parallel()
 	g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
 	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung))
 	before := h.asks(idsBody)
@@ -101,6 +102,7 @@ func TestLastWorkerHangsAndGoesOn(t *testing.T) {
 
 // It never goes on: both wait for as long as they may, and get 504.
 func TestLastWorkerHangsForGood(t *testing.T) {
+	t.Parallel()
 	const deadline = 3 * time.Second
 	g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
 	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung), withServer(func(c *server.Config) { c.FirstByteTimeout = deadline }))
@@ -118,6 +120,7 @@ func TestLastWorkerHangsForGood(t *testing.T) {
 
 // Another worker comes up meanwhile: it takes both over, and only then are they aborted where they were.
 func TestWaitingRequestsGoToWhoComesUp(t *testing.T) {
+	t.Parallel()
 	g, late := hang(newFakeWorker(t, info(1)), givesReply, "/generate"), newFakeWorker(t, info(1))
 	late.answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung))
@@ -142,6 +145,7 @@ func TestWaitingRequestsGoToWhoComesUp(t *testing.T) {
 
 // A stream whose header is there is bounded by the same deadline, and not by the pause that an answer may make.
 func TestStreamOfLastWorkerHangs(t *testing.T) {
+	t.Parallel()
 	const deadline = 3 * time.Second
 	w := newFakeWorker(t, info(1))
 	g := hang(w, givesReply)
@@ -167,6 +171,7 @@ func TestStreamOfLastWorkerHangs(t *testing.T) {
 
 // Either leg is the last of its role.
 func TestLastLegHangs(t *testing.T) {
+	t.Parallel()
 	for _, leg := range []string{"prefill", "decode"} {
 		t.Run(leg, func(t *testing.T) {
 			p, d := newPair(t, 1, 1, 1)
@@ -204,6 +209,7 @@ func TestLastLegHangs(t *testing.T) {
 
 // A decode worker that hangs and is the last one may lag for longer than the pair's time-out.
 func TestLastDecodeWorkerLagsWhileItHangs(t *testing.T) {
+	t.Parallel()
 	p, d := newPair(t, 1, 1, 1)
 	g := hang(d[0].fakeWorker, nil)
 	d[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {

@@ -36,6 +36,7 @@ func breakers(h *harness) (states []string) {
 // Mistakes that every worker refuses are the client's: no breaker opens, few are sent twice, and the client reads the
 // worker's own words.
 func TestClientsMistakesAreNotTheWorkers(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{400, 404, 413, 422} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			var workers []*fakeWorker
@@ -94,6 +95,7 @@ func TestMistakesAmongGoodAnswers(t *testing.T) {
 // Where all workers say the same, the client gets a worker's answer as it came, and of several that ask it to come back the
 // one that asks for the soonest.
 func TestAllWorkersRefuse(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{401, 429, 500, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			var workers []*fakeWorker
@@ -123,6 +125,7 @@ func TestAllWorkersRefuse(t *testing.T) {
 
 // A worker that fails a third of its requests behind their beginning loses traffic, though it seldom fails three in a row.
 func TestWorkerThatFailsAThird(t *testing.T) {
+	t.Parallel()
 	var asked [4]atomic.Int64
 	var workers []*fakeWorker
 	for i := range asked {
@@ -167,6 +170,7 @@ func TestStoredResponsesAreSentOnce(t *testing.T) {
 
 // Two of four that fail alike do not confirm each other.
 func TestHalfOfTheWorkersFailAlike(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{401, 500} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			var asked [4]atomic.Int64
@@ -188,6 +192,7 @@ func TestHalfOfTheWorkersFailAlike(t *testing.T) {
 
 // A failure of a half of a pair that looks like a refusal goes to another pair.
 func TestPairRefusalsOfOneWorker(t *testing.T) {
+	t.Parallel()
 	const words = `{"object":"error","message":"no","code":401}`
 	for _, leg := range []string{"prefill", "decode"} {
 		for _, tt := range []struct {

@@ -121,7 +121,8 @@ func (e *exchange) attemptPair(c call) (*proxy.Response, error) {
 
 // judge waits for the beginning of the decode worker's answer, and says whether it is the client's.
 func (e *exchange) judge(c call, resp *proxy.Response) error {
-	l, f, err := e.leg, finding{}, error(nil)
+	l := e.leg
+	var f finding
 	if resp.Status >= fasthttp.StatusInternalServerError {
 		n, err := e.fill(resp, func([]byte, bool) bool { return false })
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -129,8 +130,11 @@ func (e *exchange) judge(c call, resp *proxy.Response) error {
 		}
 		resp.Unread(e.begin[:n])
 		f = found(resp.Status, disagg.SpeaksOfTransfer(e.begin[:n]))
-	} else if f, err = e.examine(c, resp); err != nil {
-		return err
+	} else {
+		var err error
+		if f, err = e.examine(c, resp); err != nil {
+			return err
+		}
 	}
 	switch f.kind {
 	case busy:

@@ -31,6 +31,7 @@ func replies(reply string) act {
 }
 
 func TestPairLogprobs(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, path, body      string
 		prefill, decode, want string
@@ -268,6 +269,7 @@ func TestPairOtherRoutes(t *testing.T) {
 
 // Without one half of the pairs, the client is told which.
 func TestPairHalfIsMissing(t *testing.T) {
+	t.Parallel()
 	p, d := newPair(t, 1, 1, 1)
 	h := startPair(t, p, nil)
 	resp, got := h.post("/generate", pairRequest(false))
@@ -282,6 +284,7 @@ func TestPairHalfIsMissing(t *testing.T) {
 // A body that does not fit the sockets' buffers is still on its way while a worker refuses it: its memory is not given back
 // before both writers have ended.
 func TestPairLargeBodies(t *testing.T) {
+	t.Parallel()
 	p, d := newPair(t, 2, 2, 1)
 	drop := func(_ *fakeLeg, rw http.ResponseWriter, _ *http.Request, _ *pairBody) { dies(nil, rw, nil, nil) }
 	p[0].does(drop)

@@ -83,6 +83,7 @@ func hangs(_ *fakeLeg, _ http.ResponseWriter, r *http.Request, _ *pairBody) { <-
 // Each way in which either leg can fail before the answer has begun ends with the answer of another pair, with the other leg
 // told to stop, and with nothing counted any more.
 func TestPairFailuresGoElsewhere(t *testing.T) {
+	t.Parallel()
 	for _, leg := range []string{"prefill", "decode"} {
 		for _, f := range failing {
 			for _, stream := range []bool{false, true} {
@@ -90,9 +91,9 @@ func TestPairFailuresGoElsewhere(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %s/stream=%v", leg, f.name, stream), func(t *testing.T) {
+					t.Parallel()
 					options := []option{withPolicy("round-robin")}
 					if f.hangs {
-						t.Parallel() // most of it is waiting
 						options = append(options, withWorkers(soonHung))
 					}
 					p, d := newPair(t, 2, 2, 1)
@@ -158,6 +159,7 @@ func TestPairFailureEndsTheOtherLeg(t *testing.T) {
 
 // The innocent leg may be used again: with one prefill worker and two decode workers, of which one fails, every request is answered.
 func TestPairsInnocentLegIsUsedAgain(t *testing.T) {
+	t.Parallel()
 	for _, leg := range []string{"prefill", "decode"} {
 		for _, f := range []act{dies, says(http.StatusInternalServerError, "application/json", `{"detail":"KVTransferError"}`)} {
 			t.Run(leg, func(t *testing.T) {
@@ -182,6 +184,7 @@ func TestPairsInnocentLegIsUsedAgain(t *testing.T) {
 
 // What both workers would refuse is refused once, in the workers' own words, and is no fault of theirs.
 func TestPairClientErrors(t *testing.T) {
+	t.Parallel()
 	const words = `{"error":{"message":"too long"}}`
 	const event = `data: {"error":{"message":"too long","type":"invalid_request_error","code":400,"retryable":false}}` + "\n\ndata: [DONE]\n\n"
 	refuse := says(http.StatusBadRequest, "application/json", words)

@@ -185,6 +185,7 @@ func TestQueueOff(t *testing.T) {
 
 // TestQueueSurvivesWorkersThatDie has requests wait for a worker that goes away: they are told so, and nothing is left behind.
 func TestQueueSurvivesWorkersThatDie(t *testing.T) {
+	t.Parallel()
 	w, began, _ := busyWorker(t)
 	h := start(t, []*fakeWorker{w}, withQueue(server.QueueConfig{MaxInFlight: 1}))
 	var wg sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 
 // TestStored: only prompts that must have put new pages into the cache speak against a rank that tells of none.
 func TestStored(t *testing.T) {
+	t.Parallel()
 	ids := strings.Trim(strings.Repeat("7,", 100), ",")
 	answer := func(prompt, cached, out int) string {
 		return fmt.Sprintf(`{"text":"a","output_ids":[5],"meta_info":{"prompt_tokens":%d,"cached_tokens":%d,"completion_tokens":%d}}`, prompt, cached, out)

@@ -16,11 +16,15 @@ func encrypted(t *testing.T) bool {
 	return strings.Contains(t.Name()+"/", "/tls/")
 }
 
-// overBoth runs a test over plain connections and over TLS.
+// overBoth runs a test over plain connections and over TLS, at the same time.
 func overBoth(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	t.Run("plain", test)
-	t.Run("tls", test)
+	for _, wire := range []string{"plain", "tls"} {
+		t.Run(wire, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
 }
 
 // identity is what both sides of all tests show and trust.

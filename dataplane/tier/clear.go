@@ -148,13 +148,13 @@ func (t *Tier) collect() {
 
 // open returns the namespace of a name for a connection of an engine, until left.
 func (t *Tier) open(name string, bytes int) (uint32, error) {
-	ns, err := t.space(name, bytes)
-	if err != nil {
+	if _, err := t.space(name, bytes); err != nil {
 		return 0, err
 	}
 	t.mu.Lock()
 	// Others that are new may have pushed it out meanwhile.
-	if ns, err = t.index.space(name, bytes); err == nil {
+	ns, err := t.index.space(name, bytes)
+	if err == nil {
 		t.index.enter(name)
 	}
 	t.mu.Unlock()

@@ -3,6 +3,7 @@ package tier
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -197,7 +198,7 @@ func TestNamespacesMakeRoom(t *testing.T) {
 	}
 	put(t, tier, ns, chain(1, 2)...)
 	for i := range uint32(3 * maxNamespaces) {
-		name := weightName("m", fmt.Sprint(i), "0/1")
+		name := weightName("m", strconv.FormatUint(uint64(i), 10), "0/1")
 		ns, err := tier.open(name, 4096)
 		if err != nil {
 			t.Fatal(err)

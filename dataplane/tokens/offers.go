@@ -9,23 +9,23 @@ import (
 type slot struct {
 	offers map[string]*offer // of the workers that serve it now, by worker
 	differ bool              // the offers are not alike
-	want   print             // of the offers, where they are alike; those that are gone decide until others come
+	want   fingerprint       // of the offers, where they are alike; those that are gone decide until others come
 
-	model  *Model // the last one that was loaded; nil where that failed
-	err    error  // why
-	loaded print  // of model and err
-	loads  print  // being loaded
+	model  *Model      // the last one that was loaded; nil where that failed
+	err    error       // why
+	loaded fingerprint // of model and err
+	loads  fingerprint // being loaded
 }
 
 // offer is how one worker makes its tokens.
 type offer struct {
-	settings Settings
-	print    print // none: its files are being read
+	settings    Settings
+	fingerprint fingerprint // none: its files are being read
 }
 
 // current is the model that may be used, nil for none.
 func (sl *slot) current() *Model {
-	if sl.differ || sl.want == (print{}) || sl.loaded != sl.want {
+	if sl.differ || sl.want == (fingerprint{}) || sl.loaded != sl.want {
 		return nil
 	}
 	return sl.model
@@ -69,16 +69,16 @@ func (ms *Models) Offer(worker, name string, s Settings) {
 	}
 	for _, other := range sl.offers {
 		if other.settings.equalArgs(s) {
-			o.print = other.print // a guess until the files are read: they may have changed since
+			o.fingerprint = other.fingerprint // a guess until the files are read: they may have changed since
 		}
 	}
 	sl.offers[worker] = o
 	ms.judgeLocked(name, sl, folder)
 	ms.loads.Go(func() {
-		found := s.print(folder)
+		found := s.fingerprint(folder)
 		ms.mu.Lock()
 		defer ms.mu.Unlock()
-		o.print = found
+		o.fingerprint = found
 		if sl.offers[worker] == o {
 			ms.judgeLocked(name, sl, folder)
 		}
@@ -115,12 +115,12 @@ func (ms *Models) judgeLocked(name string, sl *slot, folder string) {
 	var one *offer
 	alike, read := true, true
 	for _, o := range sl.offers {
-		read = read && o.print != print{}
-		alike = alike && (one == nil || o.print == one.print)
+		read = read && o.fingerprint != fingerprint{}
+		alike = alike && (one == nil || o.fingerprint == one.fingerprint)
 		one = o
 	}
 	if !read {
-		sl.want = print{} // nobody knows for the moment
+		sl.want = fingerprint{} // nobody knows for the moment
 		return
 	}
 	if differ := !alike; differ != sl.differ {
@@ -134,7 +134,7 @@ func (ms *Models) judgeLocked(name string, sl *slot, folder string) {
 	if !alike {
 		return
 	}
-	sl.want = one.print
+	sl.want = one.fingerprint
 	if sl.loaded != sl.want && sl.loads != sl.want {
 		sl.loads = sl.want
 		settings, want := one.settings, sl.want
@@ -143,7 +143,7 @@ func (ms *Models) judgeLocked(name string, sl *slot, folder string) {
 }
 
 // load reads a model's files, which takes up to some seconds.
-func (ms *Models) load(name string, sl *slot, settings Settings, want print, folder string) {
+func (ms *Models) load(name string, sl *slot, settings Settings, want fingerprint, folder string) {
 	began := time.Now()
 	m, err := loadModel(settings, folder, ms.cfg.Sessions.NewRoot())
 	if err == nil {
@@ -157,7 +157,7 @@ func (ms *Models) load(name string, sl *slot, settings Settings, want print, fol
 	if sl.loads != want {
 		return // something else is wanted since
 	}
-	sl.model, sl.err, sl.loaded, sl.loads = m, err, want, print{}
+	sl.model, sl.err, sl.loaded, sl.loads = m, err, want, fingerprint{}
 	ms.publishLocked()
 }
 

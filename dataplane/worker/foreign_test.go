@@ -25,8 +25,10 @@ func TestForeignServers(t *testing.T) {
 	}{
 		{"vLLM", "Server: uvicorn\r\n", map[string]string{"/v1/models": models("m", "vllm"), "/version": `{"version":"0.11.0"}`}, "vLLM 0.11.0", []string{"m"}},
 		{
-			"TensorRT-LLM", "", map[string]string{"/v1/models": models("m", "tensorrt_llm"), "/version": `{"version":"1.2.0"}`},
-			"TensorRT-LLM 1.2.0", []string{"m"},
+			"TensorRT-LLM", "",
+			map[string]string{"/v1/models": models("m", "tensorrt_llm"), "/version": `{"version":"1.2.0"}`},
+			"TensorRT-LLM 1.2.0",
+			[]string{"m"},
 		},
 		{"TGI", "", map[string]string{"/v1/models": models("m", "m"), "/info": `{"model_id":"m","version":"3.3.4"}`}, "TGI 3.3.4", []string{"m"}},
 		{

@@ -156,7 +156,9 @@ func TestParseModels(t *testing.T) {
 		{"one", `{"object":"list","data":[{"id":"tiny","object":"model","parent":null}]}`, []string{"tiny"}, nil, 0},
 		{
 			"with an adapter", `{"data":[{"id":"tiny","max_model_len":4096},{"id":"sql","parent":"tiny","max_model_len":null}]}`,
-			[]string{"tiny"}, []string{"sql"}, 4096,
+			[]string{"tiny"},
+			[]string{"sql"},
+			4096,
 		},
 		{"entries without an id", `{"data":[{},{"id":1},7,{"id":""}]}`, nil, nil, 0},
 		{"none", `{"data":[]}`, nil, nil, 0},

@@ -98,7 +98,7 @@ func (p *pumped) Read(b []byte) (int, error) {
 
 // SetDeadline implements net.Conn.
 func (p *pumped) SetDeadline(t time.Time) error {
-	return errors.Join(p.near.SetReadDeadline(t), p.Conn.SetWriteDeadline(t))
+	return errors.Join(p.near.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
 // SetReadDeadline implements net.Conn.

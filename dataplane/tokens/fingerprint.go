@@ -12,15 +12,15 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tokens/chat"
 )
 
-// print is a hash of all that a worker's tokens depend on; the zero one is none.
-type print [sha256.Size]byte
+// fingerprint is a hash of all that a worker's tokens depend on; the zero one is none.
+type fingerprint [sha256.Size]byte
 
 // printed are the files that loadModel reads whole, of which all but the first may be missing.
 var printed = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}
 
-// print hashes what is in the worker's files, or in those of dir, and the arguments that matter beside them. Where there are no
+// fingerprint hashes what is in the worker's files, or in those of dir, and the arguments that matter beside them. Where there are no
 // files, the arguments are all that is known: then paths count.
-func (s *Settings) print(dir string) print {
+func (s *Settings) fingerprint(dir string) fingerprint {
 	h := sha256.New()
 	args := *s
 	args.Version = "" // another release of the engine renders alike as a rule
@@ -30,7 +30,7 @@ func (s *Settings) print(dir string) print {
 		h.Reset()
 	}
 	_, _ = fmt.Fprintf(h, "%#v %t", args, chat.NamesTemplate(s.Model))
-	return print(h.Sum(nil))
+	return fingerprint(h.Sum(nil))
 }
 
 // hashFiles hashes the files of a folder and the chat template that stands elsewhere.
