@@ -14,7 +14,7 @@ import (
 const (
 	// samePrompts is how many prompts a pair has to answer as an engine alone does, each streamed and not: of the first form with
 	// all that there is to compare, and of each other form.
-	samePrompts, otherPrompts = 200, 20
+	samePrompts, otherPrompts = 100, 20
 	// logprobTolerance is how far two log probabilities may be apart. Those of the tiny model, which computes in bfloat16, are
 	// multiples of 2^-8 apart where its logits differ at all; measured: no difference, see README.md.
 	logprobTolerance = 1e-3

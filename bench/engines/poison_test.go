@@ -46,6 +46,7 @@ func TestPoison(t *testing.T) {
 	waitAll(t, engines)
 	r := startRouter(t, k, dir, binary, "kv", engines)
 	defer r.proc.stop(5 * time.Second)
+	t.Run("no cache", func(t *testing.T) { noCache(t, r) })
 	_ = t.Run("known", func(t *testing.T) { knownKillers(t, r, engines) }) &&
 		t.Run("ids", func(t *testing.T) { abortedIDs(t, r, engines) }) &&
 		t.Run("unknown", func(t *testing.T) { unknownKiller(t, r, engines) })

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	weightPrompts = 6 // that are asked before and after a change of weights
+	weightPrompts = 4 // that are asked before and after a change of weights
 	weightAnswer  = 16
 )
 

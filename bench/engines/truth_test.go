@@ -13,32 +13,24 @@ import (
 	"time"
 )
 
-// TestOverlapIsTrue: whatever a request asks for, the header says what the engine takes from its cache for it.
-func TestOverlapIsTrue(t *testing.T) {
-	installation(t)
-	dir := t.TempDir()
-	k := newKeeper()
-	binary := buildWarmpath(t, dir)
-	engines := []*engine{{index: 0}, {index: 1, flags: []string{"--disable-radix-cache"}}}
-	launch(t, k, dir, engines)
-	waitAll(t, engines)
+// overlapIsTrue: whatever a request asks for, the header says what the engine takes from its cache for it.
+func (p *proof) overlapIsTrue(t *testing.T) {
+	r := startRouter(t, p.keeper, p.dir, p.binary, "kv", p.engines[:1])
+	defer r.proc.stop(5 * time.Second)
 	rnd := rand.New(rand.NewPCG(16, 7))
+	t.Run("prompt logprobs", func(t *testing.T) { logprobs(t, r, rnd) })
+	t.Run("extra key", func(t *testing.T) { extraKey(t, r, rnd) })
+	t.Run("nothing to tell", func(t *testing.T) { nothingToTell(t, r, rnd) })
+}
 
-	t.Run("cache", func(t *testing.T) {
-		r := startRouter(t, k, dir, binary, "kv", engines[:1])
-		t.Run("prompt logprobs", func(t *testing.T) { logprobs(t, r, rnd) })
-		t.Run("extra key", func(t *testing.T) { extraKey(t, r, rnd) })
-		t.Run("nothing to tell", func(t *testing.T) { nothingToTell(t, r, rnd) })
-	})
-	t.Run("no cache", func(t *testing.T) {
-		r := startRouter(t, k, dir, binary, "kv", engines[1:])
-		ids := randomIDs(rnd, 301)
-		for range 4 {
-			if o := asked(t, r, ids, nil); o.cached != 0 {
-				t.Errorf("an engine without a cache reports %d cached tokens", o.cached)
-			}
+// noCache: engines without a cache have nothing of a prompt, however often it comes.
+func noCache(t *testing.T, r *router) {
+	ids := randomIDs(rand.New(rand.NewPCG(16, 8)), 301)
+	for range 6 {
+		if o := asked(t, r, ids, nil); o.cached != 0 {
+			t.Errorf("an engine without a cache reports %d cached tokens", o.cached)
 		}
-	})
+	}
 }
 
 // asked sends a prompt and checks that the header tells the engine's cached_tokens. Events follow an answer within moments.
