@@ -7,7 +7,8 @@
 //
 // Of the requests in flight at a death, those that the engine had been computing for long are not likely to
 // be its cause: they need no turn, so that the death of an engine for other reasons holds up few requests. A
-// second death with any request in flight has it refused all the same, unless that death is another one's.
+// second death under such a request has it tried once more in a turn, and a third one has it refused, unless
+// that death is another one's: restarts of one engine after another end long requests too.
 //
 // # Concurrency
 //

@@ -50,6 +50,7 @@ type Ward struct {
 type record struct {
 	deaths  int       // of engines with it in flight
 	cuts    int       // connections lost of workers that lived
+	late    bool      // of the deaths, one more is forgiven: the engine had computed it for long
 	likely  bool      // it needs a turn
 	flying  *Turn     // its turn, until its answer has ended or failed
 	refused time.Time // until then
@@ -116,7 +117,7 @@ func (w *Ward) caseLocked(key uint64, now time.Time) *record {
 		w.dropLocked(key)
 		return nil
 	case !r.refused.IsZero() && !now.Before(r.refused):
-		r.refused, r.deaths, r.cuts, r.likely = time.Time{}, deadly-1, 0, true
+		r.refused, r.deaths, r.cuts, r.likely, r.late = time.Time{}, deadly-1, 0, true, true
 	}
 	return r
 }
@@ -181,6 +182,12 @@ func (w *Ward) Lost(l Loss) (again bool) {
 	}
 	r.last, r.likely = l.At, r.likely || l.Likely
 	switch {
+	case l.Died && !mine && !l.Likely && r.deaths == deadly-1 && !r.late:
+		// Two engines had computed it for long: a restart of one after the other ends such requests
+		// too. It is tried in a turn once more.
+		r.late, r.likely, r.worker = true, true, l.Worker
+		w.Deaths.Add(1)
+		return true
 	case l.Died:
 		r.deaths++
 		r.worker = l.Worker

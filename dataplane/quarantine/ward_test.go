@@ -78,7 +78,10 @@ func TestWhatRanLongNeedsNoTurn(t *testing.T) {
 	require.True(t, w.Lost(l))
 	require.False(t, w.Look(1, at(0)).Suspect)
 	l.Worker = "b"
-	require.False(t, w.Lost(l), "but a second death counts")
+	require.True(t, w.Lost(l), "two engines may be restarted one after the other")
+	require.True(t, w.Look(1, at(0)).Suspect, "but it is tried alone now")
+	l.Worker = "c"
+	require.False(t, w.Lost(l), "and a third death counts")
 }
 
 func TestDeathInATurnIsItsHoldersAlone(t *testing.T) {
