@@ -62,7 +62,7 @@ staticcheck: setup
 # Packages and parallel tests exceed the cores, as most of them wait. vet is a target of its own.
 .PHONY: race
 race: setup ## all tests under the race detector, with the invariants compiled in
-	go test -race -vet=off -tags invariants -p $$(($(CORES) + 1)) -parallel $$((2 * $(CORES))) -timeout 40m $(PKG)
+	go test -race -vet=off -tags invariants -p $$(($(CORES) + 1)) -parallel $$((4 * $(CORES))) -timeout 40m $(PKG)
 
 # The race detector allocates by itself, so the zero-allocation tests run without it.
 .PHONY: alloc
