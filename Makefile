@@ -59,15 +59,18 @@ vet: setup
 staticcheck: setup
 	go run $(STATICCHECK) $(PKG)
 
+# Without symbols and DWARF, which no test reads, a binary links in 60 % of the time (1.1 s of CPU instead of 1.8).
+TESTLINK := -ldflags='-s -w'
+
 # Packages and parallel tests exceed the cores, as most of them wait. vet is a target of its own.
 .PHONY: race
 race: setup ## all tests under the race detector, with the invariants compiled in
-	go test -race -vet=off -tags invariants -p $$(($(CORES) + 1)) -parallel $$((2 * $(CORES))) -timeout 40m $(PKG)
+	go test -race -vet=off $(TESTLINK) -tags invariants -p $$(($(CORES) + 1)) -parallel $$((4 * $(CORES))) -timeout 40m $(PKG)
 
 # The race detector allocates by itself, so the zero-allocation tests run without it.
 .PHONY: alloc
 alloc: setup
-	go test -vet=off -run 'Alloc' $$(grep -rl --include='*_test.go' 'AllocsPerRun' . | xargs -r -n1 dirname | sort -u)
+	go test -vet=off $(TESTLINK) -run 'Alloc' $$(grep -rl --include='*_test.go' 'AllocsPerRun' . | xargs -r -n1 dirname | sort -u)
 
 # zmq needs C; these must build, and say what they lack, without it.
 .PHONY: nocgo
