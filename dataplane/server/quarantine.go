@@ -75,7 +75,7 @@ func (e *exchange) chooseApart(c call) (route.Decision, error) {
 		if err := e.waits(deadline); err != nil {
 			return route.Decision{}, fmt.Errorf("cannot send beside the same request: %w", err)
 		}
-		time.Sleep(turnTick / 10)
+		<-time.After(turnTick / 10)
 	}
 }
 
@@ -192,14 +192,15 @@ func (e *exchange) awaitTurn(c call, deadline time.Time) (route.Decision, error)
 			return route.Decision{}, endsEngines(status)
 		}
 		d, err := e.chooseBeside(c, now)
-		if err == nil && e.twinFlies(now.Before(alone)) {
+		switch {
+		case err == nil && e.twinFlies(now.Before(alone)):
 			// The same request is at another worker, sent before anybody knew: what becomes of it counts too.
-		} else if err == nil && (d.Rank.Worker.State() == worker.Ready || !ward.Trying()) {
+		case err == nil && (d.Rank.Worker.State() == worker.Ready || !ward.Trying()):
 			if turn := ward.Take(e.trial.key, d.Rank.Worker.URL, now); turn != nil {
 				e.trial.turn, e.trial.unfit = turn, d.Rank.Worker.State() != worker.Ready
 				return d, nil
 			}
-		} else if err != nil && (!errors.Is(err, route.ErrNoWorker) || !ward.Trying()) {
+		case err != nil && (!errors.Is(err, route.ErrNoWorker) || !ward.Trying()):
 			return d, err
 		}
 		if err := e.waits(deadline); err != nil {
@@ -334,7 +335,7 @@ func isGone(w *worker.Worker, hung bool) bool {
 		return true
 	}
 	_ = conn.Close()
-	for end := time.Now().Add(probedWithin); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(probedWithin); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 		switch w.State() {
 		case worker.Dead, worker.Probing:
 			return true
