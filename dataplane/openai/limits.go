@@ -180,10 +180,12 @@ func (r *Request) checkOther(vocab int) *Error {
 		field field
 		param string
 	}{{fieldInput, "input"}, {fieldInputIDs, "input_ids"}, {fieldQuery, "query"}, {fieldItems, "items"}} {
-		for raw := range numbers(r.raw(f.field)) {
+		list := r.raw(f.field)
+		nested := len(list) > 0 && list[0] == '[' && list[skipSpace(list, 1)] == '['
+		for raw := range numbers(list) {
 			v, ok := number(raw)
 			switch {
-			case !ok, raw[0] == '"': // a text
+			case !ok, raw[0] == '"' && !nested: // a text; Pydantic takes one in a list of lists for a number
 			case v < 0:
 				return BadRequest(f.param, f.param+" must hold no negative token id, not "+string(raw)+".")
 			case vocab > 0 && v >= float64(vocab):

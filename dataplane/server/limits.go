@@ -53,7 +53,13 @@ func newLimitTable(workers *worker.Snapshot) *limitTable {
 		if info != nil {
 			t.labels = t.labels || info.Labels
 		}
-		if info == nil || info.Vocabulary == 0 {
+		if info == nil {
+			continue
+		}
+		if info.Vocabulary == 0 { // a model that no worker tells it of has no limit, and not another one's
+			for _, name := range info.Models {
+				t.models[name] += 0
+			}
 			continue
 		}
 		for _, name := range info.Models {
@@ -66,8 +72,11 @@ func newLimitTable(workers *worker.Snapshot) *limitTable {
 		}
 		largest = max(largest, info.Vocabulary)
 	}
-	if t.only != largest {
-		t.only = 0 // several models: a name that none of them has says nothing
+	for _, n := range t.models {
+		if n == 0 || t.only != largest {
+			t.only = 0 // several models: a name that none of them has says nothing
+			break
+		}
 	}
 	return t
 }
