@@ -94,7 +94,10 @@ func TestOneWorkerBehindAProxyThatCloses(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	var probes atomic.Int64
 	w.on("/server_info", func(rw http.ResponseWriter, _ *http.Request) { probes.Add(1); _, _ = io.WriteString(rw, info(1)) })
-	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) { time.Sleep(3 * time.Millisecond); _, _ = io.WriteString(rw, idsReply) })
+	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+		time.Sleep(3 * time.Millisecond)
+		_, _ = io.WriteString(rw, idsReply)
+	})
 	front := &fakeWorker{t: t, url: closing(t, w.url)}
 	h := start(t, []*fakeWorker{front})
 	n, bad := 0, map[string]int{}

@@ -29,6 +29,8 @@ type monitor struct {
 	said     string    // its mode in its own words
 	line     uint64    // number of the probes' connection when the process was known last
 	doubted  []doubted // fields of its load reports that are set aside
+	asks     int       // for the vocabulary of this process, which did not tell it
+	askedAt  time.Time // the last of them
 }
 
 // doubted is a field of a rank's reports that the log says is set aside.
@@ -111,6 +113,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 	m.w.setError(err)
 	if state == Ready {
 		m.w.alive.Store(time.Now().UnixNano())
+		m.relearnVocabulary(time.Now())
 	}
 	m.become(state)
 	if state == Slow {
@@ -169,6 +172,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	}
 	m.said = info.Mode
 	info.Vocabulary = m.probe.vocabulary(info)
+	m.asks, m.askedAt = 1, time.Now()
 	if info.Engine != "" {
 		m.cfg.Log.Warn("worker is no SGLang", "worker", m.w.URL, "is", info.Engine, "means", info.Consequence())
 	}

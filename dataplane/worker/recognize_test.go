@@ -165,3 +165,27 @@ func TestThirdProcessAtTheURL(t *testing.T) {
 		b.want(worker.Ready, "up", "down", "up", "down", "up")
 	})
 }
+
+// TestVocabularyOfABusyProcess: a process that was too busy to tell its vocabulary is asked again, and not for ever.
+func TestVocabularyOfABusyProcess(t *testing.T) {
+	watch(t, func(f *fake) {
+		f.answers["/server_info"] = `{"version":"0.5.23","page_size":16,"model_path":"/nowhere"}`
+	}, func(b *bench) {
+		b.after(time.Hour)
+		require.Zero(t, b.worker.Info().Vocabulary)
+		require.LessOrEqual(t, b.fake.got("/generate"), 5)
+	})
+	watch(t, func(f *fake) {
+		f.answers["/server_info"] = `{"version":"0.5.23","page_size":16,"model_path":"/nowhere"}`
+	}, func(b *bench) {
+		b.after(time.Second)
+		require.Zero(t, b.worker.Info().Vocabulary)
+		b.fake.with(func() {
+			b.fake.answers["/generate"] = `{"error":{"message":"logit_bias must has keys in [0, 1023], got -1."}}`
+			b.fake.statuses["/generate"] = 400
+		})
+		b.after(time.Minute)
+		require.Equal(t, 1024, b.worker.Info().Vocabulary)
+		b.want(worker.Ready, "up")
+	})
+}

@@ -14,6 +14,10 @@ import (
 const (
 	// vocabularyTimeout is long for an answer that no scheduler is asked for: SGLang's HTTP process gives it.
 	vocabularyTimeout = 2 * time.Second
+	// vocabularyAsks and vocabularyAgain bound the questions to a process that does not answer them: it is
+	// busy, or no release that does.
+	vocabularyAsks  = 5
+	vocabularyAgain = 10 * time.Second
 	// maxConfig bounds what is read of a model's config.json; real ones are under 100 KB.
 	maxConfig = 4 << 20
 	// maxVocabulary is more than any model has: 262,144.
@@ -37,6 +41,23 @@ func (p *prober) vocabulary(info *Info) int {
 		return n
 	}
 	return readVocabulary(filepath.Join(info.ModelPath, "config.json"))
+}
+
+// relearnVocabulary asks a process again that did not tell its vocabulary when it was discovered.
+func (m *monitor) relearnVocabulary(now time.Time) {
+	info := m.w.Info()
+	if info == nil || info.Vocabulary > 0 || info.ModelPath == "" || m.asks >= vocabularyAsks || now.Sub(m.askedAt) < vocabularyAgain {
+		return
+	}
+	m.asks, m.askedAt = m.asks+1, now
+	n := m.probe.vocabulary(info)
+	if n == 0 {
+		return
+	}
+	fresh := *info
+	fresh.Vocabulary = n
+	m.w.info.Store(&fresh)
+	m.r.publish()
 }
 
 func (p *prober) askVocabulary() int {
