@@ -86,7 +86,7 @@ func New(cfg Config) (*Dataplane, error) {
 	loads := load.New(load.Subscriber(zmq.Subscribe), cfg.Log)
 	d.registry = worker.NewRegistry(worker.Config{
 		Interval: cfg.ProbeInterval, Timeout: cfg.ProbeTimeout, HangAfter: cfg.HangAfter, Log: cfg.Log, TLS: toWorkers.Config, Dial: proxy.Dial,
-	}, observers{believed, d.intake, loads, offers})
+	}, observers{believed, d.intake, loads, offers, deaths{d}})
 	d.keeper = newKeeper(d.registry, keeperConfig{Drain: cfg.DrainTimeout, Log: cfg.Log})
 	if cfg.Cluster != nil {
 		d.keeper.marker = cfg.Cluster

@@ -20,3 +20,12 @@ func (o observers) Down(w *worker.Worker) {
 		one.Down(w)
 	}
 }
+
+// deaths tells the server of processes that are gone.
+type deaths struct{ d *Dataplane }
+
+// Up implements worker.Observer.
+func (deaths) Up(*worker.Worker, *worker.Info) {}
+
+// Down implements worker.Observer.
+func (o deaths) Down(w *worker.Worker) { o.d.server.WorkerDied(w.URL) }

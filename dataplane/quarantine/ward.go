@@ -44,6 +44,8 @@ type Ward struct {
 	trials  map[string]*Turn     // by worker; guarded by mu
 	blamed  map[string]time.Time // workers whose last death has its cause; guarded by mu
 	changed chan struct{}        // closed when a turn ends; guarded by mu
+	left    []left               // guarded by mu
+	oldest  int                  // of left, once it is full; guarded by mu
 }
 
 // record is what is known of one request.
@@ -173,12 +175,7 @@ func (w *Ward) Lost(l Loss) (again bool) {
 		return r == nil || r.refused.IsZero()
 	}
 	if r == nil {
-		if len(w.cases) >= maxCases {
-			w.sweepLocked(l.At)
-		}
-		r = &record{}
-		w.cases[l.Key] = r
-		w.active.Store(int64(len(w.cases)))
+		r = w.openLocked(l.Key, l.At)
 	}
 	r.last, r.likely = l.At, r.likely || l.Likely
 	switch {
@@ -198,13 +195,29 @@ func (w *Ward) Lost(l Loss) (again bool) {
 	if r.deaths < deadly && r.deaths+r.cuts < cut {
 		return true
 	}
+	w.refuseLocked(r, l.Key, l.Worker, l.At)
+	return false
+}
+
+// openLocked begins a case.
+func (w *Ward) openLocked(key uint64, now time.Time) *record {
+	if len(w.cases) >= maxCases {
+		w.sweepLocked(now)
+	}
+	r := &record{}
+	w.cases[key] = r
+	w.active.Store(int64(len(w.cases)))
+	return r
+}
+
+// refuseLocked has a request refused from now on.
+func (w *Ward) refuseLocked(r *record, key uint64, worker string, now time.Time) {
 	if r.refused.IsZero() {
 		w.Caught.Add(1)
-		w.cfg.Log.Warn("request ends engines and is refused", "digest", l.Key, "worker", l.Worker, "deaths", r.deaths, "for", w.cfg.For)
+		w.cfg.Log.Warn("request ends engines and is refused", "digest", key, "worker", worker, "deaths", r.deaths, "for", w.cfg.For)
 	}
-	r.refused, r.likely = l.At.Add(w.cfg.For), true
+	r.refused, r.likely = now.Add(w.cfg.For), true
 	w.wakeLocked()
-	return false
 }
 
 // echoes reports whether a death is one that was told of already: by an equal request, or because the worker has not been alive since.

@@ -181,3 +181,27 @@ func TestWhatFailedIsNoProofOfSurvival(t *testing.T) {
 	require.True(t, tw.Join(7, "a", at(2)))
 	require.True(t, tw.Survived(7, yes))
 }
+
+// TestClientThatLeavesIsNoExcuse: clients leave before the death of their engine is known, and ask again.
+func TestClientThatLeavesIsNoExcuse(t *testing.T) {
+	w := quarantine.New(quarantine.Config{})
+	w.Left(1, "a", at(0))
+	w.Left(2, "b", at(0))
+	require.False(t, w.Active(), "nobody has died")
+	w.Died("a", at(10))
+	require.True(t, w.Look(1, at(10)).Suspect)
+	require.False(t, w.Look(2, at(10)).Suspect, "another worker's")
+	w.Died("a", at(30))
+	require.Equal(t, 1, w.Look(1, at(30)).Deaths, "it was not there any more")
+	w.Left(1, "b", at(40))
+	w.Died("b", at(200))
+	require.Zero(t, w.Look(1, at(200)).Refused, "too long ago")
+	w.Left(1, "b", at(210))
+	w.Died("b", at(220))
+	require.Positive(t, w.Look(1, at(220)).Refused)
+	for i := range 2000 {
+		w.Left(uint64(i), "c", at(300))
+	}
+	w.Died("c", at(301))
+	require.LessOrEqual(t, w.Cases(), int64(600))
+}

@@ -193,6 +193,7 @@ func silenced(err error) bool {
 func (e *exchange) giveUp(c call, err error) bool {
 	if e.client.Gone() {
 		e.abort()
+		e.clientLeft()
 		e.s.metrics.clientGone.Inc()
 		if e.decision.Rank != nil {
 			e.answering().Worker.Unclear()

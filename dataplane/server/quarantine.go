@@ -320,6 +320,26 @@ func (e *exchange) lostBegun(err error) {
 	}
 }
 
+// clientLeft tells the quarantine of a request whose client has left before its answer began.
+func (e *exchange) clientLeft() {
+	if e.decision.Rank == nil || !e.digested() {
+		return
+	}
+	asked := []*worker.Worker{e.decision.Rank.Worker}
+	if e.decision.Decode != nil {
+		asked = append(asked, e.decision.Decode.Worker)
+	}
+	for _, w := range asked {
+		e.s.ward.Left(e.trial.key, w.URL, time.Now())
+		if s := w.State(); s == worker.Dead || s == worker.Probing { // the death was known first
+			e.s.WorkerDied(w.URL)
+		}
+	}
+}
+
+// WorkerDied tells that the process at a worker's URL is gone.
+func (s *Server) WorkerDied(url string) { s.ward.Died(url, time.Now()) }
+
 // cleared ends the suspicion: the request was answered.
 func (e *exchange) cleared() {
 	if ward := e.s.ward; ward.Active() && e.status < fasthttp.StatusInternalServerError && e.digested() {
