@@ -316,7 +316,9 @@ func (e *exchange) lostBegun(err error) {
 	failed := e.answering().Worker
 	failed.Suspect()
 	if isGone(failed, false) {
-		e.s.ward.Lost(quarantine.Loss{Key: e.trial.key, Worker: failed.URL, Died: true, At: time.Now(), Alive: failed.Alive()})
+		e.s.ward.Lost(quarantine.Loss{
+			Key: e.trial.key, Worker: failed.URL, Died: true, Likely: failed.Alive().Sub(e.sent) < settled, At: time.Now(), Alive: failed.Alive(),
+		})
 	}
 }
 
