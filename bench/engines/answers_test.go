@@ -68,6 +68,7 @@ func (p *proof) answersAreJudged(t *testing.T) {
 		return f != nil
 	})
 	start := func(t *testing.T) *router { // whose breakers are closed
+		t.Helper()
 		return startRouter(t, p.keeper, p.dir, p.binary, "kv", []*engine{e, other})
 	}
 	t.Run("mistakes", func(t *testing.T) { judgeMistakes(t, e, start(t)) })

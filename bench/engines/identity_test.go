@@ -67,6 +67,7 @@ func TestIdentity(t *testing.T) {
 
 // keepsNames has an engine load other weights: it takes requests for the name that it was started with, and so must the router.
 func keepsNames(t *testing.T, r *router, root string, e *engine) {
+	t.Helper()
 	copied := filepath.Join(t.TempDir(), "step-100")
 	if err := os.CopyFS(copied, os.DirFS(filepath.Join(root, "tiny"))); err != nil {
 		t.Fatal(err)
@@ -102,6 +103,7 @@ func keepsNames(t *testing.T, r *router, root string, e *engine) {
 
 // findsAnotherModel puts an engine with another model in an engine's place, without a moment in which the port is closed.
 func findsAnotherModel(t *testing.T, r *router, board *switchboard, front *engine, engines []*engine) {
+	t.Helper()
 	chats := startChats(t, r.url, "tiny")
 	chats.more(t, 20)
 	turned := time.Now()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"testing"
@@ -38,9 +39,7 @@ func asked(t *testing.T, r *router, ids []int, more map[string]any) (o outcome) 
 	t.Helper()
 	time.Sleep(300 * time.Millisecond) // events of the answer before, on a machine at ten times its load
 	body := map[string]any{"input_ids": ids, "sampling_params": sampling{MaxNewTokens: 4, IgnoreEOS: true}}
-	for name, value := range more {
-		body[name] = value
-	}
+	maps.Copy(body, more)
 	raw, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -130,10 +131,7 @@ func TestOddStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFakeWorker(t, info(1))
-			want := ""
-			for _, p := range s {
-				want += p
-			}
+			want := strings.Join(s, "")
 			w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Content-Type", "text/event-stream")
 				for _, p := range s {

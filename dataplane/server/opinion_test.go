@@ -98,7 +98,7 @@ func TestMistakesAmongGoodAnswers(t *testing.T) {
 func TestAllWorkersRefuse(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{401, 429, 500, 503} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			var workers []*fakeWorker
 			var asked atomic.Int64
 			for i := range 3 {

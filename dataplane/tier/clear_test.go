@@ -336,12 +336,12 @@ func TestClearsAreBounded(t *testing.T) {
 		t.Error("a clear of the day after tomorrow is believed")
 	}
 	for i := range 3 * maxNamespaces {
-		tier.adopt(clears{fmt.Sprint(i): uint64(i + 1)})
+		tier.adopt(clears{strconv.Itoa(i): uint64(i + 1)})
 	}
 	if n := len(tier.cleared()); n != maxNamespaces {
 		t.Errorf("%d clears are remembered, want %d", n, maxNamespaces)
 	}
-	if tier.cleared()[fmt.Sprint(3*maxNamespaces-1)] == 0 {
+	if tier.cleared()[strconv.Itoa(3*maxNamespaces-1)] == 0 {
 		t.Error("the last clear is forgotten")
 	}
 }
