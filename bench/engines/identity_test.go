@@ -190,6 +190,7 @@ type chats struct {
 }
 
 func startChats(t *testing.T, base, model string) *chats {
+	t.Helper()
 	c := &chats{}
 	ctx, cancel := context.WithCancel(t.Context())
 	var clients sync.WaitGroup

@@ -81,6 +81,7 @@ func living(engines []*engine) (n int) {
 
 // knownKillers sends what ended an engine: the router refuses it.
 func knownKillers(t *testing.T, r *router, engines []*engine) {
+	t.Helper()
 	raw, err := os.ReadFile("testdata/killers.jsonl")
 	if err != nil {
 		t.Fatal(err)
@@ -109,6 +110,7 @@ func knownKillers(t *testing.T, r *router, engines []*engine) {
 
 // abortedIDs leaves requests whose id is written in ways that hide it: the engines stop all the same.
 func abortedIDs(t *testing.T, r *router, engines []*engine) {
+	t.Helper()
 	for _, rid := range []string{
 		`"rid":null`, `"rid":""`, `"rid":[]`, `"rid":"mine"`, `"rid":"first","rid":"last"`, `"rid":"first","rid":null`, `"\u0072id":null`,
 		`"rid":"a","r\u0069d":"b"`, `"rid":"w"`,
@@ -143,6 +145,7 @@ func abortedIDs(t *testing.T, r *router, engines []*engine) {
 
 // unknownKiller sends one poison from three clients under ever new ids, among innocent requests.
 func unknownKiller(t *testing.T, r *router, engines []*engine) {
+	t.Helper()
 	traffic := startTraffic(t.Context(), r.url)
 	defer traffic.stop()
 	traffic.wait(t, 10, "before the poison", func(outcome) bool { return true })

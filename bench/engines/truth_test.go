@@ -26,6 +26,7 @@ func (p *proof) overlapIsTrue(t *testing.T) {
 
 // noCache: engines without a cache have nothing of a prompt, however often it comes.
 func noCache(t *testing.T, r *router) {
+	t.Helper()
 	ids := randomIDs(rand.New(rand.NewPCG(16, 8)), 301)
 	for range 6 {
 		if o := asked(t, r, ids, nil); o.cached != 0 {
@@ -73,6 +74,7 @@ func asked(t *testing.T, r *router, ids []int, more map[string]any) (o outcome) 
 }
 
 func logprobs(t *testing.T, r *router, rnd *rand.Rand) {
+	t.Helper()
 	ids := randomIDs(rnd, 200)
 	asked(t, r, ids, nil)
 	for _, start := range []int{-1, 0, 1, 4, 17, 100, 196, 199, 200} {
@@ -86,6 +88,7 @@ func logprobs(t *testing.T, r *router, rnd *rand.Rand) {
 }
 
 func extraKey(t *testing.T, r *router, rnd *rand.Rand) {
+	t.Helper()
 	for range 3 {
 		ids := randomIDs(rnd, 150+rnd.IntN(100))
 		longer := append(append([]int{}, ids...), randomIDs(rnd, 60)...)
@@ -102,6 +105,7 @@ func extraKey(t *testing.T, r *router, rnd *rand.Rand) {
 
 // nothingToTell: prompts that are computed again and store nothing are no sign of a publisher that has died.
 func nothingToTell(t *testing.T, r *router, rnd *rand.Rand) {
+	t.Helper()
 	ids := randomIDs(rnd, 400)
 	asked(t, r, ids, nil)
 	asked(t, r, ids, nil)

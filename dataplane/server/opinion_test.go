@@ -103,7 +103,7 @@ func TestAllWorkersRefuse(t *testing.T) {
 			var asked atomic.Int64
 			for i := range 3 {
 				w := newFakeWorker(t, info(1))
-				w.answering(status, `{"detail":"own words"}`, &asked, "Retry-After", fmt.Sprint(30-10*((i+1)%3)), "X-Own", "yes")
+				w.answering(status, `{"detail":"own words"}`, &asked, "Retry-After", strconv.Itoa(30-10*((i+1)%3)), "X-Own", "yes")
 				workers = append(workers, w)
 			}
 			h := start(t, workers)
@@ -173,7 +173,7 @@ func TestStoredResponsesAreSentOnce(t *testing.T) {
 func TestHalfOfTheWorkersFailAlike(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{401, 500} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			var asked [4]atomic.Int64
 			var workers []*fakeWorker
 			for i := range asked {
