@@ -32,6 +32,7 @@ var errHung = errors.New("server: worker hangs")
 // as long as no answer has begun.
 func (e *exchange) forward(c call) {
 	var last error
+	again := false  // all pairs have failed, and are tried once more
 	var lost [2]int // workers that failed after they may have seen the request; decode workers apart
 	for attempt := 0; attempt <= max(e.s.live().Retries, 0); attempt++ {
 		e.identify() // anew: the abort of an earlier attempt is repeated after abortAgain and must not hit this one
@@ -41,6 +42,10 @@ func (e *exchange) forward(c call) {
 				return // the client left while it waited
 			}
 			if last != nil && errors.Is(err, route.ErrNoWorker) {
+				if !again && e.pausePair(last) {
+					again = true
+					continue
+				}
 				err = last // what went wrong says more than that nobody is left
 			}
 			e.refuse(c, err)
@@ -54,14 +59,14 @@ func (e *exchange) forward(c call) {
 			}
 			continue
 		}
-		again, refusal := e.lost(err)
+		others, refusal := e.lost(err)
 		switch {
 		case refusal != nil:
 			e.refuse(c, refusal)
 			return
 		case e.giveUp(c, err):
 			return
-		case again:
+		case others:
 			attempt-- // it was another request's death
 		case mayHaveDied(err):
 			lost[e.failed]++
@@ -79,6 +84,22 @@ func (e *exchange) forward(c call) {
 		}
 	}
 	e.refuse(c, last)
+}
+
+// pairPause lets a healthy worker be told from a dead one: the death of one half of a pair fails
+// requests on the other half, too.
+const pairPause = 250 * time.Millisecond
+
+// pausePair makes all workers eligible again after a short pause, where a pair's failure may be that
+// of a worker which is known to be dead by then.
+func (e *exchange) pausePair(last error) bool {
+	if !errors.Is(last, errFailed) && !errors.Is(last, errTransfer) || e.client.Gone() {
+		return false
+	}
+	<-time.After(pairPause)
+	clear(e.tried)
+	e.tried, e.doubted = e.tried[:0], nil
+	return !e.client.Gone()
 }
 
 // conclude passes an answer on, or the refusal of a pair, and returns nil; an error is why another
