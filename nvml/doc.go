@@ -1,6 +1,6 @@
 // Package nvml reads facts about the GPUs of this machine from NVIDIA's driver: memory, use, temperature, clocks and what
 // holds them back, ECC, row remapping, XIDs as they happen, PCIe, NVLink, the NVSwitch fabric, topology, MIG. Facts only:
-// what they mean for a choice is for dataplane/health to say.
+// what they mean for a choice is for dataplane/sidecar/health to say.
 //
 // A [Monitor] reads all of it again and again and keeps the newest [Snapshot]. What a driver, a GPU or a permission
 // withholds is an [Opt] that is not OK, and null in JSON.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // The benchmark of the articles on cluster-level prefix routing that this project began from: 4 nodes, 50 prompts drawn with

@@ -1,6 +1,6 @@
 package policies
 
-import "github.com/warmpath/warmpath/dataplane/queue"
+import "github.com/warmpath/warmpath/dataplane/routing/queue"
 
 // The orders of a router's queue.
 const (

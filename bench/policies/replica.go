@@ -1,8 +1,8 @@
 package policies
 
 import (
-	"github.com/warmpath/warmpath/dataplane/family"
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/family"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // replica is one router: its view of the caches, its own dispatches, which it knows at once, and what the workers last

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/policies"
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 func simulate(t *testing.T, family string, n int, cfg policies.Config, names ...string) *policies.Report {

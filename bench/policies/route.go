@@ -1,6 +1,6 @@
 package policies
 
-import "github.com/warmpath/warmpath/dataplane/policy"
+import "github.com/warmpath/warmpath/dataplane/routing/policy"
 
 // route lets replica r choose t's worker and counts it there.
 func (s *run) route(r *replica, t *task) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // Greedy is the name of the all-knowing router: it sees every cache, every queue and every running batch as they are now,

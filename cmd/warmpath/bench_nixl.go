@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/warmpath/warmpath/dataplane/link"
+	"github.com/warmpath/warmpath/dataplane/sidecar/link"
 	"github.com/warmpath/warmpath/nixl"
 )
 

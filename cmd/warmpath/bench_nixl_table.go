@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/link"
+	"github.com/warmpath/warmpath/dataplane/sidecar/link"
 )
 
 // writeNIXL prints the columns of nixlbench, what the ways are of process_vm_readv, and which targets are met.

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/warmpath/warmpath/dataplane/link"
+	"github.com/warmpath/warmpath/dataplane/sidecar/link"
 	"github.com/warmpath/warmpath/nixl"
 )
 

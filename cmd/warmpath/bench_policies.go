@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/bench/policies"
 	"github.com/warmpath/warmpath/bench/replay"
 	"github.com/warmpath/warmpath/bench/trace"
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // policiesOptions are the flags of warmpath bench policies.

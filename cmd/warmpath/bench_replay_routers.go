@@ -12,19 +12,19 @@ import (
 
 	"github.com/warmpath/warmpath/bench/replay"
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
 	shared "github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // routers are several of them in this process, in front of the same simulated workers and over a NATS of their own.
 type routers struct {
 	sims []*sim.Worker
 	nats []*shared.Cluster // one for each router; the first has the server inside
-	all  []*dataplane.Dataplane
+	all  []*router.Router
 }
 
 // newRouters binds everything and starts nothing but NATS.
-func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg dataplane.Config) (*routers, error) {
+func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg router.Config) (*routers, error) {
 	r := &routers{}
 	for range workers {
 		w, err := sim.New(worker)
@@ -44,7 +44,7 @@ func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg data
 		where = []string{r.nats[0].URL()}
 		one := cfg
 		one.Cluster = c
-		router, err := dataplane.New(one)
+		router, err := router.New(one)
 		if err != nil {
 			return r, fmt.Errorf("cannot start router %d: %w", len(r.all), err)
 		}
@@ -125,7 +125,7 @@ func (r *routers) tell(w io.Writer) {
 }
 
 // severalRouters starts simulated workers and routers for them, and waits until all know each other.
-func (o *replayOptions) severalRouters(ctx context.Context, worker sim.Config, router dataplane.Config) (replay.Cluster, error) {
+func (o *replayOptions) severalRouters(ctx context.Context, worker sim.Config, router router.Config) (replay.Cluster, error) {
 	r, err := newRouters(ctx, o.routers, o.workers, worker, router)
 	if err != nil {
 		r.abandon()

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // simulation is simulated workers and a router in front of them, in this process.
 type simulation struct {
-	router *dataplane.Dataplane
+	router *router.Router
 	sims   []*sim.Worker
 }
 
@@ -34,12 +34,12 @@ func (f clusterSize) check() error {
 }
 
 // newCluster binds everything and starts nothing.
-func newCluster(f clusterSize, worker sim.Config, router dataplane.Config) (*simulation, error) {
+func newCluster(f clusterSize, worker sim.Config, cfg router.Config) (*simulation, error) {
 	c := &simulation{}
 	err := errors.Join(
-		c.add(f.workers, worker, "", &router.Workers),
-		c.add(f.prefill, worker, sim.ModePrefill, &router.Prefill),
-		c.add(f.decode, worker, sim.ModeDecode, &router.Decode),
+		c.add(f.workers, worker, "", &cfg.Workers),
+		c.add(f.prefill, worker, sim.ModePrefill, &cfg.Prefill),
+		c.add(f.decode, worker, sim.ModeDecode, &cfg.Decode),
 	)
 	if err != nil {
 		for _, w := range c.sims {
@@ -47,7 +47,7 @@ func newCluster(f clusterSize, worker sim.Config, router dataplane.Config) (*sim
 		}
 		return nil, err
 	}
-	if c.router, err = dataplane.New(router); err != nil {
+	if c.router, err = router.New(cfg); err != nil {
 		return nil, err
 	}
 	return c, nil

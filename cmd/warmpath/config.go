@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/warmpath/warmpath/dataplane/discover"
+	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 )
 
 // A setting is given by a flag, by the environment, by the configuration file, or not at all, in this order. All three have the

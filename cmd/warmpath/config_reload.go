@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/warmpath/warmpath/dataplane"
 	"github.com/warmpath/warmpath/dataplane/cluster"
-	"github.com/warmpath/warmpath/dataplane/discover"
+	"github.com/warmpath/warmpath/dataplane/fleet/discover"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // serveOptions are what `warmpath serve` is told.
 type serveOptions struct {
-	cfg     dataplane.Config
+	cfg     router.Config
 	cluster clusterOptions
 	level   string
 }
@@ -44,7 +44,7 @@ func again(given *pflag.FlagSet) (serveOptions, error) {
 // reloader has a router follow its configuration.
 type reloader struct {
 	given  *pflag.FlagSet // never changed after the start
-	router *dataplane.Dataplane
+	router *router.Router
 	shared *cluster.Cluster // nil: none
 	level  *slog.LevelVar
 	mu     sync.Mutex // one reload at a time
@@ -55,7 +55,7 @@ func (r *reloader) reload() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var level slog.Level
-	err := r.router.Reload(func() (dataplane.Config, error) {
+	err := r.router.Reload(func() (router.Config, error) {
 		o, err := again(r.given)
 		if err == nil {
 			level, err = parseLevel(o.level)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/warmpath/warmpath/dataplane/secure"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/nixl"
 )
 
@@ -38,7 +38,7 @@ func newDoctorCommand() *cobra.Command {
 	var library string
 	var workers []string
 	var wait time.Duration
-	var files secure.ClientFiles
+	var files tlsconfig.ClientFiles
 	cmd := &cobra.Command{
 		Use:   "doctor [WORKER …]",
 		Short: "Show what this machine and its workers have and lack",

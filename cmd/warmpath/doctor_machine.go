@@ -10,7 +10,7 @@ import (
 
 	"github.com/pebbe/zmq4"
 
-	"github.com/warmpath/warmpath/dataplane/health"
+	"github.com/warmpath/warmpath/dataplane/sidecar/health"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/radix/hugepage"
 )

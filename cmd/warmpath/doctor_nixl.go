@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/link"
+	"github.com/warmpath/warmpath/dataplane/sidecar/link"
 	"github.com/warmpath/warmpath/nixl"
 )
 

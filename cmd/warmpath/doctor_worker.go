@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/secure"
-	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 const eventsAdvice = `without them only the approximate policy can route to it; start SGLang with --kv-events-config ` +
@@ -34,9 +34,9 @@ func (a arrival) Up(_ *worker.Worker, info *worker.Info) {
 func (arrival) Down(*worker.Worker) {}
 
 // examineWorker looks at a worker with the router's own registry, so that doctor and router cannot disagree.
-func examineWorker(ctx context.Context, url string, files secure.ClientFiles, wait time.Duration) []finding {
+func examineWorker(ctx context.Context, url string, files tlsconfig.ClientFiles, wait time.Duration) []finding {
 	log := slog.New(slog.DiscardHandler)
-	settings, err := secure.NewClient(files, log)
+	settings, err := tlsconfig.NewClient(files, log)
 	if err != nil {
 		return []finding{{url, stateUnfit, err.Error(), "give the files with which the router shall run"}}
 	}

@@ -3,11 +3,11 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // hintFlags are the flags of a router that tells nodes what comes to them.
-func hintFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
-	f.StringVar(&cfg.Hints, "kv-hints", dataplane.HintsAuto,
+func hintFlags(f *pflag.FlagSet, cfg *router.Config) {
+	f.StringVar(&cfg.Hints, "kv-hints", router.HintsAuto,
 		"what is told to the sidecar of the node that is chosen: auto (which KV pages to pull from another node's tier, before the engine asks for them) or off")
 }

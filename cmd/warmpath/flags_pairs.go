@@ -3,12 +3,12 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/warmpath/warmpath/dataplane"
-	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
 // workerFlags name the workers of a router.
-func workerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
+func workerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringArrayVar(&cfg.Workers, "worker", nil, "`URL` of a worker, http://host:port or https://host:port; may be repeated")
 	f.StringArrayVar(&cfg.Prefill, "prefill", nil,
 		"`URL[,BOOTSTRAP_PORT]` of a prefill worker, or URL,HOST:PORT where decode workers reach its bootstrap server by another name; may be repeated "+
@@ -20,8 +20,8 @@ func workerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 }
 
 // pairFlags say when a request is worth a pair, and for how long the two may wait for each other.
-func pairFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
-	f.IntVar(&cfg.MinUncached, "disagg-min-uncached", route.DefaultMinUncached,
+func pairFlags(f *pflag.FlagSet, cfg *router.Config) {
+	f.IntVar(&cfg.MinUncached, "disagg-min-uncached", routing.DefaultMinUncached,
 		"prompts that lack fewer tokens in the cache of a worker without --disaggregation-mode go there alone, where a model has such workers "+
 			"beside pairs; longer ones go where the first token comes first; -1: length never decides")
 	f.DurationVar(&cfg.PairTimeout, "pair-timeout", 0,

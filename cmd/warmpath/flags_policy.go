@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/warmpath/warmpath/dataplane"
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // policyFlags are the flags of the choice. Those that Dynamo has are named as
 // there.
-func policyFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
+func policyFlags(f *pflag.FlagSet, cfg *router.Config) {
 	options := policy.Defaults
 	cfg.Policies = &options
 	f.StringVar(&cfg.Policy, "policy", "kv", strings.Join(policy.Names(), ", "))

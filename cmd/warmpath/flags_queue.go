@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // queueFlags say what happens to requests while every worker is full, and how many prompts are looked at.
-func queueFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
+func queueFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.IntVar(&cfg.QueueMax, "queue-max", 8192,
 		"requests of a model that wait here while all its workers are full; beyond it the answer is 429; -1: none waits here")
 	f.DurationVar(&cfg.QueueTimeout, "queue-timeout", 5*time.Minute, "longest wait there; beyond it the answer is 429")

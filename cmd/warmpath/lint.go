@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/warmpath/warmpath/dataplane/lint"
+	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 )
 
 // lintOptions are the flags of warmpath lint.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/warmpath/warmpath/dataplane"
-	"github.com/warmpath/warmpath/dataplane/resident"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/sidecar/resident"
 )
 
 func newServeCommand() *cobra.Command {
@@ -73,7 +73,7 @@ func serve(cmd *cobra.Command) error {
 		defer cfg.Cluster.Close()
 		log.Info("warmpath is in a cluster", "nats", cfg.Cluster.URL(), "embedded", cfg.Cluster.Status().Embedded)
 	}
-	d, err := dataplane.New(cfg)
+	d, err := router.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (o *serveOptions) flags(f *pflag.FlagSet) {
 }
 
 // routerFlags are the flags of every command that routes.
-func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
+func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:8000", "address for clients")
 	f.StringVar(&cfg.OperatorListen, "operator-listen", "", "address for the operator's API; default: the clients' address")
 	f.StringVar(&cfg.OperatorKey, "operator-key", os.Getenv("WARMPATH_OPERATOR_KEY"),
@@ -139,7 +139,7 @@ func routerFlags(f *pflag.FlagSet, cfg *dataplane.Config) {
 			"(default a quarter of what the machine or its control group has)")
 	f.Int64Var(&cfg.ApproxMaxBytes, "approx-max-bytes", 64<<20, "memory for what workers without KV events are believed to hold")
 	f.Int64Var(&cfg.SessionMaxBytes, "session-max-bytes", 64<<20, "memory for lists of token ids that were read before: known beginnings are not parsed again")
-	f.StringVar(&cfg.Tokenize, "tokenize", dataplane.TokenizeAuto,
+	f.StringVar(&cfg.Tokenize, "tokenize", router.TokenizeAuto,
 		"who makes token ids of text and chats: auto (the router, where a model's files are found and its ids equal the workers') or workers")
 	f.StringArrayVar(&cfg.ModelPaths, "model-path", nil,
 		"`NAME=DIR` with the tokenizer.json and chat template of a served model, or DIR for all; may be repeated (default: where the workers have it)")

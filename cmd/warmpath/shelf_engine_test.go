@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	kvtier "github.com/warmpath/warmpath/dataplane/tier"
+	kvtier "github.com/warmpath/warmpath/dataplane/kvtier/store"
 )
 
 // tierEngine is one rank of an engine as its KV tier sees it: the protocol in package tier's wire.go, spoken by somebody who has read only that.

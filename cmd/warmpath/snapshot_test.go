@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // fleet is simulated workers that outlive routers.
@@ -55,14 +55,14 @@ func startFleet(t *testing.T, n int) *fleet {
 // route runs a router over the fleet while use runs, which begins when n workers are live.
 func (f *fleet) route(n int, use func(cl *simulation, base string)) {
 	f.t.Helper()
-	cfg := dataplane.Config{
+	cfg := router.Config{
 		Listen: "127.0.0.1:0", Policy: "kv", Log: slog.New(slog.DiscardHandler), Snapshot: f.file, SnapshotInterval: time.Hour,
 	}
 	unhurried(&cfg)
 	for _, w := range f.sims {
 		cfg.Workers = append(cfg.Workers, w.URL())
 	}
-	d, err := dataplane.New(cfg)
+	d, err := router.New(cfg)
 	require.NoError(f.t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -217,7 +217,7 @@ func TestRouterStartsWithoutABadSnapshot(t *testing.T) {
 
 func TestSnapshotNeedsItsFolder(t *testing.T) {
 	for _, file := range []string{filepath.Join(t.TempDir(), "no", "such"), t.TempDir()} {
-		_, err := dataplane.New(dataplane.Config{Listen: "127.0.0.1:0", Snapshot: file, Log: slog.New(slog.DiscardHandler)})
+		_, err := router.New(router.Config{Listen: "127.0.0.1:0", Snapshot: file, Log: slog.New(slog.DiscardHandler)})
 		require.ErrorContains(t, err, "--snapshot")
 	}
 }

@@ -2,7 +2,7 @@
 """Renders random conversations with transformers, for the Go test behind the build tag `templates`.
 
     python3 scripts/chattemplates/expect.py --out expected.jsonl --count 50 TEMPLATE...
-    CHAT_TEMPLATES=$PWD/expected.jsonl go test -tags templates ./dataplane/tokens/chat
+    CHAT_TEMPLATES=$PWD/expected.jsonl go test -tags templates ./dataplane/prompt/chattemplate
 
 A TEMPLATE is a .jinja file, a tokenizer_config.json, or a JSON file {name: {"template": text, "kwargs": {...}}}. It needs transformers and
 jinja2, not torch. Each line of the output is a template or a case; a case holds the text, or that transformers raised.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes dataplane/tokens/chat/testdata/vectors.json: small templates of our own, and what transformers renders of them.
+"""Writes dataplane/prompt/chattemplate/testdata/vectors.json: small templates of our own, and what transformers renders of them.
 
-    python3 scripts/chattemplates/vectors.py [PROGRAMS] > dataplane/tokens/chat/testdata/vectors.json
+    python3 scripts/chattemplates/vectors.py [PROGRAMS] > dataplane/prompt/chattemplate/testdata/vectors.json
 
 Lists of [template, text], where text is null if Jinja raises. All are rendered with the variables in VARS. The first part is written by hand
 and covers every construct; the second applies every filter, test and operator to values of every type; the third is random programs. Needs transformers and jinja2.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the texts on which dataplane/tokens/bpe is compared with the Python library.
+"""Makes the texts on which dataplane/prompt/tokenizer is compared with the Python library.
 
     corpus.py ROOT          writes ROOT/corpus.bin (all) and ROOT/bench.bin (prose and code, to time)
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what the comparison of dataplane/tokens/bpe with the Python library needs: real tokenizer files, the library, and
+# Installs what the comparison of dataplane/prompt/tokenizer with the Python library needs: real tokenizer files, the library, and
 # text in many scripts.
 #
 #   install.sh          into $WARMPATH_TOKENIZERS (default ~/.cache/warmpath-tokenizers): 0.5 GB, 1 to 3 minutes, once

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes dataplane/tokens/bpe/unicode.txt: what the Python library `tokenizers` takes each character for.
+"""Writes dataplane/prompt/tokenizer/unicode.txt: what the Python library `tokenizers` takes each character for.
 
-    unicode.py > dataplane/tokens/bpe/unicode.txt
+    unicode.py > dataplane/prompt/tokenizer/unicode.txt
 
 Nothing comes from a Unicode data file: each table is asked of the library itself, because its parts carry different
 versions of Unicode (Oniguruma's classes, the Rust standard library's, and an old crate's normalization forms), and Go's

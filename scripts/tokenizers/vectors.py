@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes dataplane/tokens/bpe/testdata/vectors: small tokenizers, and what the Python library makes of texts with them.
+"""Writes dataplane/prompt/tokenizer/testdata/vectors: small tokenizers, and what the Python library makes of texts with them.
 
-    vectors.py dataplane/tokens/bpe/testdata/vectors
+    vectors.py dataplane/prompt/tokenizer/testdata/vectors
 
 Each tokenizer is trained by the library on the few sentences below, which were written for this file, so nothing comes from
 a real model. Together they use every construct that the package reads. A file holds the tokenizer.json and cases of:

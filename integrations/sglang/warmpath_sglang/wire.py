@@ -1,4 +1,4 @@
-"""The protocol between an engine's backend and its sidecar, version 2. It is described in the sidecar's dataplane/tier/wire.go."""
+"""The protocol between an engine's backend and its sidecar, version 2. It is described in the sidecar's dataplane/kvtier/store/wire.go."""
 
 import struct
 

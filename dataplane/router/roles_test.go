@@ -1,0 +1,25 @@
+package router
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+func TestWorkerSpecs(t *testing.T) {
+	got, err := workerSpecs(&Config{
+		Workers: []string{"http://a:1"}, Prefill: []string{"http://b:1", "http://c:1,9000"}, Decode: []string{"http://d:1"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []worker.Spec{
+		{URL: "http://a:1"},
+		{URL: "http://b:1", Role: worker.RolePrefill},
+		{URL: "http://c:1", Role: worker.RolePrefill, Bootstrap: worker.Bootstrap{Port: 9000}},
+		{URL: "http://d:1", Role: worker.RoleDecode},
+	}, got)
+
+	_, err = New(Config{Prefill: []string{"http://b:1,port"}})
+	require.ErrorIs(t, err, worker.ErrBadURL)
+}
