@@ -40,6 +40,10 @@ setup: # installs libzmq's headers, pkg-config and a C compiler where they are m
 build: setup ## bin/warmpath
 	go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
 
+.PHONY: build-bench
+build-bench: build ## bin/bench, the benchmarks for developers
+	go build -trimpath -buildvcs=false -o bin/bench ./bench/cmd
+
 .PHONY: run
 run: build ## a whole cluster on this machine: simulated workers, router, console (ARGS='--workers 8')
 	bin/warmpath up $(ARGS)

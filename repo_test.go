@@ -110,6 +110,7 @@ var rules = map[string]rule{
 	"bench/proxy/wire": {},
 	"bench/index":      {allow: []string{"radix", "radix/hugepage"}},
 
+	"bench/cmd":    {allow: []string{"bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock", "bench/replay", "bench/replica", "radix/hugepage"}},
 	"cmd/warmpath": {allow: []string{"..."}},
 }
 

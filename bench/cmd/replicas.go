@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -12,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/bench/replica"
 )
 
-func newBenchReplicasCommand() *cobra.Command {
+func newReplicasCommand() *cobra.Command {
 	var routers []int
 	var rates []float64
 	var file string
@@ -23,8 +21,8 @@ func newBenchReplicasCommand() *cobra.Command {
 		Long: `Replicas lets routers in this process choose for made requests, over a NATS in this process, and counts
 what they tell each other and the CPU that it takes: with sharing, less what the same choices take alone.
 Requests are not sent anywhere. CPU is in seconds a second, so 0.5 is half a core.`,
-		Example: "  warmpath bench replicas --routers 2,4,8,16 --workers 1000 --rate 100",
-		Args:    noArgs,
+		Example: "  bin/bench replicas --routers 2,4,8,16 --workers 1000 --rate 100",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []*replica.Result
 			for _, cfg.Rate = range rates {
@@ -46,17 +44,7 @@ Requests are not sent anywhere. CPU is in seconds a second, so 0.5 is half a cor
 			if err := out.Flush(); err != nil {
 				return fmt.Errorf("cannot write the table: %w", err)
 			}
-			if file == "" {
-				return nil
-			}
-			text, err := json.MarshalIndent(all, "", "  ")
-			if err != nil {
-				return fmt.Errorf("cannot encode the results: %w", err)
-			}
-			if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
-				return fmt.Errorf("cannot keep the results: %w", err)
-			}
-			return nil
+			return writeJSON(file, all)
 		},
 	}
 	f := c.Flags()

@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/radix/hugepage"
 )
 
-// indexOptions are the flags of warmpath bench index.
+// indexOptions are the flags of bin/bench index.
 type indexOptions struct {
 	workload string
 	generate string
@@ -30,7 +30,7 @@ type indexOptions struct {
 	cfg      index.Config
 }
 
-func newBenchIndexCommand() *cobra.Command {
+func newIndexCommand() *cobra.Command {
 	o := &indexOptions{}
 	c := &cobra.Command{
 		Use:   "index",
@@ -49,10 +49,10 @@ A workload is a file (--workload, format KVWL0001) or is made (--generate):
                 restarts; the file format cannot say these
   FILE.jsonl    a trace in Mooncake's format, routed to the least cost, or by chance with
                 --random-routing`,
-		Example: `  warmpath bench index --generate conversation --workers 64
-  warmpath bench index --generate conversation_trace.jsonl --workers 256 --write conv_w256.bin
-  warmpath bench index --workload conv_w256.bin --rounds 5 --json out.json`,
-		Args: noArgs,
+		Example: `  bin/bench index --generate conversation --workers 64
+  bin/bench index --generate conversation_trace.jsonl --workers 256 --write conv_w256.bin
+  bin/bench index --workload conv_w256.bin --rounds 5 --json out.json`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	f := c.Flags()

@@ -18,7 +18,7 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy/load"
 )
 
-// proxyOptions are the flags of warmpath bench proxy.
+// proxyOptions are the flags of bin/bench proxy.
 type proxyOptions struct {
 	load     load.Config
 	apis     []string
@@ -40,7 +40,7 @@ type proxyOptions struct {
 	out, progress io.Writer
 }
 
-func newBenchProxyCommand() *cobra.Command {
+func newProxyCommand() *cobra.Command {
 	o := &proxyOptions{size: 300}
 	c := &cobra.Command{
 		Use:   "proxy",
@@ -60,16 +60,16 @@ are answered, and at a fixed rate, where latency counts from when a request was 
 With --url it measures what runs already: one run, or one of the modes above. --pid is
 the process of which processor time and memory are counted. bench/proxy/compare.py
 measures several routers that way. Answers are checked; what fails makes the command fail.`,
-		Example: `  warmpath bench proxy
-  warmpath bench proxy --api chat,ids --size 8k --rounds 5
-  warmpath bench proxy --idle 10000 --streams 2000
-  warmpath bench proxy --soak 10m
-  warmpath bench proxy --url 127.0.0.1:8000 --pid 4242 --api ids --rate 500 --time 10s --json -`,
-		Args: noArgs,
+		Example: `  bin/bench proxy
+  bin/bench proxy --api chat,ids --size 8k --rounds 5
+  bin/bench proxy --idle 10000 --streams 2000
+  bin/bench proxy --soak 10m
+  bin/bench proxy --url 127.0.0.1:8000 --pid 4242 --api ids --rate 500 --time 10s --json -`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.flags(c)
-	c.AddCommand(newBenchProxyMockCommand())
+	c.AddCommand(newMockCommand())
 	return c
 }
 
@@ -104,6 +104,7 @@ func (o *proxyOptions) flags(c *cobra.Command) {
 	f.DurationVar(&o.ttft, "ttft", 0, "time until an answer begins")
 	f.DurationVar(&o.gap, "gap", 0, "time between two events of a stream (default with --streams 100ms, with --soak 2ms, else none)")
 	f.BoolVar(&o.cluster.Pin, "pin", true, "give one's own router a core of its own")
+	f.StringVar(&o.cluster.Warmpath, "warmpath", "bin/warmpath", "the program that is started as the router")
 	f.StringVar(&o.routerFlags, "router-flags", "", "further flags for one's own warmpath serve")
 	c.MarkFlagsMutuallyExclusive("soak", "memory", "idle")
 	c.MarkFlagsMutuallyExclusive("soak", "memory", "streams")
@@ -152,11 +153,13 @@ func (o *proxyOptions) run(cmd *cobra.Command) error {
 
 // own starts workers and a router, measures, and ends them.
 func (o *proxyOptions) own(ctx context.Context) (err error) {
-	binary, err := os.Executable()
-	if err != nil {
+	if _, err := os.Stat(o.cluster.Warmpath); err != nil {
+		return fmt.Errorf("cannot find the router to measure: %w: run make build, or give --warmpath", err)
+	}
+	if o.cluster.Bench, err = os.Executable(); err != nil {
 		return fmt.Errorf("cannot find this program: %w", err)
 	}
-	o.cluster.Binary, o.cluster.Log, o.cluster.Serve = binary, o.progress, strings.Fields(o.routerFlags)
+	o.cluster.Log, o.cluster.Serve = o.progress, strings.Fields(o.routerFlags)
 	o.cluster.Mock = []string{"--page-size", strconv.Itoa(o.page), "--gap", o.gap.String(), "--ttft", o.ttft.String()}
 	if o.events {
 		o.cluster.Mock = append(o.cluster.Mock, "--events", "--tokenize")

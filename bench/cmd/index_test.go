@@ -13,10 +13,10 @@ import (
 	"github.com/warmpath/warmpath/bench/index"
 )
 
-// benchIndex runs warmpath bench index.
+// benchIndex runs bench index.
 func benchIndex(t *testing.T, args ...string) (out, progress string, err error) {
 	t.Helper()
-	cmd := newBenchCommand()
+	cmd := newRoot()
 	var stdout, stderr bytes.Buffer
 	cmd.SetOut(&stdout)
 	cmd.SetErr(&stderr)

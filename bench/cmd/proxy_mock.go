@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy/mock"
 )
 
-// newBenchProxyMockCommand returns `warmpath bench proxy mock`.
-func newBenchProxyMockCommand() *cobra.Command {
+// newMockCommand returns `proxy mock`.
+func newMockCommand() *cobra.Command {
 	cfg := mock.Config{}
 	c := &cobra.Command{
 		Use:   "mock",
@@ -24,8 +24,8 @@ While they run, GET /bench/stats on any of them tells what all have seen, and
 /bench/pace?ttft=5ms&gap=20ms sets the pace of their answers. /bench/fault?kind=close
 has the worker that is asked end connections instead of answering, kind=busy answer
 503, until kind=none.`,
-		Example: `  warmpath bench proxy mock --listen 127.0.0.1:9001 --workers 4 --events`,
-		Args:    noArgs,
+		Example: `  bin/bench proxy mock --listen 127.0.0.1:9001 --workers 4 --events`,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w, err := mock.New(cfg)
 			if err != nil {

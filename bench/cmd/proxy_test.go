@@ -3,40 +3,54 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/proxy"
-	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 )
 
-// asWarmpath, when set, has this test binary be warmpath: bench proxy starts its workers and its router as processes of their own.
-const asWarmpath = "WARMPATH_TEST_AS_MAIN"
+// asBench, when set, makes this test binary the benchmark: it starts its workers as a process.
+const asBench = "WARMPATH_TEST_AS_BENCH"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asWarmpath) != "" {
+	if os.Getenv(asBench) != "" {
 		main()
 		return
 	}
-	_ = flag.Set("test.parallel", "6") // -parallel overrides it: tests wait for most of their time
-	code := m.Run()
-	natstest.Clean()
-	os.Exit(code)
+	os.Exit(m.Run())
 }
+
+// buildWarmpath builds the router once for all tests.
+var buildWarmpath = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "warmpath-bench-test")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "warmpath")
+	out, err := exec.Command("go", "build", "-o", binary, "../../cmd/warmpath").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("cannot build warmpath: %w: %s", err, out)
+	}
+	return binary, err
+})
 
 func benchProxy(t *testing.T, args ...string) (out, progress string, err error) {
 	t.Helper()
-	t.Setenv(asWarmpath, "1")
-	cmd := newBenchCommand()
+	warmpath, err := buildWarmpath()
+	require.NoError(t, err)
+	t.Setenv(asBench, "1")
+	cmd := newRoot()
 	var stdout, stderr bytes.Buffer
 	cmd.SetOut(&stdout)
 	cmd.SetErr(&stderr)
-	cmd.SetArgs(append([]string{"proxy", "--pin=false", "--warm", "10ms", "--time", "100ms", "--timeout", "60s", "--workers", "2"}, args...))
+	cmd.SetArgs(append([]string{"proxy", "--pin=false", "--warm", "10ms", "--time", "100ms", "--timeout", "60s", "--workers", "2", "--warmpath", warmpath}, args...))
 	err = cmd.ExecuteContext(t.Context())
 	return stdout.String(), stderr.String(), err
 }

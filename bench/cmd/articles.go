@@ -1,17 +1,13 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/bench/policies"
 	"github.com/warmpath/warmpath/bench/replay"
 )
 
-func newBenchArticlesCommand() *cobra.Command {
+func newArticlesCommand() *cobra.Command {
 	var (
 		seed     uint64
 		jsonFile string
@@ -24,7 +20,7 @@ project began from (4 nodes, 50 prompts with Zipf's weights, 10,000 requests) fo
 policy, as a curve over how many prefixes a node keeps, beside the published 23, 31, 78,
 85 and 92 %, and says which of them can hold. It then repeats their calculations: 94.4 %
 of prefill saved, 20 to 5 GB, 32 times less to compute, 7 to 74 % by the order of a prompt.`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var bar func(int)
 			a, err := policies.RunArticles(cmd.Context(), seed, func(done, total int) {
@@ -36,14 +32,8 @@ of prefill saved, 20 to 5 GB, 32 times less to compute, 7 to 74 % by the order o
 			if err != nil {
 				return err
 			}
-			if jsonFile != "" {
-				text, err := json.MarshalIndent(a, "", "  ")
-				if err != nil {
-					return fmt.Errorf("cannot encode the results: %w", err)
-				}
-				if err := os.WriteFile(jsonFile, append(text, '\n'), 0o644); err != nil {
-					return fmt.Errorf("cannot keep the results: %w", err)
-				}
+			if err := writeJSON(jsonFile, a); err != nil {
+				return err
 			}
 			return a.Table(cmd.OutOrStdout())
 		},
