@@ -142,6 +142,7 @@ tidy-check: ## go.mod and go.sum are what `go mod tidy` makes
 .PHONY: fetch
 fetch: setup $(HADOLINT_BIN) # what tests need of registries: a bad line is met here, where CI tries again
 	go list -deps -test $(PKG) github.com/nats-io/nats-server/v2 >/dev/null
+	cd dataplane/fleet/discover/testdata/etcd && go list -deps go.etcd.io/etcd/server/v3 >/dev/null
 	go run $(STATICCHECK) -version
 
 .PHONY: docker-lint
