@@ -120,3 +120,12 @@ const (
 
 // Delay is delay.
 var Delay = delay
+
+// LimitClients replaces maxClients, before Run.
+func LimitClients(p *Publisher, n int) { p.maxClients = n }
+
+// SendQueue returns the methods of a queue for messages of one size; take returns their number.
+func SendQueue(limit, size int) (push func() bool, take func() int) {
+	q, message := new(sendQueue), make([]byte, size)
+	return func() bool { return q.push(message, limit) }, func() int { return len(q.take(nil, limit)) }
+}

@@ -49,7 +49,11 @@ const (
 // It connects again whenever a connection ends, the first time within 50 ms, then at most every 500 ms. An error says that
 // the subscription itself is wrong.
 func Subscribe(ctx context.Context, s Subscription) error {
-	network, address, err := parseEndpoint(s.Endpoint, s.Bind)
+	use := toConnect
+	if s.Bind {
+		use = toBind
+	}
+	network, address, err := parseEndpoint(s.Endpoint, use)
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot subscribe: %w", err)
@@ -105,12 +109,8 @@ func delay(failures int, err error) time.Duration {
 
 // pause waits, and ticks.
 func (f *follower) pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if sleep(f.ctx, d); f.ctx.Err() == nil {
 		f.tick()
-	case <-f.ctx.Done():
 	}
 }
 
@@ -154,40 +154,20 @@ func (f *follower) disconnected(err error) {
 // listen serves the publishers that connect.
 func (f *follower) listen(network, address string) error {
 	config := net.ListenConfig{KeepAliveConfig: keepaliveConfig, Control: control}
-	l, err := config.Listen(f.ctx, network, address)
+	l, err := bind(f.ctx, config, network, address)
 	if err != nil {
 		return fmt.Errorf("cannot subscribe: %w", err)
 	}
-	var peers sync.WaitGroup
-	peers.Go(func() {
-		<-f.ctx.Done()
-		_ = l.Close()
-	})
+	var ticks sync.WaitGroup
 	if f.OnTick != nil {
-		peers.Go(func() {
+		ticks.Go(func() {
 			for f.ctx.Err() == nil {
 				f.pause(time.Until(f.tickAt))
 			}
 		})
 	}
-	slots := make(chan struct{}, maxPeers)
-	for f.ctx.Err() == nil {
-		conn, err := l.Accept()
-		if err != nil { // Out of descriptors, or the end.
-			f.pause(reconnectMax)
-			continue
-		}
-		select {
-		case slots <- struct{}{}:
-			peers.Go(func() {
-				f.disconnected(f.serve(conn))
-				<-slots
-			})
-		default:
-			_ = conn.Close()
-		}
-	}
-	peers.Wait()
+	accept(f.ctx, l, maxPeers, func(conn net.Conn) { f.disconnected(f.serve(conn)) })
+	ticks.Wait()
 	return nil
 }
 

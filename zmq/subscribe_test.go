@@ -189,9 +189,9 @@ func TestCancelFromACallback(t *testing.T) {
 func TestSubscriptionsThatAreWrong(t *testing.T) {
 	ignore := func(zmq.Message) {}
 	for endpoint, want := range map[string]string{
-		"": "tcp://host:port", "nonsense": "tcp://host:port", "tcp://": "port", "tcp://127.0.0.1:port": `"port" is no port`,
-		"tcp://127.0.0.1": "port", "tcp://127.0.0.1:0": "no port", "tcp://127.0.0.1:70000": "no port", "tcp://*:5557": "no host",
-		"tcp://:5557": "no host", "udp://x:1": "not over udp://", "inproc://x": "not over inproc://", "pgm://x;y:1": "not over pgm://",
+		"": "tcp://host:port", "nonsense": "tcp://host:port", "tcp://": "port", "tcp://127.0.0.1:port": `"port" is not a port`,
+		"tcp://127.0.0.1": "port", "tcp://127.0.0.1:0": "not a port", "tcp://127.0.0.1:70000": "not a port", "tcp://*:5557": "no host",
+		"tcp://:5557": "no host", "udp://x:1": "not udp://", "inproc://x": "not inproc://", "pgm://x;y:1": "not pgm://",
 		"ipc://": "path", "tcp://::1:5557": "tcp://host:port",
 	} {
 		err := zmq.Subscribe(t.Context(), zmq.Subscription{Endpoint: endpoint, OnMessage: ignore})

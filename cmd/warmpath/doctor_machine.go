@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pebbe/zmq4"
-
 	"github.com/warmpath/warmpath/dataplane/sidecar/health"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/radix/hugepage"
@@ -17,10 +15,8 @@ import (
 
 // examineMachine looks at what does not depend on any worker.
 func examineMachine(version, nixlLibrary string) []finding {
-	major, minor, patch := zmq4.Version()
 	found := []finding{
 		{"warmpath", stateOK, fmt.Sprintf("%s, %s, %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH), ""},
-		{"libzmq", stateOK, fmt.Sprintf("%d.%d.%d", major, minor, patch), ""},
 		examineHugePages(hugepage.Setting()),
 	}
 	found = append(found, examineGPUs(nvml.Config{Library: os.Getenv(nvml.EnvLibrary)})...)

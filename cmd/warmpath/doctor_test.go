@@ -12,29 +12,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pebbe/zmq4"
-
 	"github.com/warmpath/warmpath/nixl/nixltest"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/nvml/nvmltest"
+	"github.com/warmpath/warmpath/zmq"
 )
 
-// publish binds a real ZMQ socket and returns its port.
+// publish runs an engine's publisher and returns its port.
 func publish(t *testing.T) string {
 	t.Helper()
-	socket, err := zmq4.NewSocket(zmq4.PUB)
+	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: "tcp://127.0.0.1:*", Bind: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { socket.Close() })
-	if err := socket.Bind("tcp://127.0.0.1:*"); err != nil {
-		t.Fatal(err)
-	}
-	endpoint, err := socket.GetLastEndpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(endpoint, "tcp://"))
+	done := make(chan error, 1)
+	go func() { done <- p.Run(t.Context()) }()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.Endpoint(), "tcp://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +88,8 @@ func TestDoctorMachine(t *testing.T) {
 	if err != nil {
 		t.Errorf("doctor without a worker = %v, want nil whatever the machine lacks", err)
 	}
-	for _, name := range []string{"warmpath", "libzmq"} {
-		if f := find(t, found, name); f.State != stateOK {
-			t.Errorf("%+v, want %s", f, stateOK)
-		}
+	if f := find(t, found, "warmpath"); f.State != stateOK {
+		t.Errorf("%+v, want %s", f, stateOK)
 	}
 	for _, f := range found {
 		if f.State != stateOK && f.Advice == "" {
@@ -122,17 +118,17 @@ func TestDoctorWorker(t *testing.T) {
 	kv := func(events, replay string) string {
 		return `{"endpoint_host":"*","endpoint_port_base":` + events + `,"replay_endpoint_port_base":` + replay + `}`
 	}
-	zmq, dead := publish(t), "1"
+	live, dead := publish(t), "1"
 	tests := []struct {
 		name                  string
 		ready                 int
 		events                string
 		self, stream, another string // states of the worker, its events and its replay; empty: not there
 	}{
-		{"fit", 200, kv(zmq, zmq), stateOK, stateOK, stateOK},
+		{"fit", 200, kv(live, live), stateOK, stateOK, stateOK},
 		{"no events", 200, `null`, stateOK, stateMissing, ""},
-		{"no replay", 200, kv(zmq, "0"), stateOK, stateOK, stateMissing},
-		{"events unreachable", 200, kv(dead, zmq), stateOK, stateUnfit, stateOK},
+		{"no replay", 200, kv(live, "0"), stateOK, stateOK, stateMissing},
+		{"events unreachable", 200, kv(dead, live), stateOK, stateUnfit, stateOK},
 		{"not ready", 503, `null`, stateUnfit, "", ""}, // nor is it soon
 	}
 	for _, test := range tests {
