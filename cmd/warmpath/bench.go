@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// newBenchCommand returns `warmpath bench`: measurements that a user can repeat.
+// newBenchCommand returns `warmpath bench`: measurements for operators.
 func newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",

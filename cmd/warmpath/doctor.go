@@ -15,10 +15,12 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// errUnfit makes doctor's exit status tell a script that a worker it was asked about cannot be routed to.
+// errUnfit makes doctor's exit status tell a script that a worker it was asked about cannot be
+// routed to.
 var errUnfit = errors.New("a worker is unfit")
 
-// The states of a finding. Only unfit changes the exit status: the rest is about what this machine could have.
+// The states of a finding. Only unfit changes the exit status: the rest is about what this machine
+// could have.
 const (
 	stateOK      = "ok"
 	stateMissing = "missing"

@@ -38,7 +38,8 @@ func examineHugePages(setting string) finding {
 	}
 }
 
-// driverPatience is how long doctor waits for the driver; a GPU whose firmware does not answer holds a read for 45 s.
+// driverPatience is how long doctor waits for the driver; a GPU whose firmware does not answer
+// holds a read for 45 s.
 const driverPatience = 10 * time.Second
 
 // examineGPUs reads the driver once, and judges each GPU by the rules that routing goes by.
