@@ -102,7 +102,7 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 	}
 	var route *router.Router
 	if opt.route {
-		opt.router.Cluster, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, n, log, version, opt.workerTLS
+		opt.router.Cluster.Conn, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, n.Source(), log, version, opt.workerTLS
 		if route, err = router.New(opt.router); err != nil {
 			n.Close()
 			return err
