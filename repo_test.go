@@ -92,11 +92,10 @@ var rules = map[string]rule{
 	"dataplane/cluster/natstest":  {},
 	"dataplane/fleet/discover":    {allow: []string{"dataplane/fleet/worker"}},
 	"dataplane/routing/peers":     {allow: []string{"radix", "dataplane/routing/policy", "dataplane/routing", "dataplane/fleet/worker"}},
-	"dataplane/sidecar":           {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/sidecar/resident", "dataplane/tlsconfig", "dataplane/kvtier/store", "dataplane/fleet/worker"}},
+	"dataplane/sidecar":           {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/tlsconfig", "dataplane/kvtier/store", "dataplane/fleet/worker"}},
 	"dataplane/kvtier/hint":       {never: anyHTTP},
 	"dataplane/kvtier/store":      {allow: []string{"nixl", "dataplane/kvtier/hint", "dataplane/cluster", "dataplane/tlsconfig"}},
 	"dataplane/kvtier/directory":  {allow: []string{"dataplane/routing", "dataplane/kvtier/hint", "dataplane/kvtier/store"}, never: anyHTTP},
-	"dataplane/sidecar/resident":  {never: anyHTTP},
 	"dataplane/sidecar/link":      {allow: []string{"nixl", "dataplane/cluster"}},
 
 	"bench/sim":     {allow: []string{"zmq", "zmq/kvevent"}},

@@ -91,6 +91,7 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 	if err != nil {
 		return err
 	}
+	opt.setMemoryLimit()
 	pages, err := opt.tier.open(cfg, opt.cluster.cfg.Token, log)
 	if err != nil {
 		return err
@@ -108,8 +109,6 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 			return err
 		}
 		log.Info("warmpath node routes too", "listen", route.Addr(), "operator", route.OperatorAddr())
-	} else {
-		sidecar.Frugal()
 	}
 	joined := "none"
 	if shared != nil {
@@ -196,6 +195,16 @@ func routerOfNode(f *pflag.FlagSet, cfg *router.Config) {
 		flag.Usage = "with --route: " + flag.Usage
 		f.AddFlag(flag)
 	})
+}
+
+// setMemoryLimit sets the collector for the sidecar, its KV tier and, with --route, its router.
+func (o *nodeOptions) setMemoryLimit() {
+	tier, _ := parseBytes(o.tier.size) // 0 where it cannot be read, which open tells
+	bound := tier / tierIndexShare
+	if o.route {
+		bound += o.router.Memory.Bound()
+	}
+	setMemoryLimit(bound, tier)
 }
 
 // apply turns the options into cfg.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
-	"github.com/warmpath/warmpath/dataplane/sidecar/resident"
 )
 
 func newServeCommand() *cobra.Command {
@@ -48,7 +47,6 @@ SIGINT and SIGTERM drain; a second signal ends at once.`,
 
 // serve runs the router that the command line asks for.
 func serve(cmd *cobra.Command) error {
-	resident.Trim() // what of the program was needed to get here
 	path := cmd.Flags().Lookup(configFlag).Value.String()
 	if path == "" {
 		path = os.Getenv(envName(configFlag))
@@ -74,6 +72,7 @@ func serve(cmd *cobra.Command) error {
 		defer cfg.Cluster.Conn.Close()
 		log.Info("warmpath is in a cluster", "nats", cfg.Cluster.Conn.URL(), "embedded", cfg.Cluster.Conn.Status().Embedded)
 	}
+	setMemoryLimit(cfg.Memory.Bound(), 0)
 	d, err := router.New(cfg)
 	if err != nil {
 		return err

@@ -47,6 +47,7 @@ a line of requests, hit rate and each worker's share until it is interrupted.`,
 				defer router.Cluster.Conn.Close()
 			}
 			worker.Log = router.Log
+			setMemoryLimit(router.Memory.Bound(), 0)
 			cl, err := newCluster(f, worker, router)
 			if err != nil {
 				return err
