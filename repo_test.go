@@ -65,6 +65,7 @@ var rules = map[string]rule{
 	"dataplane/ingest":             {allow: []string{"radix", "zmq", "zmq/kvevent", "dataplane/fleet/worker"}},
 	"dataplane/prompt/tokens": {allow: []string{
 		"radix", "dataplane/prompt/openai", "dataplane/upstream", "dataplane/prompt/promptcache", "dataplane/prompt/tokenizer", "dataplane/prompt/chattemplate",
+		"dataplane/fleet/worker",
 	}},
 	"dataplane/prompt/tokenizer":    {never: anyHTTP},
 	"dataplane/prompt/chattemplate": {never: anyHTTP},
@@ -74,12 +75,16 @@ var rules = map[string]rule{
 	"dataplane/request": {allow: []string{
 		"radix", "radix/approx", "dataplane/request/accesslog", "dataplane/cluster", "dataplane/admin/console", "dataplane/request/disagg", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/prompt/lint",
 		"dataplane/upstream", "dataplane/request/quarantine", "dataplane/routing/queue", "dataplane/routing/peers", "dataplane/routing", "dataplane/prompt/promptcache", "dataplane/kvtier/directory", "dataplane/prompt/tokens",
-		"dataplane/fleet/worker",
+		"dataplane/fleet", "dataplane/fleet/worker",
 	}},
+	"dataplane/fleet": {allow: []string{"dataplane/cluster", "dataplane/fleet/discover", "dataplane/fleet/worker", "dataplane/routing/policy"}, never: anyHTTP},
+	"dataplane/router/config": {allow: []string{
+		"radix/hugepage", "dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/prompt/tokens", "dataplane/routing/policy", "dataplane/tlsconfig",
+	}, never: anyHTTP},
 	"dataplane/router": {allow: []string{
-		"radix", "radix/hugepage", "zmq", "nvml", "dataplane/request/accesslog", "dataplane/cluster", "dataplane/admin/console", "dataplane/fleet/discover", "dataplane/sidecar/health",
-		"dataplane/kvtier/hint", "dataplane/ingest", "dataplane/fleet/load", "dataplane/prompt/lint", "dataplane/sidecar", "dataplane/routing/peers", "dataplane/sidecar/resident", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/upstream",
-		"dataplane/routing", "dataplane/tlsconfig", "dataplane/request", "dataplane/prompt/promptcache", "dataplane/kvtier/directory", "dataplane/prompt/tokens", "dataplane/fleet/worker",
+		"radix/hugepage", "zmq", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
+		"dataplane/ingest", "dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
+		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/upstream",
 	}},
 	"dataplane/bubbletest":        {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},
@@ -88,11 +93,10 @@ var rules = map[string]rule{
 	"dataplane/cluster/codec":     {never: anyHTTP},
 	"dataplane/fleet/discover":    {allow: []string{"dataplane/fleet/worker"}},
 	"dataplane/routing/peers":     {allow: []string{"radix", "dataplane/routing/policy", "dataplane/routing", "dataplane/fleet/worker"}},
-	"dataplane/sidecar":           {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/sidecar/resident", "dataplane/tlsconfig", "dataplane/kvtier/store", "dataplane/fleet/worker"}},
+	"dataplane/sidecar":           {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/tlsconfig", "dataplane/kvtier/store", "dataplane/fleet/worker"}},
 	"dataplane/kvtier/hint":       {never: anyHTTP},
 	"dataplane/kvtier/store":      {allow: []string{"nixl", "dataplane/kvtier/hint", "dataplane/cluster", "dataplane/tlsconfig"}},
-	"dataplane/kvtier/directory":  {allow: []string{"dataplane/routing", "dataplane/kvtier/store"}, never: anyHTTP},
-	"dataplane/sidecar/resident":  {never: anyHTTP},
+	"dataplane/kvtier/directory":  {allow: []string{"dataplane/routing", "dataplane/kvtier/hint", "dataplane/kvtier/store"}, never: anyHTTP},
 	"dataplane/sidecar/link":      {allow: []string{"nixl", "dataplane/cluster"}},
 
 	"bench/sim":     {allow: []string{"zmq", "zmq/kvevent"}},

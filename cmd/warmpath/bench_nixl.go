@@ -100,7 +100,7 @@ type nixlResult struct {
 	Facts    link.Facts `json:"facts"`
 	Loopback bool       `json:"loopback"` // UCX was kept on the loopback interface
 	Rows     []nixlRow  `json:"rows"`
-	Load     string     `json:"load"` // of the machine, before the first round
+	Load     string     `json:"load"` // of the machine, before the first round the first round
 }
 
 const pageSize = 4096

@@ -25,16 +25,6 @@ var (
 	ErrClosed    = errors.New("worker: registry is closed")
 )
 
-// Observer is told of workers that come and go. Calls for one worker come in
-// order from one goroutine; they must not block for long.
-type Observer interface {
-	// Up is called when a worker becomes ready with a cache of its own: at first
-	// sight and after each Down.
-	Up(w *Worker, info *Info)
-	// Down is called when a worker's process is gone, and its cache with it.
-	Down(w *Worker)
-}
-
 // Config holds the registry's settings; zero fields take the defaults.
 type Config struct {
 	Interval  time.Duration // between probes; default 250 ms
