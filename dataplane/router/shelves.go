@@ -21,7 +21,7 @@ func (d *Router) newShelves(router *routing.Router) *directory.Index {
 func (d *Router) share(router *routing.Router) {
 	d.places = newPlaces(d.registry, router)
 	if d.shelves = d.newShelves(router); d.shelves != nil {
-		d.places.told = d.shelves.SetPlaces
+		d.places.told = d.shelves.SetNodes
 	}
 	d.hints = d.newHints(router)
 }
