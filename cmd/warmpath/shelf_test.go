@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
 	kvtier "github.com/warmpath/warmpath/dataplane/kvtier/store"
 )
@@ -72,7 +73,7 @@ func (s *shelfSite) runSecond(url string, pulls bool) *kvtier.Tier {
 		Name: "second", Workers: []cluster.Worker{{URL: s.workers[1]}}, Tier: pages.Record(),
 		Links: []cluster.Link{{To: "first", Read: 50e9, Write: 50e9}},
 	}))
-	a := directory.NewAnnouncer(directory.AnnouncerConfig{Node: "second", Bus: joined, Source: pages, Log: quiet})
+	a := announce.New(announce.Config{Node: "second", Bus: joined, Source: pages, Log: quiet})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	silent, sees := func() {}, (*cluster.Cluster)(nil)

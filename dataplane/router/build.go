@@ -185,7 +185,7 @@ func (b *builder) joinCluster(router *routing.Router) {
 	})
 	router.Stores = tiers
 	b.parts.Tiers, b.parts.Metrics = tiers.Status, append(b.parts.Metrics, tiers.Collector())
-	topology := fleet.NewTopology(b.registry, router.SetLinks, tiers.SetPlaces)
+	topology := fleet.NewTopology(b.registry, router.SetLinks, tiers.SetNodes)
 	if b.cfg.Cluster.Hints != config.HintsOff {
 		hints := directory.NewHintSender(c, topology.Name)
 		router.Hints = hints

@@ -10,8 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
-	"github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
@@ -37,7 +38,7 @@ func TestAnnouncersSayLittle(t *testing.T) {
 		require.GreaterOrEqual(t, n-before, 359)
 		require.Less(t, (more-bytes)/(n-before), 100, "bytes of a message")
 
-		pages := store.PageHashes(prompt(w.rng), 4, "")[:20]
+		pages := proto.PageHashes(prompt(w.rng), 4, "")[:20]
 		before = n
 		for _, p := range pages {
 			s.set(0, p, true)
@@ -52,7 +53,7 @@ func TestAnnouncersSayLittle(t *testing.T) {
 
 		before = n
 		for i := range uint32(70_000) {
-			s.set(1, store.Hash{byte(i), byte(i >> 8), byte(i >> 16), 1}, true)
+			s.set(1, proto.Hash{byte(i), byte(i >> 8), byte(i >> 16), 1}, true)
 		}
 		time.Sleep(time.Second)
 		n, _ = w.bus.messages()
@@ -67,9 +68,9 @@ func TestAnnouncersSayLittle(t *testing.T) {
 func TestKindThatTakesAPlace(t *testing.T) {
 	inTown(t, directory.Config{}, func(w *town) {
 		t := w.t
-		s := newShop(store.Kind{ID: 1, Model: "before", Tokens: 4, Open: true})
+		s := newShop(proto.Kind{ID: 1, Model: "before", PageSize: 4, Open: true})
 		ids := prompt(w.rng)[:100] // one piece of the contents
-		for _, page := range store.PageHashes(ids, 4, "") {
+		for _, page := range proto.PageHashes(ids, 4, "") {
 			s.set(0, page, true)
 		}
 		armed := false
@@ -81,8 +82,8 @@ func TestKindThatTakesAPlace(t *testing.T) {
 			}
 			armed = true
 			s.listed = func() {
-				s.epoch, s.kinds[0] = s.epoch+1, store.Kind{ID: 2, Model: "after", Tokens: 4, Open: true}
-				s.held[0], s.log = map[store.Hash]bool{}, nil
+				s.epoch, s.kinds[0] = s.epoch+1, proto.Kind{ID: 2, Model: "after", PageSize: 4, Open: true}
+				s.held[0], s.log = map[proto.Hash]bool{}, nil
 			}
 		})
 		w.start("a", s)
@@ -142,12 +143,12 @@ func TestBadMessages(t *testing.T) {
 		w.live(w.shops["a"])
 		w.settle()
 		for _, text := range []string{"", "x", "\x01\x01", "\x01\x02aaaaaaaaaaaaaaaaaaaaaaaa", strings.Repeat("\xff", 5000)} {
-			require.NoError(t, w.bus.Publish("shelf.tell", []byte(text)))
+			require.NoError(t, w.bus.Publish(announce.SubjectReport, []byte(text)))
 		}
 		time.Sleep(time.Second)
 		require.EqualValues(t, 5, w.index.Status().Malformed)
 		// Somebody whom nobody can ask: version, kind, name, id and epoch, changes from 0 to 5, no kinds.
-		require.NoError(t, w.bus.Publish("shelf.tell", append(append([]byte("\x01\x01\x04liar"), make([]byte, 16)...), 0, 5, 0)))
+		require.NoError(t, w.bus.Publish(announce.SubjectReport, append(append([]byte("\x01\x01\x04liar"), make([]byte, 16)...), 0, 5, 0)))
 		time.Sleep(10 * time.Second)
 		st := w.index.Status()
 		require.GreaterOrEqual(t, st.Failed, uint64(5))
@@ -168,7 +169,7 @@ func TestLateRouter(t *testing.T) {
 		w.list("a")
 		time.Sleep(time.Hour)
 		late := directory.New(directory.Config{Bus: w.bus, Log: quiet})
-		late.SetPlaces(w.places)
+		late.SetNodes(w.places)
 		ctx, stop := context.WithCancel(t.Context())
 		w.all.Go(func() { _ = late.Run(ctx) })
 		t.Cleanup(stop)
@@ -184,10 +185,10 @@ func TestMetrics(t *testing.T) {
 	inTown(t, directory.Config{}, func(w *town) {
 		t := w.t
 		s := newShop(kinds()...)
-		a := directory.NewAnnouncer(directory.AnnouncerConfig{Node: "a", Bus: w.bus, Source: s, Log: quiet})
+		a := announce.New(announce.Config{Node: "a", Bus: w.bus, Source: s, Log: quiet})
 		w.start("a", s)
 		w.list("a")
-		s.set(0, store.Hash{1}, true)
+		s.set(0, proto.Hash{1}, true)
 		w.settle()
 		w.index.Stored(nil, routing.Asked{Model: "4", Tokens: make([]uint32, 100)})
 		reg := prometheus.NewPedanticRegistry()

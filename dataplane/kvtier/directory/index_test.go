@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
-	"github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
@@ -61,7 +62,7 @@ func inTown(t *testing.T, cfg directory.Config, f func(w *town)) {
 func (w *town) start(name string, s *shop) {
 	w.stop(name)
 	ctx, stop := context.WithCancel(context.Background())
-	a := directory.NewAnnouncer(directory.AnnouncerConfig{Node: name, Bus: w.bus, Source: s, Log: quiet})
+	a := announce.New(announce.Config{Node: name, Bus: w.bus, Source: s, Log: quiet})
 	done := make(chan struct{})
 	go func() {
 		a.Run(ctx)
@@ -88,7 +89,7 @@ func (w *town) list(names ...string) {
 	for i, name := range names {
 		w.places[name] = uint32(i + 1)
 	}
-	w.index.SetPlaces(w.places)
+	w.index.SetNodes(w.places)
 }
 
 // want is what Stored should say, by a look at everything.
@@ -110,14 +111,14 @@ func (w *town) want(a routing.Asked) []routing.Shelf {
 				continue
 			}
 			n := 0
-			for _, h := range store.PageHashes(a.Tokens, k.Tokens, a.Salt) {
+			for _, h := range proto.PageHashes(a.Tokens, k.PageSize, a.Salt) {
 				if !s.has(i, h) {
 					break
 				}
 				n++
 			}
-			holds[k.Tokens] = holds[k.Tokens] || n > 0
-			shelf := routing.Shelf{Place: w.places[name], Tokens: n * k.Tokens, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
+			holds[k.PageSize] = holds[k.PageSize] || n > 0
+			shelf := routing.Shelf{Place: w.places[name], Tokens: n * k.PageSize, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
 			if n > 0 || shelf.Open {
 				list = append(list, shelf)
 			}
@@ -178,15 +179,15 @@ func prompt(rng *rand.Rand) []uint32 {
 	return ids
 }
 
-func kinds() []store.Kind {
-	return []store.Kind{{ID: 1 << 40, Model: "4", Tokens: 4, Open: true}, {ID: 2, Model: "16", Tokens: 16, Open: true}}
+func kinds() []proto.Kind {
+	return []proto.Kind{{ID: 1 << 40, Model: "4", PageSize: 4, Open: true}, {ID: 2, Model: "16", PageSize: 16, Open: true}}
 }
 
 // live has a node store some of a prompt, and evict some of what it holds.
 func (w *town) live(s *shop) {
 	for kind, k := range kinds() {
 		ids, salt := prompt(w.rng), [...]string{"", "", "tenant"}[w.rng.IntN(3)]
-		pages := store.PageHashes(ids, k.Tokens, salt)
+		pages := proto.PageHashes(ids, k.PageSize, salt)
 		for _, p := range pages[:w.rng.IntN(len(pages)+1)] {
 			s.set(kind, p, true)
 		}
@@ -238,7 +239,7 @@ func TestIndexAgainstNaive(t *testing.T) {
 				default:
 					w.live(s)
 					s.during(func() { // and while the router reads
-						s.set(0, store.PageHashes(prompt(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))), 4, "")[0], true)
+						s.set(0, proto.PageHashes(prompt(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))), 4, "")[0], true)
 						if held := s.pages(0); len(held) > 0 {
 							s.set(0, held[len(held)/2], false)
 						}
@@ -259,11 +260,11 @@ func TestIndexAgainstNaive(t *testing.T) {
 		}
 		require.Greater(t, found, 100, "nothing is held, and nothing was shown")
 		st := w.index.Status()
-		require.Positive(t, st.Lost)
+		require.Positive(t, st.Gaps)
 		require.Positive(t, st.CaughtUp)
 		require.Positive(t, st.Failed)
 		require.Greater(t, st.Resyncs, uint64(20))
-		require.Positive(t, st.Recalled)
+		require.Positive(t, st.Remembered)
 		require.Zero(t, st.Malformed)
 		require.Zero(t, st.LeftOut)
 	})

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // clear has the tier drop all pages of the engine's model.
@@ -33,7 +35,7 @@ func TestClear(t *testing.T) {
 	tier := serve(t, Config{})
 	a, b := dialTier(t, tier, weightName("m", "1", "0/2")), dialTier(t, tier, weightName("m", "1", "1/2"))
 	old, other := dialTier(t, tier, weightName("m", "0", "0/2")), dialTier(t, tier, weightName("n", "1", "0/2"))
-	var hashes []Hash
+	var hashes []proto.Hash
 	for _, e := range []*engine{a, b, old, other} {
 		hashes = e.store(1, 40)
 	}
@@ -263,7 +265,7 @@ func FuzzClearAgainstNaive(f *testing.F) {
 		for _, b := range script {
 			i := int(b) & 1
 			ns := x.names[names[i]]
-			k := key{ns, Hash{b >> 1 & (hashes - 1)}}
+			k := key{ns, proto.Hash{b >> 1 & (hashes - 1)}}
 			switch b >> 5 {
 			case 0, 1:
 				store(x, k)
@@ -276,7 +278,7 @@ func FuzzClearAgainstNaive(f *testing.F) {
 				}
 			case 3:
 				for _, w := range filling {
-					x.publish(w.at.ns, []Hash{w.at.hash}, []int32{w.e}, nil)
+					x.publish(w.at.ns, []proto.Hash{w.at.hash}, []int32{w.e}, nil)
 					want[w.at] = true
 				}
 				filling = nil
@@ -302,7 +304,7 @@ func FuzzClearAgainstNaive(f *testing.F) {
 			for i, name := range names {
 				ns := x.names[name]
 				for h := range byte(hashes) {
-					k := key{ns, Hash{h}}
+					k := key{ns, proto.Hash{h}}
 					if got := x.serves(ns) && x.find(k) != none; got != want[k] {
 						t.Fatalf("page %d of name %d: %t, want %t", h, i, got, want[k])
 					}

@@ -17,6 +17,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 func TestMain(m *testing.M) {
@@ -270,14 +272,14 @@ func (e *engine) must(op, flags uint8, body []byte) []byte {
 }
 
 // exists asks how many of the pages are there; wait lets the tier ask its peers.
-func (e *engine) exists(hashes []Hash, wait time.Duration) int {
+func (e *engine) exists(hashes []proto.Hash, wait time.Duration) int {
 	e.t.Helper()
 	r := request{hashes: hashes, wait: uint32(wait.Milliseconds())}
 	return int(binary.LittleEndian.Uint32(e.must(opExists, 0, r.encode(opExists))))
 }
 
 // get reads pages, and leaves them pinned; nil stands for one that is not there.
-func (e *engine) get(hashes []Hash, wait time.Duration) [][]byte {
+func (e *engine) get(hashes []proto.Hash, wait time.Duration) [][]byte {
 	e.t.Helper()
 	r := request{hashes: hashes, lease: 30_000, wait: uint32(wait.Milliseconds())}
 	offsets, err := parseOffsets(e.must(opGet, 0, r.encode(opGet)), len(hashes))
@@ -302,7 +304,7 @@ func (e *engine) release() {
 }
 
 // set stores pages that begin at the given tokens, and confirms where commit is set.
-func (e *engine) set(hashes []Hash, tokens []uint64, parent *Hash, commit bool) []byte {
+func (e *engine) set(hashes []proto.Hash, tokens []uint64, parent *proto.Hash, commit bool) []byte {
 	e.t.Helper()
 	r := request{hashes: hashes, tokens: tokens}
 	flags := uint8(0)
@@ -340,16 +342,16 @@ func pageBytes(number uint64) []byte {
 }
 
 // chain names n pages of a prompt.
-func chain(prompt uint32, n int) []Hash {
+func chain(prompt uint32, n int) []proto.Hash {
 	tokens := make([]uint32, n*testTokens)
 	for i := range tokens {
 		tokens[i] = prompt
 	}
-	return PageHashes(tokens, testTokens, "")
+	return proto.PageHashes(tokens, testTokens, "")
 }
 
 // store puts n pages of a prompt into the tier through an engine. Page i has the bytes of prompt<<32 + i.
-func (e *engine) store(prompt uint32, n int) []Hash {
+func (e *engine) store(prompt uint32, n int) []proto.Hash {
 	e.t.Helper()
 	hashes := chain(prompt, n)
 	for at := 0; at < n; at += poolTokens / testTokens {
@@ -359,7 +361,7 @@ func (e *engine) store(prompt uint32, n int) []Hash {
 			e.fill(i*testTokens, uint64(prompt)<<32+uint64(at+i))
 			tokens = append(tokens, uint64(i*testTokens))
 		}
-		var parent *Hash
+		var parent *proto.Hash
 		if at > 0 {
 			parent = &hashes[at-1]
 		}
@@ -369,7 +371,7 @@ func (e *engine) store(prompt uint32, n int) []Hash {
 }
 
 // check reads a prompt's pages and holds them against what store wrote. It returns how many were there, from the first on.
-func (e *engine) check(prompt uint32, hashes []Hash, wait time.Duration) int {
+func (e *engine) check(prompt uint32, hashes []proto.Hash, wait time.Duration) int {
 	e.t.Helper()
 	pages := e.get(hashes, wait)
 	defer e.release()

@@ -1,34 +1,13 @@
 package store
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"hash/fnv"
 	"slices"
 	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
-
-// Kind is pages of one form: what engines of one model, parallelism, layout and type of bytes can read. An engine's page is one page of each of
-// its ranks and pools, each in a namespace of its own; of a kind are those that all namespaces hold which engines here have opened.
-type Kind struct {
-	ID     uint64 // follows from the form: the same on all nodes
-	Model  string // as engines name it
-	Tokens int    // of a page
-	Open   bool   // an engine here reads it now
-}
-
-// Change is a page that became readable, or that is not any more.
-type Change struct {
-	Page uint64 // the first 8 bytes of its hash, big-endian, as in SGLang's events
-	Kind uint32 // place in the list of kinds, which only grows
-	Gone bool
-}
-
-// Position is a point in the order of all changes.
-type Position struct {
-	Epoch uint64 // another one: what was held is to be learnt again
-	At    uint64 // changes so far
-}
 
 // keptChanges are remembered for who follows: 1 MiB, and several seconds of a tier that stores all that it can.
 const keptChanges = 1 << 16
@@ -38,13 +17,13 @@ type feed struct {
 	on     bool // somebody follows
 	kinds  []kind
 	others []uint32 // namespaces of pools besides the first one, which belong to all kinds of their engines
-	ring   []Change
-	now    Position
+	ring   []proto.Change
+	now    proto.Position
 }
 
 // kind is a Kind and its namespaces. One without any is free for another kind.
 type kind struct {
-	Kind
+	proto.Kind
 	base    string
 	members []uint32
 }
@@ -118,7 +97,7 @@ func (x *index) kindOf(id uint64, n *namespace) int {
 	} else {
 		x.resetFeed() // changes that are remembered meant the kind that was there
 	}
-	f.kinds[at] = kind{Kind: Kind{ID: id, Model: n.Model, Tokens: n.Tokens}, base: n.base()}
+	f.kinds[at] = kind{Kind: proto.Kind{ID: id, Model: n.Model, PageSize: n.Tokens}, base: n.base()}
 	for _, other := range f.others {
 		if x.spaces[other].base() == n.base() {
 			x.addMember(&f.kinds[at], other)
@@ -188,8 +167,8 @@ func (x *index) tell(k key, gone bool) {
 	for i := range f.kinds {
 		if f.kinds[i].has(k.ns) {
 			if x.whole(&f.kinds[i], k) {
-				f.ring[f.now.At%keptChanges] = Change{Page: pageName(k.hash), Kind: uint32(i), Gone: gone}
-				f.now.At++
+				f.ring[f.now.Number%keptChanges] = proto.Change{Page: k.hash.Name(), Kind: uint32(i), Removed: gone}
+				f.now.Number++
 			}
 		}
 	}
@@ -208,5 +187,3 @@ func (x *index) whole(k *kind, of key) bool {
 	}
 	return true
 }
-
-func pageName(h Hash) uint64 { return binary.BigEndian.Uint64(h[:8]) }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // spaceOfRank is a name as the backend in integrations/sglang writes it.
@@ -33,7 +35,7 @@ func newFeedTier(t testing.TB) *Tier {
 }
 
 // put stores pages that follow each other.
-func put(t testing.TB, tier *Tier, ns uint32, hashes ...Hash) {
+func put(t testing.TB, tier *Tier, ns uint32, hashes ...proto.Hash) {
 	t.Helper()
 	set, _ := tier.reserve(ns, hashes, nil, nil)
 	set.commit()
@@ -59,15 +61,15 @@ type follower struct {
 	t    testing.TB
 	tier *Tier
 	room int
-	at   Position
+	at   proto.Position
 	set  map[held]bool
 	read int // times that all was read
 }
 
-func (f *follower) apply(list []Change) {
+func (f *follower) apply(list []proto.Change) {
 	kinds := f.tier.Kinds()
 	for _, c := range list {
-		if h := (held{kinds[c.Kind].ID, c.Page}); c.Gone {
+		if h := (held{kinds[c.Kind].ID, c.Page}); c.Removed {
 			delete(f.set, h)
 		} else {
 			f.set[h] = true
@@ -78,12 +80,12 @@ func (f *follower) apply(list []Change) {
 // follow catches up. between is called between two looks.
 func (f *follower) follow(between func()) {
 	for {
-		list, next, now, ok := f.tier.Changes(make([]Change, 0, f.room), f.at)
+		list, next, now, ok := f.tier.Changes(make([]proto.Change, 0, f.room), f.at)
 		if !ok {
 			f.read++
 			f.at, f.set = now, map[held]bool{}
 			for place := 0; place >= 0; {
-				list, place = f.tier.Contents(make([]Change, 0, f.room), place)
+				list, place = f.tier.Contents(make([]proto.Change, 0, f.room), place)
 				f.apply(list)
 				between()
 			}
@@ -108,7 +110,7 @@ func truth(tier *Tier, kinds map[uint64][]uint32) map[held]bool {
 				whole = whole && tier.index.find(key{ns, k.hash}) != none
 			}
 			if whole {
-				all[held{kind, pageName(k.hash)}] = true
+				all[held{kind, k.hash.Name()}] = true
 			}
 		}
 	}
@@ -198,7 +200,7 @@ func TestFeedOfARankThatComesLater(t *testing.T) {
 	second := mustSpace(t, tier, spaceOfRank(t, "m", "1/2", "0/1", "kv", "bf16"), bytes)
 	put(t, tier, second, pages[0])
 	f.follow(func() {})
-	if id := tier.Kinds()[0].ID; len(f.set) != 1 || !f.set[held{id, pageName(pages[0])}] || f.read != 1 {
+	if id := tier.Kinds()[0].ID; len(f.set) != 1 || !f.set[held{id, pages[0].Name()}] || f.read != 1 {
 		t.Errorf("known are %v after the second rank came", f.set)
 	}
 	if n := len(tier.Kinds()); n != 1 {
@@ -236,7 +238,7 @@ func TestFeedForgets(t *testing.T) {
 	tier := newFeedTier(t)
 	ns := mustSpace(t, tier, spaceOfRank(t, "m", "0/1", "0/1", "kv", "bf16"), 64<<10)
 	put(t, tier, ns, chain(0, 10)...)
-	if _, _, now, ok := tier.Changes(nil, Position{}); ok || now.At != 0 {
+	if _, _, now, ok := tier.Changes(nil, proto.Position{}); ok || now.Number != 0 {
 		t.Error("changes are remembered for nobody")
 	}
 	at, news := tier.Follow()
@@ -248,12 +250,12 @@ func TestFeedForgets(t *testing.T) {
 	default:
 		t.Error("nothing was said of changes")
 	}
-	if _, _, _, ok := tier.Changes(make([]Change, 0, 1), at); ok {
+	if _, _, _, ok := tier.Changes(make([]proto.Change, 0, 1), at); ok {
 		t.Error("more is remembered than there is room for")
 	}
 	_, _, now, _ := tier.Changes(nil, at)
-	at.At = now.At - keptChanges
-	if list, next, _, ok := tier.Changes(make([]Change, 0, 10), at); !ok || len(list) != 10 || next.At != at.At+10 {
+	at.Number = now.Number - keptChanges
+	if list, next, _, ok := tier.Changes(make([]proto.Change, 0, 10), at); !ok || len(list) != 10 || next.Number != at.Number+10 {
 		t.Errorf("%d changes from the oldest on, %v", len(list), ok)
 	}
 }
@@ -291,7 +293,7 @@ func BenchmarkPublishFollowed(b *testing.B) {
 				if on {
 					tier.Follow()
 				}
-				hashes := make([][]Hash, 64)
+				hashes := make([][]proto.Hash, 64)
 				for i := range hashes {
 					hashes[i] = chain(uint32(i), 128)
 				}

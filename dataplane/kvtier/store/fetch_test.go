@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // naiveFetch reads an answer to a fetch whole: which pages it has, and what they hold; false for anything else.
@@ -55,7 +57,7 @@ func FuzzFetchAnswer(f *testing.F) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = io.CopyN(io.Discard, far, int64(headerBytes+len((&pageRequest{hashes: make([]Hash, pages)}).encode())))
+			_, _ = io.CopyN(io.Discard, far, int64(headerBytes+len((&pageRequest{hashes: make([]proto.Hash, pages)}).encode())))
 			_, _ = far.Write(raw)
 			far.Close()
 		}()
@@ -64,7 +66,7 @@ func FuzzFetchAnswer(f *testing.F) {
 		defer cancel()
 		var came [pages][]byte
 		told := 0
-		got, err := l.fetch(ctx, &pageRequest{bytes: size, hashes: make([]Hash, pages)}, func(i int, here bool) []byte {
+		got, err := l.fetch(ctx, &pageRequest{bytes: size, hashes: make([]proto.Hash, pages)}, func(i int, here bool) []byte {
 			if told++; i != told-1 {
 				t.Fatalf("page %d is told of after %d others", i, told-1)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 const (
@@ -80,7 +81,7 @@ func (t *Tier) Hinted(data []byte) {
 	if h.done {
 		return
 	}
-	what, now := maphash.Bytes(h.seed, m.Same), t.cfg.Now()
+	what, now := maphash.Bytes(h.seed, m.Pages), t.cfg.Now()
 	known := &h.recent[what%knownHints]
 	if known.what == what && now.Sub(known.at) < hintAgain {
 		h.twice.Add(1)
@@ -116,7 +117,7 @@ func (t *Tier) follow(m *hint.Message) {
 	}
 	var e Expected
 	before := 0
-	for chain, s := range t.chainsOf(spaces, func(tokens int) []Hash { return pageHashes(m.IDs, tokens, string(m.Salt)) }) {
+	for chain, s := range t.chainsOf(spaces, func(tokens int) []proto.Hash { return proto.PageHashesOf(m.IDs, tokens, string(m.Salt)) }) {
 		skip := min(m.Have/s.tokens, len(chain))
 		here, ready := t.bring(s.ns, chain, skip, string(m.From))
 		before += here
@@ -132,14 +133,14 @@ func (t *Tier) follow(m *hint.Message) {
 }
 
 // chainsOf yields the chain of pages that a hint names in each namespace, cut to what this tier has room for.
-func (t *Tier) chainsOf(spaces []modelSpace, hashes func(tokens int) []Hash) func(yield func([]Hash, modelSpace) bool) {
-	return func(yield func([]Hash, modelSpace) bool) {
+func (t *Tier) chainsOf(spaces []modelSpace, hashes func(tokens int) []proto.Hash) func(yield func([]proto.Hash, modelSpace) bool) {
+	return func(yield func([]proto.Hash, modelSpace) bool) {
 		bytes := 0
 		for _, s := range spaces {
 			bytes += s.bytes
 		}
 		most := int(t.cfg.Bytes / hintShare / int64(max(bytes, 1)))
-		var chain []Hash
+		var chain []proto.Hash
 		for i, s := range spaces {
 			if i == 0 || s.tokens != spaces[i-1].tokens {
 				chain = hashes(s.tokens)
@@ -153,13 +154,13 @@ func (t *Tier) chainsOf(spaces []modelSpace, hashes func(tokens int) []Hash) fun
 
 // bring has those of a chain's pages from the skip-th on that are not here pulled, if it can from the peer named from. It returns how many were
 // here or on their way from there on, and how many are now.
-func (t *Tier) bring(ns uint32, chain []Hash, skip int, from string) (here, ready int) {
+func (t *Tier) bring(ns uint32, chain []proto.Hash, skip int, from string) (here, ready int) {
 	wanted := chain[skip:]
 	here = t.present(ns, wanted)
 	if here == len(wanted) {
 		return here, here
 	}
-	var parent *Hash
+	var parent *proto.Hash
 	if at := skip + here; at > 0 {
 		parent = &chain[at-1]
 	}
@@ -167,7 +168,7 @@ func (t *Tier) bring(ns uint32, chain []Hash, skip int, from string) (here, read
 }
 
 // present returns how many of the pages, from the first on, are here or on their way. It is no use of them: nobody has asked yet.
-func (t *Tier) present(ns uint32, hashes []Hash) int {
+func (t *Tier) present(ns uint32, hashes []proto.Hash) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, h := range hashes {
@@ -179,7 +180,7 @@ func (t *Tier) present(ns uint32, hashes []Hash) int {
 }
 
 // seek is elsewhere, which asks the peer named from first and, where that has all of it, nobody else.
-func (t *Tier) seek(ns uint32, hashes []Hash, parent *Hash, from string) int {
+func (t *Tier) seek(ns uint32, hashes []proto.Hash, parent *proto.Hash, from string) int {
 	if p := t.peerNamed(from); p != nil {
 		t.peers.mu.Lock()
 		ctx := t.peers.ctx // there is one, since there is a live peer

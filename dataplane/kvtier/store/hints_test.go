@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // modelName is how the backend names a namespace.
@@ -42,7 +43,7 @@ func TestPageHashesAreThoseOfSGLang(t *testing.T) {
 		"s1":       {"e1fcf09ec6e3b687fe9e01eb7fcdd12d6a06d5dfe0a933fd2c28b89af66c973d", "06614225bea1afdfba243c7debd4d3b86e5cb9ee417c1e69574cb6847dd93e28"},
 		"tenant-ä": {"3297ba3f2590f0ed68741e839f8f7b4441697ac868a14a24cf0a4108fa807927", "d7f4677a59475f2349097931b067766f53cdd0e441fe79fed506f0cfacd4109c"},
 	} {
-		got := PageHashes(tokens, 4, salt)
+		got := proto.PageHashes(tokens, 4, salt)
 		if len(got) != 2 || hex.EncodeToString(got[0][:]) != want[0] || hex.EncodeToString(got[1][:]) != want[1] {
 			t.Errorf("salt %q: %x, want %v", salt, got, want)
 		}
@@ -55,7 +56,7 @@ func TestRouterHintBringsPages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, fabric())
 			var here [2]*engine
-			var hashes []Hash
+			var hashes []proto.Hash
 			for rank := range here {
 				hashes = dialTier(t, a, modelName("tiny", rank)).store(7, 25)
 				here[rank] = dialTier(t, b, modelName("tiny", rank))
@@ -90,9 +91,9 @@ func TestRouterHintWithSalt(t *testing.T) {
 	on := dialTier(t, a, modelName("tiny", 0))
 	dialTier(t, b, modelName("tiny", 0))
 	tokens := prompted(7, 3)
-	for i, h := range PageHashes(tokens, testTokens, "pepper") {
+	for i, h := range proto.PageHashes(tokens, testTokens, "pepper") {
 		on.fill(0, uint64(i))
-		on.set([]Hash{h}, []uint64{0}, nil, true)
+		on.set([]proto.Hash{h}, []uint64{0}, nil, true)
 	}
 	b.Hinted(told(t, "", hint.Pages{Model: "tiny", Tokens: tokens}))
 	eventually(t, "pages without the salt are not found", func() bool { return b.Stats().Hints.Vain == 1 })

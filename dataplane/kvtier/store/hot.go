@@ -1,5 +1,7 @@
 package store
 
+import "github.com/warmpath/warmpath/dataplane/kvtier/proto"
+
 // maxHottest bounds the list of hot pages: 1 M of them would take 64 MiB, and a message holds 16.
 const maxHottest = 200_000
 
@@ -17,7 +19,7 @@ func (t *Tier) hottest(ns uint32, limit int) []followed {
 			if x.entries[e].key.ns != ns {
 				continue
 			}
-			var parent Hash
+			var parent proto.Hash
 			if p := x.parentOf(e); p != none {
 				parent = x.entries[p].key.hash
 			}

@@ -1,14 +1,15 @@
 package store
 
-import "slices"
+import (
+	"slices"
 
-// Hash names a page's tokens and all before them: SGLang's SHA256(previous digest || tokens as little-endian u32).
-type Hash [32]byte
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+)
 
 // key is a page of one namespace.
 type key struct {
 	ns   uint32
-	hash Hash
+	hash proto.Hash
 }
 
 // none is no entry.
@@ -93,7 +94,7 @@ func (x *index) find(k key) int32 {
 }
 
 // prefix returns how many of the pages, which follow each other, are readable from the first on, and counts that as a use.
-func (x *index) prefix(ns uint32, hashes []Hash) int {
+func (x *index) prefix(ns uint32, hashes []proto.Hash) int {
 	if !x.serves(ns) {
 		return 0
 	}
@@ -118,7 +119,7 @@ func (x *index) prefix(ns uint32, hashes []Hash) int {
 
 // useChain uses pages from the last to the first, and then those before it: whatever a page hangs on is younger than it,
 // and so leaves it later.
-func (x *index) useChain(last int32, hashes []Hash, ns uint32) {
+func (x *index) useChain(last int32, hashes []proto.Hash, ns uint32) {
 	if last == none {
 		return
 	}
@@ -154,11 +155,13 @@ func (x *index) parentOf(e int32) int32 {
 
 // reserve finds room for a page that is not here, for one writer. It returns none where the page is here already, being
 // written, or finds no room; present tells the first two.
-func (x *index) reserve(ns uint32, h Hash) (e int32, present bool) { return x.reserveFor(ns, h, true) }
+func (x *index) reserve(ns uint32, h proto.Hash) (e int32, present bool) {
+	return x.reserveFor(ns, h, true)
+}
 
 // reserveFor is reserve for a page that somebody wants, or that is only expected to be wanted: the latter is on probation, whatever came of it
 // before, and teaches nothing.
-func (x *index) reserveFor(ns uint32, h Hash, wanted bool) (e int32, present bool) {
+func (x *index) reserveFor(ns uint32, h proto.Hash, wanted bool) (e int32, present bool) {
 	k := key{ns, h}
 	if _, ok := x.pages[k]; ok {
 		return none, true
@@ -188,7 +191,7 @@ func (x *index) reserveFor(ns uint32, h Hash, wanted bool) (e int32, present boo
 
 // publish makes written pages readable. The hashes follow each other, the first on parent where that is given; es are their
 // reserved entries, none for pages that were here.
-func (x *index) publish(ns uint32, hashes []Hash, es []int32, parent *Hash) {
+func (x *index) publish(ns uint32, hashes []proto.Hash, es []int32, parent *proto.Hash) {
 	if !x.serves(ns) {
 		for _, e := range es {
 			if e != none {
@@ -227,7 +230,7 @@ func (x *index) publish(ns uint32, hashes []Hash, es []int32, parent *Hash) {
 }
 
 // link says which page is before e.
-func (x *index) link(e int32, parent *Hash) {
+func (x *index) link(e int32, parent *proto.Hash) {
 	if parent == nil {
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // naive is plain LRU over slots of one size, with a slice. Pages that are pinned are passed over.
@@ -47,7 +49,7 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 		}
 		pinned := map[key]int64{} // and where, in own
 		for _, b := range script {
-			k := key{0, Hash{b%32 + 1}}
+			k := key{0, proto.Hash{b%32 + 1}}
 			switch b >> 6 {
 			case 0, 1:
 				store(lru, k)
@@ -58,10 +60,10 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 					oracle.add(k)
 				}
 			case 2:
-				if n := lru.prefix(0, []Hash{k.hash}); n == 1 != oracle.has(k) {
+				if n := lru.prefix(0, []proto.Hash{k.hash}); n == 1 != oracle.has(k) {
 					t.Fatalf("the index has %d of page %d, the naive one %t", n, b%32, oracle.has(k))
 				}
-				own.prefix(0, []Hash{k.hash})
+				own.prefix(0, []proto.Hash{k.hash})
 				if oracle.has(k) {
 					oracle.use(k)
 				}
@@ -72,7 +74,7 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 			checkIndex(t, own, pinned)
 		}
 		for i := range byte(32) {
-			k := key{0, Hash{i + 1}}
+			k := key{0, proto.Hash{i + 1}}
 			if (lru.find(k) != none) != oracle.has(k) {
 				t.Errorf("page %d: the index has it: %t, the naive one: %t", i, lru.find(k) != none, oracle.has(k))
 			}
@@ -83,7 +85,7 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 // store is what a writer does.
 func store(x *index, k key) {
 	e, _ := x.reserve(k.ns, k.hash)
-	x.publish(k.ns, []Hash{k.hash}, []int32{e}, nil)
+	x.publish(k.ns, []proto.Hash{k.hash}, []int32{e}, nil)
 }
 
 // pin pins a page of both where it is, or unpins it where it was pinned.
@@ -162,7 +164,7 @@ func TestSizesShareMemory(t *testing.T) {
 	}
 	put := func(ns uint32, from, n int) {
 		for i := range n {
-			var h Hash
+			var h proto.Hash
 			binary.LittleEndian.PutUint64(h[:], uint64(from+i+1))
 			store(x, key{ns, h})
 		}
@@ -190,7 +192,7 @@ func TestOnePromptDoesNotFlush(t *testing.T) {
 		t.Fatal(err)
 	}
 	system := chain(1, 200)
-	send := func(hashes []Hash) {
+	send := func(hashes []proto.Hash) {
 		n := x.prefix(ns, hashes)
 		for at := n; at < len(hashes); at += 128 {
 			batch := hashes[at:min(at+128, len(hashes))]
@@ -198,7 +200,7 @@ func TestOnePromptDoesNotFlush(t *testing.T) {
 			for i, h := range batch {
 				es[i], _ = x.reserve(ns, h)
 			}
-			var parent *Hash
+			var parent *proto.Hash
 			if at > 0 {
 				parent = &hashes[at-1]
 			}
@@ -224,7 +226,7 @@ func TestBorderIsLearnt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := func(i byte) key { return key{ns, Hash{i}} }
+	page := func(i byte) key { return key{ns, proto.Hash{i}} }
 	for i := range byte(12) {
 		store(x, page(i)) // the first four are evicted again
 	}
@@ -235,7 +237,7 @@ func TestBorderIsLearnt(t *testing.T) {
 	}
 	room := c.room
 	for i := range byte(12) { // all that are here are used again,
-		x.prefix(ns, []Hash{page(i).hash})
+		x.prefix(ns, []proto.Hash{page(i).hash})
 	}
 	last := x.entries[c.queue[protected].tail].key
 	store(x, page(100)) // and one of them has to go

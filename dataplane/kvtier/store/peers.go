@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 	"github.com/warmpath/warmpath/nixl"
 )
 
@@ -254,7 +255,7 @@ func (p *peer) dropPull(reason error) {
 }
 
 // elsewhere asks all peers for pages that are not here and has the ones of the best pulled; hinted: since a router said that they will be asked for. It returns how many will come.
-func (t *Tier) elsewhere(ns uint32, hashes []Hash, parent *Hash, wait time.Duration, hinted bool) int {
+func (t *Tier) elsewhere(ns uint32, hashes []proto.Hash, parent *proto.Hash, wait time.Duration, hinted bool) int {
 	peers := t.live()
 	if !hinted {
 		peers = t.worthwhile(peers, ns)

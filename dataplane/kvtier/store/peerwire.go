@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // The protocol between sidecars, on TCP, has the frames of the engines' one:
@@ -41,7 +43,7 @@ type pageRequest struct {
 	bytes  uint32
 	stamp  uint64 // of the last clear
 	name   string
-	hashes []Hash
+	hashes []proto.Hash
 }
 
 func (r *pageRequest) encode() (dst []byte) {
@@ -71,12 +73,12 @@ func parsePageRequest(b []byte) (r pageRequest, err error) {
 	r.name = string(b[fixed : fixed+name])
 	n := int(binary.LittleEndian.Uint32(b[fixed+name:]))
 	b = b[fixed+name+4:]
-	if len(b) != n*len(Hash{}) {
+	if len(b) != n*len(proto.Hash{}) {
 		return r, fmt.Errorf("%w: %d bytes for %d pages", ErrWire, len(b), n)
 	}
-	r.hashes = make([]Hash, n)
+	r.hashes = make([]proto.Hash, n)
 	for i := range r.hashes {
-		r.hashes[i] = Hash(b[i*len(Hash{}):])
+		r.hashes[i] = proto.Hash(b[i*len(proto.Hash{}):])
 	}
 	return r, nil
 }
@@ -132,16 +134,16 @@ func parseOffsets(b []byte, n int) ([]uint64, error) {
 }
 
 // followed is a page and the one before it; zeros where that is not known.
-type followed struct{ parent, hash Hash }
+type followed struct{ parent, hash proto.Hash }
 
 func parseHottest(b []byte) ([]followed, error) {
-	const each = 2 * len(Hash{})
+	const each = 2 * len(proto.Hash{})
 	if len(b) < 4 || len(b)-4 != int(binary.LittleEndian.Uint32(b))*each {
 		return nil, fmt.Errorf("%w: %d bytes of hot pages", ErrWire, len(b))
 	}
 	var pages []followed
 	for b = b[4:]; len(b) > 0; b = b[each:] {
-		pages = append(pages, followed{Hash(b), Hash(b[len(Hash{}):])})
+		pages = append(pages, followed{proto.Hash(b), proto.Hash(b[len(proto.Hash{}):])})
 	}
 	return pages, nil
 }

@@ -1,24 +1,26 @@
 package store
 
+import "github.com/warmpath/warmpath/dataplane/kvtier/proto"
+
 // pending is a batch of pages that one writer fills. Nobody sees them before commit, and an abandoned batch leaves nothing
 // behind. It belongs to one goroutine.
 type pendingSet struct {
 	tier    *Tier
 	ns      uint32
-	hashes  []Hash
+	hashes  []proto.Hash
 	entries []int32 // none: was here, or found no room
-	parent  *Hash
+	parent  *proto.Hash
 }
 
 // reserve finds room for pages that are not here, each of which follows the one before it, the first on parent where that is
 // known. results gets a set… value for each. The caller commits or abandons the batch.
-func (t *Tier) reserve(ns uint32, hashes []Hash, parent *Hash, results []byte) (*pendingSet, []byte) {
+func (t *Tier) reserve(ns uint32, hashes []proto.Hash, parent *proto.Hash, results []byte) (*pendingSet, []byte) {
 	return t.reserveFor(ns, hashes, parent, results, true)
 }
 
 // reserveFor is reserve for pages that somebody wants, or that are only expected to be wanted.
-func (t *Tier) reserveFor(ns uint32, hashes []Hash, parent *Hash, results []byte, wanted bool) (*pendingSet, []byte) {
-	p := &pendingSet{tier: t, ns: ns, hashes: append([]Hash(nil), hashes...), entries: make([]int32, len(hashes))}
+func (t *Tier) reserveFor(ns uint32, hashes []proto.Hash, parent *proto.Hash, results []byte, wanted bool) (*pendingSet, []byte) {
+	p := &pendingSet{tier: t, ns: ns, hashes: append([]proto.Hash(nil), hashes...), entries: make([]int32, len(hashes))}
 	if parent != nil {
 		own := *parent
 		p.parent = &own

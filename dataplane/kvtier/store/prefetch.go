@@ -2,8 +2,6 @@ package store
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // Hint says over HTTP that a request for these pages is on its way. Routers say so with package hint.
@@ -20,7 +20,7 @@ type Hint struct {
 	Hashes    []string `json:"hashes,omitempty"`     // or SGLang's page hashes, 64 hexadecimal digits each, from the first page on
 	PageSize  int      `json:"page_size,omitempty"`  // tokens of a page; 0 is that of the engines here
 	CacheSalt string   `json:"cache_salt,omitempty"` // of the prompt, where the request has one
-	hashBytes []Hash
+	hashBytes []proto.Hash
 }
 
 // Expected is what became of a hint, over all ranks of the model here.
@@ -37,19 +37,19 @@ var ErrHint = errors.New("tier: bad hint")
 func (t *Tier) Prefetch(h Hint) (e Expected, err error) {
 	for _, text := range h.Hashes {
 		raw, err := hex.DecodeString(text)
-		if err != nil || len(raw) != len(Hash{}) {
+		if err != nil || len(raw) != len(proto.Hash{}) {
 			return e, fmt.Errorf("%w: hash %q, want 64 hexadecimal digits", ErrHint, text)
 		}
-		h.hashBytes = append(h.hashBytes, Hash(raw))
+		h.hashBytes = append(h.hashBytes, proto.Hash(raw))
 	}
 	if len(h.Hashes) == 0 && len(h.InputIDs) == 0 {
 		return e, fmt.Errorf("%w: neither input_ids nor hashes", ErrHint)
 	}
-	hashes := func(tokens int) []Hash {
+	hashes := func(tokens int) []proto.Hash {
 		if len(h.hashBytes) > 0 {
 			return h.hashBytes
 		}
-		return PageHashes(h.InputIDs, tokens, h.CacheSalt)
+		return proto.PageHashes(h.InputIDs, tokens, h.CacheSalt)
 	}
 	for chain, s := range t.chainsOf(t.spacesOf(h.Model, h.PageSize), hashes) {
 		_, ready := t.bring(s.ns, chain, 0, "")
@@ -92,41 +92,6 @@ func (t *Tier) spacesOf(model string, pageSize int) []modelSpace {
 	found = slices.DeleteFunc(found, func(s modelSpace) bool { return used[s.model] && !s.open })
 	slices.SortFunc(found, func(a, b modelSpace) int { return cmp.Or(cmp.Compare(a.tokens, b.tokens), cmp.Compare(a.ns, b.ns)) })
 	return found
-}
-
-// PageHashes names the whole pages of a prompt as SGLang's storage does: each is SHA-256 of the one before it and of its tokens as
-// little-endian 32-bit numbers. With a cache salt, "" is none, the first one has a seed before it.
-func PageHashes(tokens []uint32, pageSize int, salt string) []Hash {
-	ids := make([]byte, 0, 4*len(tokens))
-	for _, id := range tokens {
-		ids = binary.LittleEndian.AppendUint32(ids, id)
-	}
-	return pageHashes(ids, pageSize, salt)
-}
-
-// pageHashes is PageHashes of ids of 4 bytes each.
-func pageHashes(ids []byte, pageSize int, salt string) []Hash {
-	page := 4 * pageSize
-	hashes := make([]Hash, 0, len(ids)/page)
-	buf := make([]byte, 0, len(Hash{})+page)
-	if salt != "" {
-		seed := storageSeed(salt)
-		buf = append(buf, seed[:]...)
-	}
-	for ; len(ids) >= page; ids = ids[page:] {
-		h := Hash(sha256.Sum256(append(buf, ids[:page]...)))
-		hashes = append(hashes, h)
-		buf = append(buf[:0], h[:]...)
-	}
-	return hashes
-}
-
-// storageSeed is what stands before the first page of prompts with a cache salt (storage_namespace_seed of SGLang 0.5.23): a mark, that there is no
-// extra_key (0), that there is a salt (1), its length and itself. The hashes in KV events have another seed.
-func storageSeed(salt string) Hash {
-	b := append([]byte("sglang-cache-namespace-v1"), 0, 1)
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(salt)))
-	return sha256.Sum256(append(b, salt...))
 }
 
 // Handle answers POST /prefetch with a [Hint], and GET /tier with [Stats], both as JSON. It reports whether the request was one of them.

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 	"github.com/warmpath/warmpath/nixl"
 )
 
 // pull is a batch of pages that a peer has and this tier will have. It is announced in Tier.pulls until it is done, well or not.
 type pull struct {
 	ns     uint32
-	hashes []Hash
-	parent *Hash
+	hashes []proto.Hash
+	parent *proto.Hash
 	done   chan struct{}
 	hinted bool // it came of a router's hint
 }
@@ -23,13 +24,13 @@ const (
 )
 
 // startPull queues the pages for the peer's goroutine, in batches. It returns how many of them, from the first on, will come.
-func (t *Tier) startPull(p *peer, ns uint32, hashes []Hash, parent *Hash, hinted bool) int {
+func (t *Tier) startPull(p *peer, ns uint32, hashes []proto.Hash, parent *proto.Hash, hinted bool) int {
 	space, ok := t.spaceOf(ns)
 	if !ok {
 		return 0
 	}
 	step := max(1, min(pullPages, pullBytes/int(space.bytes)))
-	hashes = append([]Hash(nil), hashes...) // the caller's are reused
+	hashes = append([]proto.Hash(nil), hashes...) // the caller's are reused
 	if parent != nil {
 		own := *parent
 		parent = &own
@@ -78,7 +79,7 @@ func (t *Tier) finish(q *pull) {
 }
 
 // coming returns how many of the pages, from the first on, are being pulled.
-func (t *Tier) coming(ns uint32, hashes []Hash) int {
+func (t *Tier) coming(ns uint32, hashes []proto.Hash) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, h := range hashes {
@@ -90,7 +91,7 @@ func (t *Tier) coming(ns uint32, hashes []Hash) int {
 }
 
 // await waits for those of the pages that are being pulled, for so long at most.
-func (t *Tier) await(ns uint32, hashes []Hash, wait time.Duration) {
+func (t *Tier) await(ns uint32, hashes []proto.Hash, wait time.Duration) {
 	var timer *time.Timer
 	for _, h := range hashes {
 		t.mu.Lock()

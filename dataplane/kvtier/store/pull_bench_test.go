@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -47,7 +48,7 @@ func benchPull(b *testing.B, trust Trust) {
 		}
 	}()
 	far, here := tiers[0], tiers[1]
-	prompts := make([][]Hash, 8) // twice what fits here
+	prompts := make([][]proto.Hash, 8) // twice what fits here
 	for i := range prompts {
 		prompts[i] = chain(uint32(i), benchPulled)
 		ns, err := far.space("m", benchPage)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 const (
@@ -285,7 +287,7 @@ func (n *session) store(h header) error {
 	if len(n.req.hashes) > maxSet {
 		return fmt.Errorf("%w: a set of %d pages, and %d are the most", ErrWire, len(n.req.hashes), maxSet)
 	}
-	var parent *Hash
+	var parent *proto.Hash
 	if n.req.hasParent {
 		parent = &n.req.parent
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // lay stores pages without an engine, of any size; what they hold follows from their number.
-func lay(t *testing.T, tier *Tier, ns uint32, hashes []Hash) {
+func lay(t *testing.T, tier *Tier, ns uint32, hashes []proto.Hash) {
 	t.Helper()
 	set, results := tier.reserve(ns, hashes, nil, nil)
 	for i, r := range results {

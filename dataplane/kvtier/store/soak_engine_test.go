@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // soakEngine is what an engine's process is told. Engines of one form share their pages, over all nodes.
@@ -174,7 +176,7 @@ func (c *soakClient) turn() error {
 	}
 	for have < len(hashes) {
 		n := min(soakPoolPages, len(hashes)-have)
-		var parent *Hash
+		var parent *proto.Hash
 		if have > 0 {
 			parent = &hashes[have-1]
 		}
@@ -203,7 +205,7 @@ func (c *soakClient) limited(op, flags uint8, body []byte) ([]byte, error) {
 
 // check reads pages and looks at each byte. What was not copied within the lease, by the engine's own clock, is not believed. It
 // returns how many were there, from the first on.
-func (c *soakClient) check(hashes []Hash) (have int, err error) {
+func (c *soakClient) check(hashes []proto.Hash) (have int, err error) {
 	began := time.Now()
 	r := request{hashes: hashes, lease: uint32(soakLease.Milliseconds()), wait: 2000}
 	body, err := c.limited(opGet, 0, r.encode(opGet))
@@ -243,7 +245,7 @@ func (c *soakClient) check(hashes []Hash) (have int, err error) {
 }
 
 // storeSome fills the pool with pages and has the tier copy them. One in 30 times it gives up, at once or after the copy, and uses the pool for something else.
-func (c *soakClient) storeSome(hashes []Hash, parent *Hash) error {
+func (c *soakClient) storeSome(hashes []proto.Hash, parent *proto.Hash) error {
 	r := request{hashes: hashes}
 	slots := rand.Perm(soakPoolPages)
 	for i, h := range hashes {
@@ -288,12 +290,12 @@ func (c *soakClient) scribble() {
 }
 
 // soakChain names pages of a prompt, as its tokens are all the same.
-func soakChain(form int, prompt uint32, n int) []Hash {
+func soakChain(form int, prompt uint32, n int) []proto.Hash {
 	tokens := make([]uint32, n*soakTokens[form])
 	for i := range tokens {
 		tokens[i] = prompt
 	}
-	var hashes []Hash
+	var hashes []proto.Hash
 	var buf []byte
 	for ; len(tokens) > 0; tokens = tokens[soakTokens[form]:] {
 		for _, id := range tokens[:soakTokens[form]] {
@@ -306,7 +308,7 @@ func soakChain(form int, prompt uint32, n int) []Hash {
 }
 
 // soakBytes is what a page holds: it follows from the page's name, and each 8 bytes from where they are.
-func soakBytes(dst []byte, form int, h Hash) {
+func soakBytes(dst []byte, form int, h proto.Hash) {
 	x := binary.LittleEndian.Uint64(h[:]) ^ uint64(form)<<63
 	for i := 0; i < len(dst); i += 8 {
 		x += 0x9e3779b97f4a7c15

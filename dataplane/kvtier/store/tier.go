@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 	"github.com/warmpath/warmpath/nixl"
 )
 
@@ -231,7 +232,7 @@ func (t *Tier) enter() error {
 func (t *Tier) leave() { t.inUse.Done() }
 
 // look is exists for a peer, whose questions are no use of the pages yet.
-func (t *Tier) look(ns uint32, hashes []Hash) int {
+func (t *Tier) look(ns uint32, hashes []proto.Hash) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.index.serves(ns) {
@@ -246,13 +247,13 @@ func (t *Tier) look(ns uint32, hashes []Hash) int {
 }
 
 // find is exists, which also asks peers, and counts the pages that are on their way. wait bounds the asking.
-func (t *Tier) find(ns uint32, hashes []Hash, wait time.Duration) int {
+func (t *Tier) find(ns uint32, hashes []proto.Hash, wait time.Duration) int {
 	n := t.exists(ns, hashes)
 	n += t.coming(ns, hashes[n:])
 	if n == len(hashes) || wait <= 0 {
 		return n
 	}
-	var parent *Hash
+	var parent *proto.Hash
 	if n > 0 {
 		parent = &hashes[n-1]
 	}
@@ -260,7 +261,7 @@ func (t *Tier) find(ns uint32, hashes []Hash, wait time.Duration) int {
 }
 
 // exists returns how many of the pages, which follow each other, are here from the first on.
-func (t *Tier) exists(ns uint32, hashes []Hash) int {
+func (t *Tier) exists(ns uint32, hashes []proto.Hash) int {
 	t.mu.Lock()
 	n := t.index.prefix(ns, hashes)
 	t.mu.Unlock()
@@ -287,7 +288,7 @@ const pinnedShare = 4
 
 // get looks pages up and keeps those that are here from being evicted, for d at most. It appends the offset of each, or absent. The
 // caller releases the lease, which is nil where nothing was found.
-func (t *Tier) get(dst []uint64, ns uint32, hashes []Hash, d time.Duration) ([]uint64, *lease) {
+func (t *Tier) get(dst []uint64, ns uint32, hashes []proto.Hash, d time.Duration) ([]uint64, *lease) {
 	l := &lease{expires: t.cfg.Now().Add(min(d, maxLease))}
 	t.mu.Lock()
 	x := t.index

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // filled is a tier without sockets that holds n pages of one prompt, or more.
-func filled(tb testing.TB, bytes int64, pages int) (*Tier, uint32, []Hash) {
+func filled(tb testing.TB, bytes int64, pages int) (*Tier, uint32, []proto.Hash) {
 	tb.Helper()
 	tier, err := New(Config{Bytes: bytes})
 	if err != nil {
@@ -52,7 +54,7 @@ func BenchmarkGet(b *testing.B) {
 // BenchmarkStore is what a batch costs besides its copy, in a tier that is full.
 func BenchmarkStore(b *testing.B) {
 	tier, ns, _ := filled(b, minBytes, 4000)
-	batches := make([][]Hash, 64)
+	batches := make([][]proto.Hash, 64)
 	for i := range batches {
 		batches[i] = chain(uint32(100+i), 128)
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"os"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // traceFile is a trace in Mooncake's format, of which a beginning is in the repository.
@@ -17,14 +19,14 @@ func traceFile() string {
 }
 
 // readTrace returns each prompt's blocks.
-func readTrace(t testing.TB) [][]Hash {
+func readTrace(t testing.TB) [][]proto.Hash {
 	t.Helper()
 	f, err := os.Open(traceFile())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var prompts [][]Hash
+	var prompts [][]proto.Hash
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
@@ -34,7 +36,7 @@ func readTrace(t testing.TB) [][]Hash {
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			t.Fatal(err)
 		}
-		blocks := make([]Hash, len(line.IDs))
+		blocks := make([]proto.Hash, len(line.IDs))
 		for i, id := range line.IDs {
 			binary.LittleEndian.PutUint64(blocks[i][:], id+1)
 		}
@@ -45,7 +47,7 @@ func readTrace(t testing.TB) [][]Hash {
 
 // play sends prompts through an index as engines without any cache of their own would, and returns the share of pages found.
 // Batches are SGLang's, of 128 pages at most.
-func play(t testing.TB, x *index, prompts [][]Hash) float64 {
+func play(t testing.TB, x *index, prompts [][]proto.Hash) float64 {
 	t.Helper()
 	ns, err := x.space("trace", 1024)
 	if err != nil {
@@ -57,7 +59,7 @@ func play(t testing.TB, x *index, prompts [][]Hash) float64 {
 		found, asked = found+n, asked+len(p)
 		for at := n; at < len(p); at += 128 {
 			batch := p[at:min(at+128, len(p))]
-			var parent *Hash
+			var parent *proto.Hash
 			if at > 0 {
 				parent = &p[at-1]
 			}

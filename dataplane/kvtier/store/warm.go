@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // warmShare bounds what a cold tier fills itself with: half of its memory, so that what its own engines compute finds room.
@@ -121,7 +123,7 @@ func pace(ctx context.Context, began time.Time, moved, limit int64) bool {
 func (t *Tier) runsOf(ns uint32, pages []followed) []*pull {
 	var runs []*pull
 	for _, page := range pages {
-		if t.look(ns, []Hash{page.hash}) == 1 {
+		if t.look(ns, []proto.Hash{page.hash}) == 1 {
 			continue
 		}
 		t.counts.warming.Add(1)
@@ -132,8 +134,8 @@ func (t *Tier) runsOf(ns uint32, pages []followed) []*pull {
 				continue
 			}
 		}
-		q := &pull{ns: ns, hashes: []Hash{page.hash}, done: make(chan struct{})}
-		if page.parent != (Hash{}) {
+		q := &pull{ns: ns, hashes: []proto.Hash{page.hash}, done: make(chan struct{})}
+		if page.parent != (proto.Hash{}) {
 			parent := page.parent
 			q.parent = &parent
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // The protocol between an engine's backend and its sidecar, version 2, on a Unix stream socket. All numbers are little-endian.
@@ -171,8 +173,8 @@ func sequence(seq uint64) []byte { return binary.LittleEndian.AppendUint64(nil, 
 type request struct {
 	lease, wait uint32 // ms
 	hasParent   bool
-	parent      Hash
-	hashes      []Hash
+	parent      proto.Hash
+	hashes      []proto.Hash
 	tokens      []uint64 // of set: number of each page's first token
 }
 
@@ -184,7 +186,7 @@ func (r *request) parse(op, flags uint8, b []byte) error {
 		return fmt.Errorf("%w: op %d with %d bytes", ErrWire, op, len(b))
 	}
 	n := int(binary.LittleEndian.Uint32(b[numbers-4:]))
-	each := len(Hash{})
+	each := len(proto.Hash{})
 	switch op {
 	case opExists:
 		r.wait = binary.LittleEndian.Uint32(b)
@@ -205,10 +207,10 @@ func (r *request) parse(op, flags uint8, b []byte) error {
 		return fmt.Errorf("%w: op %d with %d bytes for %d pages", ErrWire, op, len(b), n)
 	}
 	for i := range n {
-		r.hashes = append(r.hashes, Hash(b[i*len(Hash{}):]))
+		r.hashes = append(r.hashes, proto.Hash(b[i*len(proto.Hash{}):]))
 	}
 	if op == opSet {
-		for b = b[n*len(Hash{}):]; len(b) > 0; b = b[8:] {
+		for b = b[n*len(proto.Hash{}):]; len(b) > 0; b = b[8:] {
 			r.tokens = append(r.tokens, binary.LittleEndian.Uint64(b))
 		}
 	}

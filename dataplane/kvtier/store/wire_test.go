@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"reflect"
 	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
 // FuzzRequest: whatever parse accepts, append writes again byte for byte; so nothing is read beyond the body and nothing of it is left out.
 func FuzzRequest(f *testing.F) {
-	parent := Hash{1}
+	parent := proto.Hash{1}
 	for _, r := range []request{
 		{wait: 3, hashes: chain(1, 2)},
 		{lease: 1, wait: 2, hashes: chain(1, 1)},
@@ -57,7 +59,7 @@ func FuzzPeerMessages(f *testing.F) {
 	f.Add(r.encode())
 	f.Add(clears{"m": 5, "": 1 << 63}.encode())
 	f.Add(peerWelcome{1, 2, true, 3, []byte("metadata")}.encode())
-	f.Add(appendHottest(nil, []followed{{Hash{}, Hash{1}}, {Hash{1}, Hash{2}}}))
+	f.Add(appendHottest(nil, []followed{{proto.Hash{}, proto.Hash{1}}, {proto.Hash{1}, proto.Hash{2}}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if r, err := parsePageRequest(body); err == nil && !bytes.Equal(r.encode(), body) {
 			t.Errorf("%x reads as %+v, which is written %x", body, r, r.encode())

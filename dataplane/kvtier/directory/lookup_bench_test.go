@@ -1,13 +1,13 @@
 package directory
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"testing"
 
-	"github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -19,26 +19,26 @@ func stocked(tb testing.TB, nodes, pages, pageTokens int, prompts ...[]uint32) *
 	x := New(Config{Hash: func(ids []uint32) uint64 { return uint64(blocks.HashBlock(ids)) }})
 	places := map[string]uint32{}
 	rng := rand.New(rand.NewPCG(1, 2))
-	kinds := []store.Kind{{ID: 1, Model: "m", Tokens: pageTokens, Open: true}}
+	kinds := []proto.Kind{{ID: 1, Model: "m", PageSize: pageTokens, Open: true}}
 	for i := range nodes {
 		name := "node" + strconv.Itoa(i)
 		places[name] = uint32(i + 1)
-		n := &node{name: name, learnt: true}
-		x.nodes[name] = n
-		m := report{kind: kindTell, kinds: kinds}
+		n := &node{name: name, known: true}
+		x.contents.nodes[name] = n
+		m := announce.Report{Type: announce.TypeChanges, Kinds: kinds}
 		for range pages {
-			m.changes = append(m.changes, store.Change{Page: rng.Uint64()})
+			m.Changes = append(m.Changes, proto.Change{Page: rng.Uint64()})
 		}
 		for j, ids := range prompts {
-			for at, h := range store.PageHashes(ids, pageTokens, "") {
+			for at, h := range proto.PageHashes(ids, pageTokens, "") {
 				if at*pageTokens < 512 || (i+j)%max(nodes/2, 1) == 0 {
-					m.changes = append(m.changes, store.Change{Page: binary.BigEndian.Uint64(h[:8])})
+					m.Changes = append(m.Changes, proto.Change{Page: h.Name()})
 				}
 			}
 		}
-		x.applyLocked(n, &m)
+		x.contents.apply(n, &m)
 	}
-	x.SetPlaces(places)
+	x.SetNodes(places)
 	return x
 }
 
@@ -70,11 +70,11 @@ func BenchmarkStored(b *testing.B) {
 			}
 			run("unknown", func(int) []uint32 { return unknown })
 			run("known", func(i int) []uint32 { return known[i%len(known)] })
-			k := x.known.Load()
+			k := x.contents.view.Load()
 			without := *k
-			without.models = map[string][]group{"m": {k.models["m"][0]}}
-			without.models["m"][0].memo = nil
-			x.known.Store(&without)
+			without.models = map[string][]pageGroup{"m": {k.models["m"][0]}}
+			without.models["m"][0].cache = nil
+			x.contents.view.Store(&without)
 			run("forgotten", func(i int) []uint32 { return known[i%len(known)] })
 		}
 	}
@@ -103,23 +103,23 @@ func BenchmarkStoredOfManyNodes(b *testing.B) {
 // BenchmarkApply is what a message of 128 stored pages and 128 evicted ones takes.
 func BenchmarkApply(b *testing.B) {
 	x := stocked(b, 8, 200_000, 64)
-	n := x.nodes["node0"]
+	n := x.contents.nodes["node0"]
 	rng := rand.New(rand.NewPCG(3, 4))
-	var before []store.Change
-	m := report{kind: kindTell, kinds: []store.Kind{{ID: 1, Model: "m", Tokens: 64, Open: true}}}
+	var before []proto.Change
+	m := announce.Report{Type: announce.TypeChanges, Kinds: []proto.Kind{{ID: 1, Model: "m", PageSize: 64, Open: true}}}
 	b.ResetTimer()
 	for range b.N {
-		m.changes = m.changes[:0]
+		m.Changes = m.Changes[:0]
 		for i := range before {
-			before[i].Gone = true
+			before[i].Removed = true
 		}
-		m.changes = append(m.changes, before...)
+		m.Changes = append(m.Changes, before...)
 		before = before[:0]
 		for range 128 {
-			before = append(before, store.Change{Page: rng.Uint64()})
+			before = append(before, proto.Change{Page: rng.Uint64()})
 		}
-		m.changes = append(m.changes, before...)
-		x.applyLocked(n, &m)
+		m.Changes = append(m.Changes, before...)
+		x.contents.apply(n, &m)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*256), "ns/change")
 }
@@ -130,12 +130,12 @@ func BenchmarkStoredWorst(b *testing.B) {
 		known := ids(1, 128_000)
 		x := stocked(b, 2, 100_000, page, known)
 		dst := make([]routing.Shelf, 0, 8)
-		g := &x.known.Load().models["m"][0]
-		memo := g.memo
+		g := &x.contents.view.Load().models["m"][0]
+		cache := g.cache
 		for _, how := range []string{"new", "known"} {
 			b.Run(fmt.Sprintf("page=%d/%s", page, how), func(b *testing.B) {
-				if g.memo = nil; how == "known" {
-					g.memo = memo
+				if g.cache = nil; how == "known" {
+					g.cache = cache
 				}
 				for range b.N {
 					dst = x.Stored(dst[:0], routing.Asked{Model: "m", Tokens: known})
