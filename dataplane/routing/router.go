@@ -58,9 +58,6 @@ type Router struct {
 	seed     func() uint64 // safe for concurrent use
 	turn     atomic.Uint64
 	flights  flights
-	few      atomic.Pointer[few] // the order of a large fleet; nil: not known
-	strange  atomic.Bool         // an id of the index that few has no rank for
-	tiered   atomic.Bool         // a tier has held something of a prompt since few was kept
 	families family.Names
 	links    atomic.Pointer[policy.Links]
 }
@@ -180,7 +177,6 @@ type Scratch struct {
 	tracker
 	legs
 	asker
-	fewer
 	shelved
 
 	marks   []uint32     // of the prompt, where marked

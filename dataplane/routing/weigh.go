@@ -18,7 +18,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 	s.marked = false
 	for {
 		// Again, without it, where somebody else was faster to try a worker whose breaker is half open.
-		d, req, err := r.chooseAny(s, p, tried, by)
+		d, req, err := r.choose(s, p, tried, by)
 		if o := r.Others; o != nil && err == nil && len(tried) == 0 && o.Active() {
 			d, err = r.askOther(s, p, by, d, req)
 		}
@@ -65,9 +65,6 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 		req.Home = r.Sessions.rank(p.Session)
 	}
 	r.settle(s, p, &d, req)
-	if len(s.ranks) > manyRanks && len(tried) == 0 && p.DP < 0 && p.LoRA == "" {
-		r.keepFew(s, p, by.seed, now)
-	}
 	d.Overruled = s.overruled(&d)
 	return d, req, nil
 }
