@@ -35,7 +35,6 @@ type Ask struct {
 	Exact       bool
 	Unpaired    bool
 	Stored      bool   // some Held have something to fetch
-	Prefix      uint64 // as policy.Request.Prefix
 	Home        uint64 // as policy.Request.Home
 	Base        Held   // what each rank has that is not in Held
 	Held        []RankHeld
@@ -99,7 +98,7 @@ func (s *Scratch) fillAsk(p *Prompt, req policy.Request) {
 	a := &s.ask
 	*a = Ask{
 		Model: p.Model, LoRA: p.LoRA, Tokens: req.Tokens, Output: p.Output, DP: p.DP, Exact: req.Exact, Unpaired: p.Unpaired,
-		Stored: req.Stored, Prefix: req.Prefix, Home: req.Home, Held: a.Held[:0],
+		Stored: req.Stored, Home: req.Home, Held: a.Held[:0],
 	}
 	votes := 0
 	for i := range s.candidates {
@@ -161,7 +160,7 @@ func (r *Router) Arbitrate(s *Scratch, a *Ask) (Decision, error) {
 	r.weighAsked(s, a, &p, now)
 	var d Decision
 	r.settle(s, &p, &d, policy.Request{
-		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), Prefix: a.Prefix, Home: a.Home, Stored: a.Stored,
+		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), Home: a.Home, Stored: a.Stored,
 	})
 	return d, nil
 }

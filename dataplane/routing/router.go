@@ -10,7 +10,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
-	"github.com/warmpath/warmpath/dataplane/routing/family"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -58,7 +57,6 @@ type Router struct {
 	seed     func() uint64 // safe for concurrent use
 	turn     atomic.Uint64
 	flights  flights
-	families family.Names
 	links    atomic.Pointer[policy.Links]
 }
 

@@ -55,12 +55,6 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	}
 	r.weigh(s, p, now)
 	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.shelves) > 0}
-	switch {
-	case r.chosen.Load().needs.Has(policy.NeedsFamily):
-		req.Prefix = p.family(&r.families, len(s.ranks))
-	case r.chosen.Load().needs.Has(policy.NeedsPrefix):
-		req.Prefix = p.prefix()
-	}
 	if r.Sessions != nil && p.Session != 0 {
 		req.Home = r.Sessions.rank(p.Session)
 	}
