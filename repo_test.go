@@ -47,7 +47,6 @@ var rules = map[string]rule{
 	"nixl":                 {allow: []string{"cgo"}, never: anyHTTP},
 
 	"dataplane/routing/policy":     {never: anyState},
-	"dataplane/routing/family":     {never: anyHTTP},
 	"dataplane/prompt/openai":      {},
 	"dataplane/tlsconfig":          {never: anyHTTP},
 	"dataplane/request/quarantine": {never: anyHTTP},
@@ -70,7 +69,7 @@ var rules = map[string]rule{
 	"dataplane/prompt/tokenizer":    {never: anyHTTP},
 	"dataplane/prompt/chattemplate": {never: anyHTTP},
 	"dataplane/routing": {allow: []string{
-		"radix", "radix/approx", "dataplane/routing/family", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/fleet/worker",
+		"radix", "radix/approx", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
 		"radix", "radix/approx", "dataplane/request/accesslog", "dataplane/cluster", "dataplane/admin/console", "dataplane/request/disagg", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/prompt/lint",
@@ -108,7 +107,7 @@ var rules = map[string]rule{
 	"bench/replica": {allow: []string{
 		"radix", "dataplane/cluster", "dataplane/ingest", "dataplane/routing/policy", "dataplane/routing/peers", "dataplane/routing", "dataplane/fleet/worker",
 	}},
-	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/family", "dataplane/routing/policy", "dataplane/routing/queue"}},
+	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue"}},
 	"bench/proxy":      {allow: []string{"bench/proxy/load", "bench/proxy/loop"}},
 	"bench/proxy/load": {allow: []string{"bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
 	"bench/proxy/loop": {},

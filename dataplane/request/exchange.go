@@ -40,7 +40,7 @@ type exchange struct {
 	client   *upstream.Client
 	lease    worker.Lease
 	flight   *routing.Flight
-	place    queue.Place // in front of full workers
+	place    queue.Permit // in front of full workers
 	trial    trial
 
 	onHang   func(dead bool) bool // leaves e's worker, made once
@@ -350,7 +350,7 @@ const keptText = 1 << 20
 func (e *exchange) release() {
 	e.stopLegs(true)
 	e.endAttempt()
-	e.place.Give()
+	e.place.Release()
 	e.begun()
 	e.client.Release() // from here on nobody cancels
 	e.s.inFlight.Add(-1)

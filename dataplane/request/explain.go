@@ -37,7 +37,6 @@ type ExplainedPrompt struct {
 	Exact   bool   `json:"exact"`  // the token ids are known
 	LoRA    string `json:"lora,omitempty"`
 	Salted  bool   `json:"salted,omitempty"`
-	Prefix  string `json:"prefix,omitempty"`  // hash of its beginning, for policies that choose by it
 	Session bool   `json:"session,omitempty"` // it belongs to a session that has a rank
 }
 
@@ -131,9 +130,6 @@ func (s *Server) explained(x *routing.Explanation, p *routing.Prompt) Explained 
 			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "", Session: x.Request.Home != 0,
 		},
 		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
-	}
-	if x.Request.Prefix != 0 {
-		out.Prompt.Prefix = strconv.FormatUint(x.Request.Prefix, 16)
 	}
 	if x.Err != nil {
 		out.Error = x.Err.Error()

@@ -44,7 +44,7 @@ func newWaitRoom(s *Server) *waitRoom {
 	}
 	r := &waitRoom{seed: maphash.MakeSeed()}
 	r.most.Store(int64(cfg.MaxInFlight))
-	r.Gate = queue.New(queue.Config{Max: cfg.Max, Timeout: cfg.Timeout, FIFO: cfg.FIFO, Lanes: func(dst []queue.Lane, model string) []queue.Lane {
+	r.Gate = queue.New(queue.Config{Max: cfg.Max, Timeout: cfg.Timeout, FIFO: cfg.FIFO, Ranks: func(dst []queue.Rank, model string) []queue.Rank {
 		ranks, err := s.Router.Fit(&r.fit, &routing.Prompt{Model: model, DP: queue.AnyDP})
 		if err != nil {
 			return dst
@@ -59,7 +59,7 @@ func newWaitRoom(s *Server) *waitRoom {
 				room = min(room, decode)
 				decode -= max(room, 0)
 			}
-			dst = append(dst, queue.Lane{Key: rank, DP: rank.DP, Room: room})
+			dst = append(dst, queue.Rank{Key: rank, DP: rank.DP, Room: room})
 		}
 		return dst
 	}})
@@ -177,7 +177,7 @@ func (e *exchange) clientID(c call) uint64 {
 
 // pick chooses a rank; for a request that had to wait, one with room.
 func (e *exchange) pick() (routing.Decision, error) {
-	own := e.place.Lane()
+	own := e.place.Rank()
 	if own == nil || len(e.tried) > 0 {
 		return e.s.Router.Pick(&e.scratch, &e.prompt, e.tried)
 	}
@@ -201,7 +201,7 @@ func (e *exchange) seated(rank *worker.Rank, now time.Time) {
 	if r == nil {
 		return
 	}
-	e.place.Began(rank)
+	e.place.Dispatched(rank)
 	if info := rank.Worker.Info(); info != nil && r.room(rank, now) <= 0 {
 		r.Full(lineOf(rank, e.prompt.Model))
 	}

@@ -35,7 +35,6 @@ type Ask struct {
 	Exact       bool
 	Unpaired    bool
 	Stored      bool   // some Held have something to fetch
-	Prefix      uint64 // as policy.Request.Prefix
 	Home        uint64 // as policy.Request.Home
 	Base        Held   // what each rank has that is not in Held
 	Held        []RankHeld
@@ -90,7 +89,7 @@ func (r *Router) askOther(s *Scratch, p *Prompt, by draw, d Decision, req policy
 		r.Others.Sent(answer.Number)
 		r.Others.Done(answer.Number)
 	}
-	d, _, err := r.chooseAny(s, p, nil, by)
+	d, _, err := r.choose(s, p, nil, by)
 	return d, err
 }
 
@@ -99,7 +98,7 @@ func (s *Scratch) fillAsk(p *Prompt, req policy.Request) {
 	a := &s.ask
 	*a = Ask{
 		Model: p.Model, LoRA: p.LoRA, Tokens: req.Tokens, Output: p.Output, DP: p.DP, Exact: req.Exact, Unpaired: p.Unpaired,
-		Stored: req.Stored, Prefix: req.Prefix, Home: req.Home, Held: a.Held[:0],
+		Stored: req.Stored, Home: req.Home, Held: a.Held[:0],
 	}
 	votes := 0
 	for i := range s.candidates {
@@ -155,21 +154,13 @@ func (r *Router) Arbitrate(s *Scratch, a *Ask) (Decision, error) {
 	p := Prompt{Model: a.Model, LoRA: a.LoRA, DP: a.DP, Estimate: a.Tokens, Output: a.Output, Unpaired: a.Unpaired}
 	now := time.Now()
 	s.expects = r.Expected.find(s.expects[:0], now.UnixNano(), a.Tokens, a.Marks, true)
-	if !a.Stored { // else who holds nothing and could fetch counts, too
-		if d, ok := r.arbitrateFew(s, a, &p, now); ok {
-			return d, nil
-		}
-	}
 	if err := r.gather(s, &p, nil, now); err != nil {
 		return Decision{}, err
 	}
 	r.weighAsked(s, a, &p, now)
-	if len(s.ranks) > manyRanks && p.DP < 0 && p.LoRA == "" && !p.Unpaired {
-		r.keepFew(s, &p, r.seed(), now)
-	}
 	var d Decision
 	r.settle(s, &p, &d, policy.Request{
-		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), Prefix: a.Prefix, Home: a.Home, Stored: a.Stored,
+		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), Home: a.Home, Stored: a.Stored,
 	})
 	return d, nil
 }

@@ -201,15 +201,6 @@ func (s *Scratch) expected(rank *worker.Rank, p *Prompt, foreseen match) match {
 	return foreseen
 }
 
-// addExpected adds the ranks that are about to compute something of the prompt.
-func (s *Scratch) addExpected(l *few) {
-	for _, e := range s.expects {
-		if rank := l.byHash[e.rank]; rank != nil {
-			s.addFew(rank)
-		}
-	}
-}
-
 // tell lets the other routers know of a prompt that is sent, and returns the number to end that
 // with; 0: there are none.
 func (r *Router) tell(s *Scratch, p *Prompt, d *Decision, now time.Time) uint64 {

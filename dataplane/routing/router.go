@@ -10,7 +10,6 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
-	"github.com/warmpath/warmpath/dataplane/routing/family"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/radix"
 )
@@ -58,10 +57,6 @@ type Router struct {
 	seed     func() uint64 // safe for concurrent use
 	turn     atomic.Uint64
 	flights  flights
-	few      atomic.Pointer[few] // the order of a large fleet; nil: not known
-	strange  atomic.Bool         // an id of the index that few has no rank for
-	tiered   atomic.Bool         // a tier has held something of a prompt since few was kept
-	families family.Names
 	links    atomic.Pointer[policy.Links]
 }
 
@@ -180,7 +175,6 @@ type Scratch struct {
 	tracker
 	legs
 	asker
-	fewer
 	shelved
 
 	marks   []uint32     // of the prompt, where marked

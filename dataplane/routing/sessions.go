@@ -22,6 +22,12 @@ const (
 // NewSessions returns an empty table.
 func NewSessions() *Sessions { return &Sessions{slots: make([]sessionSlot, sessionSlots)} }
 
+// FNV-1a's numbers.
+const (
+	hashStart = 14695981039346656037
+	hashPrime = 1099511628211
+)
+
 // SessionKey makes a key of a session's id; 0 for an empty one.
 func SessionKey[T string | []byte](id T) uint64 {
 	if len(id) == 0 {
@@ -66,4 +72,11 @@ func (s *Sessions) remember(key, rank uint64) {
 
 func (s *Sessions) slot(key, way uint64) *sessionSlot {
 	return &s.slots[(key*sessionWays+way)%sessionSlots]
+}
+
+// scatter spreads a number over 64 bits (splitmix64's finalizer).
+func scatter(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }

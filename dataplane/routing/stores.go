@@ -69,9 +69,6 @@ func (r *Router) look(s *Scratch, p *Prompt) {
 	if len(s.shelves) == 0 {
 		return
 	}
-	if !r.tiered.Load() {
-		r.tiered.Store(true)
-	}
 	byLength := func(a, b Shelf) int { return a.Tokens - b.Tokens }
 	if !slices.IsSortedFunc(s.shelves, byLength) {
 		slices.SortFunc(s.shelves, byLength)

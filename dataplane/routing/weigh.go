@@ -18,7 +18,7 @@ func (r *Router) Pick(s *Scratch, p *Prompt, tried []*worker.Rank) (Decision, er
 	s.marked = false
 	for {
 		// Again, without it, where somebody else was faster to try a worker whose breaker is half open.
-		d, req, err := r.chooseAny(s, p, tried, by)
+		d, req, err := r.choose(s, p, tried, by)
 		if o := r.Others; o != nil && err == nil && len(tried) == 0 && o.Active() {
 			d, err = r.askOther(s, p, by, d, req)
 		}
@@ -55,19 +55,10 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	}
 	r.weigh(s, p, now)
 	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.shelves) > 0}
-	switch {
-	case r.chosen.Load().needs.Has(policy.NeedsFamily):
-		req.Prefix = p.family(&r.families, len(s.ranks))
-	case r.chosen.Load().needs.Has(policy.NeedsPrefix):
-		req.Prefix = p.prefix()
-	}
 	if r.Sessions != nil && p.Session != 0 {
 		req.Home = r.Sessions.rank(p.Session)
 	}
 	r.settle(s, p, &d, req)
-	if len(s.ranks) > manyRanks && len(tried) == 0 && p.DP < 0 && p.LoRA == "" {
-		r.keepFew(s, p, by.seed, now)
-	}
 	d.Overruled = s.overruled(&d)
 	return d, req, nil
 }

@@ -36,7 +36,6 @@ func appendAsk(b []byte, id string, number uint64, a *routing.Ask) []byte {
 	b = append(b, flags)
 	b = appendString(appendString(b, a.Model), a.LoRA)
 	b = appendNumber(appendNumber(appendNumber(b, a.Tokens), a.Output), a.DP+1)
-	b = binary.LittleEndian.AppendUint64(b, a.Prefix)
 	b = binary.LittleEndian.AppendUint64(b, a.Home)
 	b = appendHeld(b, &a.Base, a.Stored)
 	b = appendNumber(b, len(a.Held))
@@ -126,7 +125,7 @@ func (q *question) read(b []byte) error {
 	q.Exact, q.Unpaired, q.Stored = flags&flagExact != 0, flags&flagUnpaired != 0, flags&flagStored != 0
 	q.Model, q.LoRA = same(q.Model, r.bytes()), same(q.LoRA, r.bytes())
 	q.Tokens, q.Output, q.DP = int(r.number()), int(r.number()), int(r.number())-1
-	q.Prefix, q.Home = r.word(), r.word()
+	q.Home = r.word()
 	q.Base, q.Held = r.held(q.Stored), q.Held[:0]
 	for range r.count(heldSize) {
 		q.Held = append(q.Held, routing.RankHeld{Rank: r.word(), Held: r.held(q.Stored)})

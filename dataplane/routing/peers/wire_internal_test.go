@@ -45,7 +45,7 @@ func someAsk(rng *rand.Rand) routing.Ask {
 	a := routing.Ask{
 		Stored: stored,
 		Model:  "model", LoRA: "adapter", Tokens: int(size(rng)), Output: int(size(rng)), DP: rng.IntN(9) - 1, Exact: rng.IntN(2) == 0,
-		Unpaired: rng.IntN(2) == 0, Prefix: rng.Uint64(), Home: rng.Uint64(), Base: held(),
+		Unpaired: rng.IntN(2) == 0, Home: rng.Uint64(), Base: held(),
 	}
 	for range rng.IntN(9) {
 		a.Marks = append(a.Marks, rng.Uint32())

@@ -193,7 +193,7 @@ func TestPickPairTies(t *testing.T) {
 			l := legs(4, 4)
 			var prefills, decodes [4]int
 			for i := range 4000 {
-				req := policy.Request{Tokens: 1000, Seed: uint64(i), Turn: uint64(i), Prefix: uint64(i)*0x9e3779b97f4a7c15 + 1}
+				req := policy.Request{Tokens: 1000, Seed: uint64(i), Turn: uint64(i)}
 				prefill, decode := policy.PickPair(p, req, l)
 				again, second := policy.PickPair(p, req, l)
 				require.Equal(t, []policy.Choice{prefill, decode}, []policy.Choice{again, second})

@@ -157,7 +157,7 @@ func TestPairsByMeasuredLinks(t *testing.T) {
 	l.Links.Set(2, 3, policy.Hop{Broken: true})
 	for _, name := range policy.Names() {
 		for seed := range uint64(20) {
-			_, decode := policy.PickPair(named(t, name, policy.Defaults), policy.Request{Tokens: 100, Seed: seed, Turn: seed, Prefix: seed}, l)
+			_, decode := policy.PickPair(named(t, name, policy.Defaults), policy.Request{Tokens: 100, Seed: seed, Turn: seed}, l)
 			assert.Equal(t, 1, decode.Index, name)
 		}
 	}

@@ -1,13 +1,11 @@
 package routing_test
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/routing"
-	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // library is what tiers hold, by the first token of prompts.
@@ -21,59 +19,6 @@ func (l *library) Stored(dst []routing.Shelf, a routing.Asked) []routing.Shelf {
 	l.model = a.Model
 	l.looked++
 	return append(dst, l.by[a.Tokens[0]]...)
-}
-
-// In a large fleet with tiers the choice among few ranks costs what the one among all does.
-func TestFewWithTiers(t *testing.T) {
-	bubble(t, 300, func(f *fleet) {
-		f.exact()
-		const places = 30
-		f.at(placesOf(len(f.ranks), places)...)
-		r := f.with(policy.KV{Options: policy.Defaults})
-		rng := rand.New(rand.NewPCG(4, 2))
-		lib := &library{by: map[uint32][]routing.Shelf{}}
-		for id := range uint32(25) {
-			if id%5 == 4 {
-				continue // no tier has it
-			}
-			var list []routing.Shelf
-			for place := uint32(1); place <= places; place++ {
-				list = append(list, routing.Shelf{Place: place, Open: true})
-			}
-			for range 1 + rng.IntN(3) {
-				list[rng.IntN(places)].Tokens = rng.IntN(4000)
-			}
-			lib.by[tokens(id, 1)[0]] = list
-		}
-		r.Stores = lib
-		f.linked(r, places, 20e9)
-		var s, all routing.Scratch
-		few, fetched := 0, 0
-		for range 60 {
-			f.shake(rng)
-			for range 10 {
-				p := prompt(tokens(rng.Uint32N(25), 1+rng.IntN(4000)))
-				p.Output = 100
-				if f.asGood(r, &s, &all, p).Candidate.Tier > 0 {
-					fetched++
-				}
-				if s.Considered() < len(f.ranks) {
-					few++
-				}
-			}
-		}
-		require.Greater(t, few, 450, "all ranks were looked at, and nothing was shown")
-		require.Greater(t, fetched, 100, "no tier moved a choice, and nothing was shown")
-	})
-}
-
-// placesOf spreads ranks over places.
-func placesOf(ranks, places int) []uint32 {
-	list := make([]uint32, ranks)
-	for i := range list {
-		list[i] = uint32(i*places/ranks) + 1
-	}
-	return list
 }
 
 // Pages of another kind are of no use, and a node without a tier, or with engines of two kinds, gets nothing from others.
