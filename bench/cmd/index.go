@@ -74,8 +74,9 @@ A workload is a file (--workload, format KVWL0001) or is made (--generate):
 	return c
 }
 
-// indexReserve holds the usual workloads and their indexes. In huge pages from the first touch on they are as in a router that has been up
-// for a while, and as in peers whose allocators ask for huge pages.
+// indexReserve holds the usual workloads and their indexes. In huge pages from the first touch on
+// they are as in a router that has been up for a while, and as in peers with allocators that ask
+// for huge pages.
 const indexReserve = 4 << 30
 
 // churnName is the workload that no file holds.

@@ -221,7 +221,7 @@ func (m measurements) String() string {
 	return b.String()
 }
 
-// report shows and keeps what was measured, also where something was wrong with it.
+// report prints and writes the measurements, also after failures.
 func (o *proxyOptions) report(what fmt.Stringer, err error) error {
 	if missing(what) {
 		return err

@@ -17,14 +17,15 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy/load"
 )
 
-// ClusterConfig says what is started.
+// ClusterConfig describes the processes to start.
 type ClusterConfig struct {
 	Warmpath string   // program of the router
 	Bench    string   // program of the mock workers, package bench/cmd
 	Workers  int      // mock workers, in one process
 	Mock     []string // further arguments of `proxy mock`
 	Serve    []string // further arguments of `warmpath serve`
-	// Pin gives the router a core of its own, and the rest to workers and load, which includes this process.
+	// Pin gives the router a core of its own, and the rest to workers and load, which includes this
+	// process.
 	Pin bool
 	// Files is how many each process must be able to open; 0: as many as it may anyway.
 	Files int
