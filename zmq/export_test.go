@@ -129,3 +129,9 @@ func SendQueue(limit, size int) (push func() bool, take func() int) {
 	q, message := new(sendQueue), make([]byte, size)
 	return func() bool { return q.push(message, limit) }, func() int { return len(q.take(nil, limit)) }
 }
+
+// ReadCurveKeys is readCurveKeys without the keys.
+func ReadCurveKeys(path string) error {
+	_, err := readCurveKeys(path)
+	return err
+}

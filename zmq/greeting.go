@@ -87,7 +87,7 @@ func inHandshake(err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: the peer said nothing of ZMTP within %v: is this the port of the KV events, and not of HTTP?", ErrProtocol, handshakeTimeout)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return fmt.Errorf("%w in the handshake: is it a publisher of libzmq 4 or newer?", errHungUp)
+		return fmt.Errorf("%w in the handshake: is it a publisher of libzmq 4 or newer, without CURVE?", errHungUp)
 	}
 	return err
 }

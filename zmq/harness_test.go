@@ -143,6 +143,7 @@ func rawSocket(t testing.TB, kind zmq4.Type, options ...func(*zmq4.Socket) error
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	require.NoError(t, s.SetLinger(0))
 	require.NoError(t, s.SetSndhwm(0))
+	require.NoError(t, s.SetRcvtimeo(patience))
 	for _, set := range options {
 		require.NoError(t, set(s))
 	}

@@ -51,8 +51,14 @@ func (r *replay) run(endpoint string) error {
 	if err != nil {
 		return err
 	}
+	round := func() (whole, asked bool, err error) { return r.round(network, address) }
+	if curve, err := Curve(); err != nil {
+		return err
+	} else if curve != "" {
+		round = func() (whole, asked bool, err error) { return r.roundCurve(endpoint) }
+	}
 	for failures := 0; ; failures++ {
-		whole, asked, err := r.round(network, address)
+		whole, asked, err := round()
 		switch {
 		case whole && err == nil:
 			return nil

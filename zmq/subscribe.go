@@ -63,10 +63,18 @@ func Subscribe(ctx context.Context, s Subscription) error {
 		return fmt.Errorf("cannot subscribe to %q: a topic of %d bytes, at most %d go", s.Endpoint, len(s.Topic), maxTopic)
 	}
 	f := &follower{Subscription: s, ctx: ctx, tickAt: time.Now().Add(s.Every)}
-	if s.Bind {
+	attempt := func() error { return f.attempt(network, address) }
+	switch curve, err := Curve(); {
+	case err != nil:
+		return fmt.Errorf("cannot subscribe to %q: %w", s.Endpoint, err)
+	case curve != "" && s.Bind:
+		return fmt.Errorf("cannot subscribe to %q: %w: a subscription that binds has none", s.Endpoint, ErrCurve)
+	case curve != "":
+		attempt = f.attemptCurve
+	case s.Bind:
 		return f.listen(network, address)
 	}
-	f.follow(network, address)
+	f.follow(attempt)
 	return nil
 }
 
@@ -79,21 +87,27 @@ type follower struct {
 	since  time.Time  // when the last connection stood; zero before
 }
 
-// follow connects, again and again.
-func (f *follower) follow(network, address string) {
-	dialer := net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepaliveConfig, Control: control}
+// follow connects again and again.
+func (f *follower) follow(attempt func() error) {
 	for failures := 0; f.ctx.Err() == nil; failures++ {
 		f.since = time.Time{}
-		conn, err := dialer.DialContext(f.ctx, network, address)
-		if err == nil {
-			err = f.serve(conn)
-		}
+		err := attempt()
 		if !f.since.IsZero() && time.Since(f.since) > steady {
 			failures = 0
 		}
 		f.disconnected(err)
 		f.pause(delay(failures, err))
 	}
+}
+
+// attempt connects once and delivers messages until the connection ends.
+func (f *follower) attempt(network, address string) error {
+	dialer := net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepaliveConfig, Control: control}
+	conn, err := dialer.DialContext(f.ctx, network, address)
+	if err != nil {
+		return err
+	}
+	return f.serve(conn)
 }
 
 // delay is what passes before the next attempt. Half of it is by chance, so that a thousand routers' streams do not come
