@@ -47,7 +47,7 @@ func (r *Router) matchPlain(s *Scratch, p *Prompt, d *Decision, domain radix.Dom
 		s.overlaps, s.blocks = r.index.MatchTokens(s.overlaps, s.blocks, domain, p.Tokens, d.block)
 	}
 	held := len(s.overlaps)
-	s.overlaps, s.blocks = r.index.ForeseeTokens(s.overlaps, s.blocks, d.scope, p.Tokens, d.block)
+	s.overlaps, s.blocks = r.index.MatchPredictedTokens(s.overlaps, s.blocks, d.scope, p.Tokens, d.block)
 	s.foretold = s.foretold || len(s.overlaps) > held
 	s.record(d.block)
 	if !own {

@@ -120,7 +120,7 @@ func (r *Router) expectKeyed(p *Prompt, d *Decision) {
 // Prefilled tells that the prompt's answer has begun. A nil Flight is ignored.
 func (f *Flight) Prefilled() {
 	if f != nil {
-		f.prediction.Settle()
+		f.prediction.Confirm()
 		f.done(time.Now())
 	}
 }
@@ -148,7 +148,7 @@ func (r *Router) Ended(s *Scratch, f *Flight, generated []uint32, now time.Time)
 	if f == nil {
 		return
 	}
-	f.prediction.Settle()
+	f.prediction.Confirm()
 	f.done(now)
 	if m := min(len(generated), recentAnswer); m > 0 {
 		f.tail = append(f.tail, generated[:m-1]...)

@@ -2,20 +2,22 @@
 
 #include "textflag.h"
 
-// func claimRow256(stripes *placeStripe, names *uint64, n int, key, base uint64) (done int)
+// func insertBatch256(stripes *blockStripe, hashes *uint64, n int, key, base uint64) (done int)
 //
-// Does what places.put does with n names (at most batch), as far as these find free slots and none that could be theirs already: it stops before
-// the first that needs a closer look. It reads buckets of slots and fills slots, each by one store, and touches nothing else. base is
-// handle and offset of the first name as they stand in a slot. The size of a stripe is a multiple of a bucket's.
+// Does insertOne for n engine hashes (at most insertBatch), as far as they find free slots and no slot of
+// an equal tag: it stops before the first that needs a closer look. It reads cache lines of slots and fills
+// each slot by one store; the size of a stripe is a multiple of a cache line. base is handle and offset of
+// the first engine hash as in a slot.
 //
-// The first pass hashes the names and asks for their slots, so that misses overlap; the second claims.
-//	DI  stripes, SI  names, CX  n, R8  key, R9  base of this name, R10  this name
+// The first pass hashes the engine hashes and prefetches their slots, so that cache misses overlap; the
+// second inserts.
+//	DI  stripes, SI  hashes, CX  n, R8  key, R9  base of this one, R10  index of this one
 //	R11 spread, R12 tagMask, R13 0
-//	0(SP)   hashes
-//	512(SP) addresses of buckets, 0 in a stripe without slots
-TEXT ·claimRow256(SB), 0, $1024-48
+//	0(SP)   hashes of the engine hashes
+//	512(SP) addresses of cache lines, 0 in a stripe without slots
+TEXT ·insertBatch256(SB), 0, $1024-48
 	MOVQ stripes+0(FP), DI
-	MOVQ names+8(FP), SI
+	MOVQ hashes+8(FP), SI
 	MOVQ n+16(FP), CX
 	MOVQ key+24(FP), R8
 	MOVQ base+32(FP), R9
@@ -55,7 +57,7 @@ hash:
 	VPXOR        Y4, Y4, Y4
 	XORQ R10, R10
 
-claim:
+insert:
 	MOVQ 512(SP)(R10*8), BX
 	TESTQ BX, BX
 	JZ   out
@@ -65,12 +67,12 @@ claim:
 	VMOVQ        DX, X1
 	VPBROADCASTQ X1, Y1
 
-bucket:
+line:
 	VMOVDQU   (BX), Y0
 	VMOVDQU   32(BX), Y2
 	VPCMPEQQ  Y0, Y4, Y5     // free
 	VPCMPEQQ  Y2, Y4, Y6
-	VPXOR     Y0, Y1, Y0     // of the same tag, and not free
+	VPXOR     Y0, Y1, Y0     // equal tags, free slots excluded
 	VPXOR     Y2, Y1, Y2
 	VPAND     Y0, Y3, Y0
 	VPAND     Y2, Y3, Y2
@@ -92,10 +94,11 @@ bucket:
 	ADDQ      $(1<<20), R9
 	INCQ      R10
 	CMPQ      R10, CX
-	JNE       claim
+	JNE       insert
 	JMP       out
 
-	// The next bucket of the stripe, or the first behind the last one. Where that is the bucket of the beginning, there is no free slot.
+	// The next cache line of the stripe, or the first behind the last. Back at the line where probing began,
+	// there is no free slot.
 full:
 	MOVQ 0(SP)(R10*8), AX
 	SHRQ $56, AX
@@ -108,7 +111,7 @@ full:
 	CMPQ BX, AX
 	CMOVQEQ R15, BX
 	CMPQ BX, 512(SP)(R10*8)
-	JNE  bucket
+	JNE  line
 
 out:
 	VZEROUPPER

@@ -67,7 +67,7 @@ func (f *foresight) op() {
 		o.stands = int(o.worker) < historyWorkers // the last is nobody
 		f.x.Predict(p, o.worker, o.scope, f.hashes(o.tokens))
 	case 3, 4:
-		p.Settle()
+		p.Confirm()
 		o.sure = true
 	case 5, 6:
 		more := f.tokens()
@@ -106,13 +106,13 @@ func (f *foresight) foresee(s Scope, tokens []uint32) (out []Overlap) {
 func (f *foresight) compare(s Scope, tokens []uint32) {
 	f.t.Helper()
 	want := f.foresee(s, tokens)
-	f.buf = f.x.Foresee(f.buf[:0], s, f.hashes(tokens))
+	f.buf = f.x.MatchPredicted(f.buf[:0], s, f.hashes(tokens))
 	sortOverlaps(f.buf)
 	if !slices.Equal(f.buf, want) {
 		f.t.Fatalf("Foresee(%v) = %v, want %v", tokens, f.buf, want)
 	}
 	var hashes []Hash
-	f.buf, hashes = f.x.ForeseeTokens(f.buf[:0], nil, s, tokens, 1)
+	f.buf, hashes = f.x.MatchPredictedTokens(f.buf[:0], nil, s, tokens, 1)
 	sortOverlaps(f.buf)
 	if !slices.Equal(f.buf, want) || !slices.Equal(hashes, f.hashes(tokens)[:len(hashes)]) {
 		f.t.Fatalf("ForeseeTokens(%v) = %v, %v, want %v", tokens, f.buf, hashes, want)
@@ -133,40 +133,40 @@ func (f *foresight) run() {
 		p.Forget()
 	}
 	checkForetold(f.t, f.x)
-	if s := f.x.Stats(); s.Predictions != 0 || s.PredictedBlocks != 0 || f.x.foretold.runs.Load() != 0 || f.x.foretold.bytes.Load() != 0 {
-		f.t.Fatalf("Stats() = %+v, %d runs when all is forgotten", s, f.x.foretold.runs.Load())
+	if s := f.x.Stats(); s.Predictions != 0 || s.PredictedBlocks != 0 || f.x.predictions.runs.Load() != 0 || f.x.predictions.bytes.Load() != 0 {
+		f.t.Fatalf("Stats() = %+v, %d runs when all is forgotten", s, f.x.predictions.runs.Load())
 	}
 }
 
 // checkForetold walks the quiet tree of predictions and compares what is kept twice.
 func checkForetold(tb testing.TB, x *Index) {
 	tb.Helper()
-	t := &x.foretold
+	t := &x.predictions
 	runs, blocks, bytes := int64(0), int64(0), int64(0)
-	t.children.each(func(r *run) {
-		f := r.face.Load()
-		runs, blocks, bytes = runs+1, blocks+int64(len(r.hashes())), bytes+costOf(len(r.hashes()))
+	t.children.all(func(r *run) {
+		f := r.view.Load()
+		runs, blocks, bytes = runs+1, blocks+int64(len(r.hashes())), bytes+predictedBytes(len(r.hashes()))
 		passing := 0
 		seen := map[Worker]bool{}
-		words, _ := f.words()
-		for i := range r.shade.seats {
-			g := &r.shade.seats[i]
-			if got := words[i].Load(); got != g.lead() {
-				tb.Fatalf("run %d publishes %#x, want %#x", r.id, got, g.lead())
+		words, _ := f.coverages()
+		for i := range r.predicted.holders {
+			g := &r.predicted.holders[i]
+			if got := words[i].Load(); got != g.coverage() {
+				tb.Fatalf("run %d publishes %#x, want %#x", r.id, got, g.coverage())
 			}
-			if len(g.ends) > 0 && seen[g.worker] {
+			if len(g.counts) > 0 && seen[g.worker] {
 				tb.Fatalf("worker %d has two seats in run %d", g.worker, r.id)
 			}
-			seen[g.worker] = seen[g.worker] || len(g.ends) > 0
-			for _, e := range g.ends {
+			seen[g.worker] = seen[g.worker] || len(g.counts) > 0
+			for _, e := range g.counts {
 				passing += int(e.n)
-				if e.n == 0 || e.sure > e.n || e.blocks == 0 || int(e.blocks) > len(r.hashes()) {
+				if e.n == 0 || e.confirmed > e.n || e.blocks == 0 || int(e.blocks) > len(r.hashes()) {
 					tb.Fatalf("run %d of %d blocks: worker %d has %+v", r.id, len(r.hashes()), g.worker, e)
 				}
 			}
 		}
-		if r.dead.Load() || passing == 0 || passing != r.shade.passing {
-			tb.Fatalf("run %d is linked, dead %t, and has %d legs, counts %d", r.id, r.dead.Load(), passing, r.shade.passing)
+		if r.dead.Load() || passing == 0 || passing != r.predicted.segments {
+			tb.Fatalf("run %d is linked, dead %t, and has %d legs, counts %d", r.id, r.dead.Load(), passing, r.predicted.segments)
 		}
 	})
 	if runs != t.runs.Load() || blocks != t.blocks.Load() || bytes != t.bytes.Load() {
@@ -209,7 +209,7 @@ func TestPredictionsStayApart(t *testing.T) {
 		t.Errorf("Match finds what is predicted: %v", got)
 	}
 	mustStore(t, x, Store{Worker: w, Domain: d, Engine: []uint64{7, 8}, Blocks: chain(4, 5)})
-	if got := x.Foresee(nil, s, chain(4, 5)); len(got) > 0 {
+	if got := x.MatchPredicted(nil, s, chain(4, 5)); len(got) > 0 {
 		t.Errorf("Foresee finds what is held: %v", got)
 	}
 	others := []DomainKey{
@@ -223,12 +223,12 @@ func TestPredictionsStayApart(t *testing.T) {
 		{Model: "m", BlockSize: 16, LoRA: "x"},
 	}
 	for _, k := range others {
-		if got := x.Foresee(nil, x.Scope(k), chain(1, 2, 3)); len(got) > 0 {
+		if got := x.MatchPredicted(nil, x.Scope(k), chain(1, 2, 3)); len(got) > 0 {
 			t.Errorf("Foresee finds %v in the scope of %+v", got, k)
 		}
 	}
 	x.Clear(w)
-	if got := x.Foresee(nil, s, chain(1, 2, 3)); len(got) != 1 || got[0] != (Overlap{Worker: w, Blocks: 3}) {
+	if got := x.MatchPredicted(nil, s, chain(1, 2, 3)); len(got) != 1 || got[0] != (Overlap{Worker: w, Blocks: 3}) {
 		t.Errorf("Foresee = %v after the worker's blocks were cleared", got)
 	}
 	checkIndex(t, x)
@@ -246,14 +246,14 @@ func TestPredictionsAreBounded(t *testing.T) {
 		x.Predict(p, w, 0, c)
 		p.Extend(chain(1, 2, 3))
 	}
-	if got := x.foretold.bytes.Load(); got > maxForetold || got < maxForetold/2 {
-		t.Errorf("predictions take %d bytes, want %d at most and most of that", got, maxForetold)
+	if got := x.predictions.bytes.Load(); got > maxPredictedBytes || got < maxPredictedBytes/2 {
+		t.Errorf("predictions take %d bytes, want %d at most and most of that", got, maxPredictedBytes)
 	}
 	c, _ := sequence(99, 10)
-	if got := x.Foresee(nil, 0, c); len(got) > 0 {
+	if got := x.MatchPredicted(nil, 0, c); len(got) > 0 {
 		t.Errorf("Foresee = %v of what had no room", got)
 	}
-	if got := x.Foresee(nil, 0, chain(1, 2, 3)); len(got) > 0 {
+	if got := x.MatchPredicted(nil, 0, chain(1, 2, 3)); len(got) > 0 {
 		t.Errorf("Foresee = %v, want no extension of what had no room", got)
 	}
 	checkForetold(t, x)
@@ -261,7 +261,7 @@ func TestPredictionsAreBounded(t *testing.T) {
 		p.Forget()
 	}
 	x.Predict(all[0], w, 0, c)
-	if got := x.Foresee(nil, 0, c); len(got) != 1 || got[0].Blocks != 10 {
+	if got := x.MatchPredicted(nil, 0, c); len(got) != 1 || got[0].Blocks != 10 {
 		t.Errorf("Foresee = %v when there is room again", got)
 	}
 }
@@ -277,7 +277,7 @@ func TestPredictBesideLookups(t *testing.T) {
 	}
 	var idle Prediction
 	x.Predict(&idle, writers, 0, c[:chainFork])
-	idle.Settle()
+	idle.Confirm()
 	var busy, lookers sync.WaitGroup
 	for i := range Worker(writers) {
 		busy.Go(func() {
@@ -288,7 +288,7 @@ func TestPredictBesideLookups(t *testing.T) {
 				other, _ := sequence(1+r.Uint64N(3), 20)
 				x.Predict(p, i, 0, append(c[:n:n], other[:r.IntN(20)]...))
 				if r.IntN(2) > 0 {
-					p.Settle()
+					p.Confirm()
 				}
 				p.Extend(c[n:min(n+10, chainLen)])
 				mayStore(x, i, TierGPU, -1, e[:n], c[:n])
@@ -303,7 +303,7 @@ func TestPredictBesideLookups(t *testing.T) {
 		lookers.Go(func() {
 			var buf []Overlap
 			for !done.Load() {
-				buf = x.Foresee(buf[:0], 0, c)
+				buf = x.MatchPredicted(buf[:0], 0, c)
 				checkForesight(t, buf, writers)
 			}
 		})
@@ -311,7 +311,7 @@ func TestPredictBesideLookups(t *testing.T) {
 	busy.Wait()
 	done.Store(true)
 	lookers.Wait()
-	if got := x.Foresee(nil, 0, c); len(got) != 1 || got[0].Worker != writers {
+	if got := x.MatchPredicted(nil, 0, c); len(got) != 1 || got[0].Worker != writers {
 		t.Errorf("Foresee = %v when all but one is forgotten", got)
 	}
 	checkForetold(t, x)
@@ -331,7 +331,7 @@ func TestPredictionsAreSeen(t *testing.T) {
 			for range 5 * rounds {
 				c := chain(1, Hash(r.IntN(2)), Hash(r.IntN(2)))[r.IntN(2):]
 				x.Predict(&p, w, 0, c)
-				buf = x.Foresee(buf[:0], 0, c)
+				buf = x.MatchPredicted(buf[:0], 0, c)
 				if !slices.Contains(buf, Overlap{Worker: w, Blocks: int32(len(c))}) {
 					t.Errorf("Foresee(%v) = %v, want all of worker %d", c, buf, w)
 					return
@@ -359,7 +359,7 @@ func TestForeseeWhileSeatsChange(t *testing.T) {
 		var buf []Overlap
 		seen := make([]int, w+1)
 		for round := 1; !done.Load(); round++ {
-			buf = x.Foresee(buf[:0], 0, c)
+			buf = x.MatchPredicted(buf[:0], 0, c)
 			for _, o := range buf {
 				if seen[o.Worker] == round {
 					t.Errorf("worker %d is answered twice", o.Worker)
@@ -374,11 +374,11 @@ func TestForeseeWhileSeatsChange(t *testing.T) {
 	var buf []Overlap
 	for range rounds / 2 {
 		x.Predict(&p, w, 0, c)         // takes the first slot
-		buf = x.Foresee(buf[:0], 0, c) // as long as others take to come this far
+		buf = x.MatchPredicted(buf[:0], 0, c) // as long as others take to come this far
 		seats[last].Forget()
 		p.Forget()
 		x.Predict(&p, w, 0, c) // takes the last one
-		buf = x.Foresee(buf[:0], 0, c)
+		buf = x.MatchPredicted(buf[:0], 0, c)
 		p.Forget()
 		x.Predict(&seats[last], last, 0, c)
 	}

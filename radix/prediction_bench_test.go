@@ -23,7 +23,7 @@ func BenchmarkPredict(b *testing.B) {
 			b.ResetTimer()
 			for range b.N {
 				x.Predict(&p, w, 0, c)
-				p.Settle()
+				p.Confirm()
 				p.Forget()
 			}
 		})
@@ -46,7 +46,7 @@ func BenchmarkForesee(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				buf = x.Foresee(buf[:0], 0, c)
+				buf = x.MatchPredicted(buf[:0], 0, c)
 			}
 		})
 	}
