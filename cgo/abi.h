@@ -1,7 +1,8 @@
 // The functions of libnixl_capi.so in use, as a table that dlsym fills.
 //
-// The signatures are those of wrapper.h in the crate nixl-sys 1.5.1, which documents this C ABI.
-// Every handle there is a pointer to an opaque struct, and nixl_capi_status_t an int-sized enum.
+// The signatures are those of wrapper.h in the crate nixl-sys 1.5.1, which documents this C
+// ABI. Every handle there is a pointer to an opaque struct, and nixl_capi_status_t an int-sized
+// enum.
 #ifndef WARMPATH_CGO_ABI_H
 #define WARMPATH_CGO_ABI_H
 
@@ -14,8 +15,8 @@ enum { NIXL_DONE = 0, NIXL_IN_PROGRESS = 1, NIXL_BACKEND = -2 };
 // Kinds of memory; the others are of no use here.
 enum { NIXL_HOST_MEMORY = 0 };
 
-// Number of the caller's threads that may use one agent at a time. One thread makes all calls, so
-// the library's own locks only guard against its progress thread.
+// Number of the caller's threads that may use one agent at a time. One thread makes all calls,
+// so the library's own locks only guard against its progress thread.
 enum { NIXL_SYNC_STRICT = 1 };
 
 struct nixl_config {

@@ -20,8 +20,8 @@ type Library struct {
 	c *C.wp_nixl
 }
 
-// Agent is one NIXL agent with at most one backend. Every call must come from the OS thread that
-// created the agent.
+// Agent is one NIXL agent with at most one backend. Every call must come from the OS thread
+// that created the agent.
 type Agent struct {
 	lib *C.wp_nixl
 	c   *C.wp_agent // in C memory: the library fills it in
@@ -32,8 +32,8 @@ type Request struct {
 	handle unsafe.Pointer
 }
 
-// Open loads the library at path: a file, or a bare name for the loader to search. Failures wrap
-// ErrOpen or ErrSymbol and carry the loader's own message.
+// Open loads the library at path: a file, or a bare name for the loader to search. Failures
+// wrap ErrOpen or ErrSymbol and carry the loader's own message.
 func Open(path string) (*Library, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -101,8 +101,8 @@ func (a *Agent) Plugins() ([]string, error) {
 	return strings.Split(C.GoStringN(names, C.int(size)-1), "\x00"), nil
 }
 
-// regions passes a slice of regions to C: both sides lay a region out as two 64-bit words, and C
-// keeps no pointer to it.
+// regions passes a slice of regions to C: both sides lay a region out as two 64-bit words, and
+// C keeps no pointer to it.
 func regions(list []Region) (*C.wp_region, C.size_t) {
 	return (*C.wp_region)(unsafe.Pointer(unsafe.SliceData(list))), C.size_t(len(list))
 }
@@ -151,8 +151,8 @@ func (a *Agent) ForgetPeer(peer string) error {
 	return status(C.wp_forget_peer(a.lib, a.c, name))
 }
 
-// CreateRequest prepares a transfer from or to a peer: local[i] and remote[i] belong together and
-// have equal lengths. It is one call into C for any number of regions.
+// CreateRequest prepares a transfer from or to a peer: local[i] and remote[i] belong together
+// and have equal lengths. It is one call into C for any number of regions.
 func (a *Agent) CreateRequest(op Op, peer string, local, remote []Region) (Request, error) {
 	if len(local) == 0 || len(local) != len(remote) {
 		return Request{}, ErrInvalidParam
@@ -165,18 +165,19 @@ func (a *Agent) CreateRequest(op Op, peer string, local, remote []Region) (Reque
 	return r, status(C.wp_request_create(a.lib, a.c, C.int(op), name, ours, theirs, count, &r.handle))
 }
 
-// Post starts a request: nil is done, ErrInProgress under way. Over CMA the call lasts as long as
-// the copy.
+// Post starts a request: nil is done, ErrInProgress under way. Over CMA the call lasts as long
+// as the copy.
 func (a *Agent) Post(r Request) error { return status(C.wp_request_post(a.lib, a.c, r.handle)) }
 
-// Wait blocks until a request has ended, the timeout has passed or wake is not 0. It fills statuses,
-// which has the length of requests, and returns the number of requests no longer in progress.
+// Wait blocks until a request has ended, the timeout has passed or wake is not 0. It fills
+// statuses, which has the length of requests, and returns the number of requests no longer in
+// progress.
 func (a *Agent) Wait(requests []Request, statuses []int32, timeout time.Duration, wake *atomic.Uint32) int {
 	if len(requests) == 0 || len(requests) != len(statuses) {
 		return 0
 	}
-	// A Request is one C pointer, so a slice of them is C's array of pointers; an atomic.Uint32 is its
-	// one word.
+	// A Request is one C pointer, so a slice of them is C's array of pointers; an atomic.Uint32
+	// is its one word.
 	handles := (*unsafe.Pointer)(unsafe.Pointer(&requests[0]))
 	return int(C.wp_wait(a.lib, a.c, handles, (*C.int)(unsafe.Pointer(&statuses[0])),
 		C.size_t(len(requests)), C.uint64_t(max(timeout, 0)), (*C.uint32_t)(unsafe.Pointer(wake))))

@@ -17,7 +17,7 @@ import (
 
 func TestOpenNamesTheMissingPart(t *testing.T) {
 	junk := filepath.Join(t.TempDir(), "junk.so")
-	if err := os.WriteFile(junk, []byte("not a library, whatever its name"), 0o600); err != nil {
+	if err := os.WriteFile(junk, []byte("not a library"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {

@@ -85,9 +85,9 @@ wp_nixl *wp_nixl_open(const char *path, int *failure, char **text) {
 }
 
 int wp_agent_create(wp_nixl *lib, const char *name, wp_agent *agent) {
-	// The progress thread answers peers while no call is in this agent. Events wake it; the delay
-	// covers those that UCX loses. With 0, the library's default, it never sleeps and takes a third
-	// of a core.
+	// The progress thread answers peers while no call is in this agent. Events wake it; the
+	// delay covers those that UCX loses. With 0, the library's default, it never sleeps and
+	// takes a third of a core.
 	struct nixl_config config = {.progress_thread = true, .progress_delay_us = 10000, .sync = NIXL_SYNC_STRICT};
 	return lib->create_configured_agent(name, &config, &agent->agent);
 }
@@ -97,7 +97,7 @@ int wp_agent_destroy(wp_nixl *lib, wp_agent *agent) {
 		lib->destroy_opt_args(agent->args);
 	}
 	if (agent->backend != NULL) {
-		lib->destroy_backend(agent->backend); // frees the handle only; the backend ends with its agent
+		lib->destroy_backend(agent->backend); // the handle only: the backend ends with its agent
 	}
 	return lib->destroy_agent(agent->agent);
 }

@@ -1,12 +1,13 @@
-// The C side of package cgo: loads libnixl_capi.so and folds its many small calls into one for each
-// operation of the Go API.
+// The C side of package cgo: loads libnixl_capi.so and folds its many small calls into one for
+// each operation of the Go API.
 #ifndef WARMPATH_CGO_SHIM_H
 #define WARMPATH_CGO_SHIM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// A loaded library. Its handles (agents, requests) are opaque pointers, its statuses plain ints.
+// A loaded library. Its handles (agents, requests) are opaque pointers, its statuses plain
+// ints.
 typedef struct wp_nixl wp_nixl;
 
 enum { WP_NIXL_OPEN = 1, WP_NIXL_SYMBOL = 2 };
@@ -33,8 +34,8 @@ int wp_agent_create(wp_nixl *lib, const char *name, wp_agent *agent);
 int wp_agent_destroy(wp_nixl *lib, wp_agent *agent);
 int wp_backend_create(wp_nixl *lib, wp_agent *agent, const char *plugin);
 
-// Lists the plugins that the agent finds. *names gets their names one after another, each ended by
-// a zero byte, *len bytes in all. The caller frees *names.
+// Lists the plugins that the agent finds. *names gets their names one after another, each ended
+// by a zero byte, *len bytes in all. The caller frees *names.
 int wp_plugins(wp_nixl *lib, wp_agent *agent, char **names, size_t *len);
 
 int wp_register(wp_nixl *lib, wp_agent *agent, const wp_region *regions, size_t count);

@@ -10,8 +10,8 @@ var (
 	ErrUnavailable = errors.New("cgo: this binary was built without NIXL support")
 	// ErrOpen wraps the dynamic loader's message about a library that it cannot open.
 	ErrOpen = errors.New("cgo: library does not load")
-	// ErrSymbol wraps the name of a function that a loaded library lacks: the library is not NIXL's C
-	// API, or too old.
+	// ErrSymbol wraps the name of a function that a loaded library lacks: the library is not
+	// NIXL's C API, or too old.
 	ErrSymbol = errors.New("cgo: library lacks a function")
 )
 

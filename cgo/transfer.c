@@ -59,8 +59,8 @@ static size_t wp_poll(wp_nixl *lib, wp_agent *agent, void *const *requests, int 
 }
 
 enum {
-	// A small transfer within a machine ends in a few microseconds. A longer spin takes the core that
-	// the peer needs: on two cores it makes 64 bytes take milliseconds.
+	// A small transfer within a machine ends in a few microseconds. A longer spin takes the
+	// core that the peer needs: on two cores it makes 64 bytes take milliseconds.
 	WP_SPINS = 200,
 	WP_SLEEP_NS = 20000,
 	// Polls after 5 ms are 200 us apart, which delays the end by at most 4 %.

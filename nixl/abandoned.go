@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/cgo"
 )
 
-// abandonedTransfers have ended for their callers while the library may still move their bytes: it
-// cannot stop a request, and releasing one in progress only forgets it. A transfer leaves the list
-// when all its requests have ended well, or when the engine was destroyed.
+// abandonedTransfers have ended for their callers while the library may still move their bytes:
+// it cannot stop a request, and releasing one in progress only forgets it. A transfer leaves
+// the list when all its requests have ended well, or when the engine was destroyed.
 type abandonedTransfers struct {
 	executor *executor
 	list     []*abandonedTransfer

@@ -68,8 +68,8 @@ func (x *activeTransfers) work() {
 	x.expire()
 }
 
-// postNext posts a transfer's next request if there is one and Depth allows it. It reports whether
-// another can be posted at once.
+// postNext posts a transfer's next request if there is one and Depth allows it. It reports
+// whether another can be posted at once.
 func (x *activeTransfers) postNext(t *Transfer) bool {
 	o := x.executor
 	if t.next == len(t.chunks) || len(t.outstanding) >= o.agent.cfg.Depth {
@@ -126,7 +126,8 @@ func (x *activeTransfers) poll(timeout time.Duration) {
 func (x *activeTransfers) ended(q *libraryRequest, status cgo.StatusError) {
 	t, a := q.transfer, x.executor.agent
 	if status != 0 {
-		// The connection is of no use after a refusal, and requests posted before may still move bytes.
+		// The connection is of no use after a refusal, and requests posted before may still
+		// move bytes.
 		t.remote.markFailed(status)
 		x.executor.dropRemote(t.remote)
 		return
@@ -161,8 +162,8 @@ func (x *activeTransfers) expire() {
 	}
 }
 
-// fail ends a transfer with an error. Its outstanding requests make it an abandoned transfer; dead
-// tells that they will not end by themselves.
+// fail ends a transfer with an error. Its outstanding requests make it an abandoned transfer;
+// dead tells that they will not end by themselves.
 func (x *activeTransfers) fail(t *Transfer, reason error, dead bool) {
 	if t.isDone() {
 		return

@@ -17,28 +17,29 @@ import (
 var (
 	// ErrClosed is returned by the methods of a closed object.
 	ErrClosed = errors.New("nixl: closed")
-	// ErrDown is returned while a replacement agent cannot be created, for a reason that the error
-	// names; creation is retried.
+	// ErrDown is returned while a replacement agent cannot be created, for a reason that the
+	// error names; creation is retried.
 	ErrDown = errors.New("nixl: agent is down")
-	// ErrStuck is returned by Close when the library does not end an agent. The agent's memory stays
-	// mapped until the process ends.
+	// ErrStuck is returned by Close when the library does not end an agent. The agent's memory
+	// stays mapped until the process ends.
 	ErrStuck = errors.New("nixl: agent does not end")
 )
 
 // Config configures an agent. The zero value is an agent over UCX.
 type Config struct {
-	// Name begins the agent's name; "" is the host's. A suffix makes it unique, since no two agents may
-	// ever share a name, not even a process and its successor.
+	// Name begins the agent's name; "" is the host's. A suffix makes it unique, since no two
+	// agents may ever share a name, not even a process and its successor.
 	Name    string
 	Backend string // plugin of the library; "" is UCX
 
 	MaxDescriptors int           // in one library request; 0 is 2,048
 	MaxBytes       int           // in one library request; 0 is 64 MiB
 	Depth          int           // library requests of one transfer in progress at a time; 0 is 4
-	Timeout        time.Duration // from a transfer's start, whatever its context allows; 0 is 30 s
+	Timeout        time.Duration // of a transfer, beside its context's; 0 is 30 s
 
-	// AbandonTimeout is the time that an abandoned transfer may take to end by itself before a new
-	// library agent replaces this one; 0 is 30 s. A transfer with a dead peer gets no such time.
+	// AbandonTimeout is the time that an abandoned transfer may take to end by itself before a
+	// new library agent replaces this one; 0 is 30 s. A transfer with a dead peer gets no such
+	// time.
 	AbandonTimeout time.Duration
 	Log            *slog.Logger // nil discards
 }
@@ -69,15 +70,15 @@ func positive[T int | time.Duration](v, otherwise T) T {
 	return v
 }
 
-// Agent moves memory from and to peers, by one library agent at a time. Where a transfer cannot be
-// ended otherwise, a new library agent with a new name replaces the old one. Memory and loaded peers
-// stay; peers that had loaded this agent must load its metadata again.
+// Agent moves memory from and to peers, by one library agent at a time. Where a transfer cannot
+// be ended otherwise, a new library agent with a new name replaces the old one. Memory and
+// loaded peers stay; peers that had loaded this agent must load its metadata again.
 type Agent struct {
 	cfg    Config
 	fabric Fabric
 	unique string
 
-	calls     chan func(*executor)     // buffered: a call is queued before the executor is woken
+	calls     chan func(*executor)     // buffered: queued before the executor is woken
 	done      chan struct{}            // closed by Close
 	ended     chan struct{}            // closed by the last executor
 	executors atomic.Int32             // not yet ended
@@ -103,7 +104,7 @@ func NewAgent(f Fabric, cfg Config) (*Agent, error) {
 		cfg:      cfg,
 		fabric:   f,
 		unique:   uniqueName(cfg.Name),
-		calls:    make(chan func(*executor), 64), // more callers than that wait twice for a busy executor
+		calls:    make(chan func(*executor), 64),
 		done:     make(chan struct{}),
 		ended:    make(chan struct{}),
 		memories: memoryTable{registered: map[uint32]*Memory{}},
@@ -126,8 +127,8 @@ func uniqueName(name string) string {
 	return fmt.Sprintf("%s-%d-%s", name, os.Getpid(), hex.EncodeToString(random[:]))
 }
 
-// explain adds the likely reason of a failed creation, since the library reports every failure as
-// one status.
+// explain adds the likely reason of a failed creation, since the library reports every failure
+// as one status.
 func explain(err error) string {
 	home, unset := os.UserHomeDir()
 	if !errors.Is(err, cgo.ErrBackend) || unset != nil {
@@ -145,7 +146,8 @@ func (a *Agent) nameOf(generation uint64) string { return fmt.Sprintf("%s-%d", a
 // Name is the present name, by which peers know the agent.
 func (a *Agent) Name() string { return a.nameOf(a.generation.Load()) }
 
-// Generation counts the library agents behind this one. When it changes, peers need Metadata again.
+// Generation counts the library agents behind this one. When it changes, peers need Metadata
+// again.
 func (a *Agent) Generation() uint64 { return a.generation.Load() }
 
 // Stats returns the present numbers. It never waits.
@@ -213,7 +215,8 @@ func (a *Agent) isClosed() bool {
 	}
 }
 
-// Metadata returns the bytes that a peer loads to reach this agent and the memory registered now.
+// Metadata returns the bytes that a peer loads to reach this agent and the memory registered
+// now.
 func (a *Agent) Metadata() ([]byte, error) {
 	var data []byte
 	var err error
@@ -229,8 +232,8 @@ func (a *Agent) Metadata() ([]byte, error) {
 // closeTimeout bounds the wait for the library to end an agent, which takes milliseconds.
 const closeTimeout = 15 * time.Second
 
-// Close ends the transfers in progress, destroys the agent and ends its goroutine. All memory is
-// settled when it returns. Later calls do nothing and return the same.
+// Close ends the transfers in progress, destroys the agent and ends its goroutine. All memory
+// is settled when it returns. Later calls do nothing and return the same.
 func (a *Agent) Close() error {
 	a.stop.Do(func() {
 		close(a.done)

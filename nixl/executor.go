@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// executor is the goroutine that makes all calls into one engine, on one OS thread, because an agent
-// of the library allows no other. When an engine must be replaced, the executor starts its
-// successor, finishes the transfers in progress and destroys its engine, so that a destruction that
-// hangs delays nobody.
+// executor is the goroutine that makes all calls into one engine, on one OS thread, because an
+// agent of the library allows no other. When an engine must be replaced, the executor starts
+// its successor, finishes the transfers in progress and destroys its engine, so that a
+// destruction that hangs delays nobody.
 type executor struct {
 	agent      *Agent
 	engine     Engine
@@ -27,16 +27,18 @@ type executor struct {
 }
 
 const (
-	// busyWait bounds a wait in the library while transfers are in progress; calls end it early.
+	// busyWait bounds a wait in the library while transfers are in progress; calls end it
+	// early.
 	busyWait = 20 * time.Millisecond
 	// abandonedPoll is the time between two polls of abandoned transfers.
 	abandonedPoll = 20 * time.Millisecond
-	// replacementPause is the least time between two engines: creating one takes up to 1 s of CPU.
+	// replacementPause is the least time between two engines: creating one takes up to 1 s of
+	// CPU.
 	replacementPause = time.Second
 )
 
-// execute is the goroutine. For the first executor, created gets the error of creating the engine,
-// and an error ends the executor.
+// execute is the goroutine. For the first executor, created gets the error of creating the
+// engine, and an error ends the executor.
 func execute(a *Agent, created chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -77,7 +79,8 @@ func (o *executor) leave() {
 	close(a.ended)
 }
 
-// goDown installs an engine that refuses everything in the place of one that could not be created.
+// goDown installs an engine that refuses everything in the place of one that could not be
+// created.
 func (o *executor) goDown(err error) {
 	o.agent.cfg.Log.Error("cannot create a NIXL agent to replace another; retrying", "agent", o.name, "error", err)
 	if o.engine != nil {
@@ -146,8 +149,8 @@ func (o *executor) finishActive() {
 	}
 }
 
-// serve runs the calls that wait, and waits for one where nothing else is to do. It returns false
-// after Close.
+// serve runs the calls that wait, and waits for one where nothing else is to do. It returns
+// false after Close.
 func (o *executor) serve() bool {
 	a := o.agent
 	o.wake.Store(0)

@@ -9,8 +9,8 @@ import (
 
 // Fabric creates engines: a [Library], or nixltest.Loopback in tests.
 type Fabric interface {
-	// Open creates an engine under a name that no other engine has. It and every call into the engine
-	// come from one OS thread.
+	// Open creates an engine under a name that no other engine has. It and every call into the
+	// engine come from one OS thread.
 	Open(name, backend string) (Engine, error)
 }
 
@@ -37,7 +37,8 @@ type Engine interface {
 	Destroy() error
 }
 
-// Request is a transfer of at most Config.MaxDescriptors pieces, in the engine's own representation.
+// Request is a transfer of at most Config.MaxDescriptors pieces, in the engine's own
+// representation.
 type Request any
 
 // Region is a piece of memory by address and length.

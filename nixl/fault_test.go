@@ -19,8 +19,8 @@ import (
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// transports are those of UCX between processes of one machine: CMA by default, where the reading
-// process copies, and TCP, where both do.
+// transports are those of UCX between processes of one machine: CMA by default, where the
+// reading process copies, and TCP, where both do.
 var transports = []struct{ name, tls string }{{"cma", ""}, {"tcp", "tcp"}}
 
 const faultBytes = 16 << 20
@@ -86,7 +86,8 @@ func (v *faultTest) untilFault(t *testing.T) (*nixl.Transfer, error) {
 	return nil, nil
 }
 
-// TestPeerKilled: transfers with it fail at once, its memory is settled, and its successor is served.
+// TestPeerKilled: transfers with it fail at once, its memory is settled, and its successor is
+// served.
 func TestPeerKilled(t *testing.T) {
 	for _, transport := range transports {
 		t.Run(transport.name, func(t *testing.T) {
@@ -111,8 +112,8 @@ func TestPeerKilled(t *testing.T) {
 	}
 }
 
-// TestPeerStopped: over CMA a stopped process can be read; over TCP each wait has its end, and late
-// bytes do no harm.
+// TestPeerStopped: over CMA a stopped process can be read; over TCP each wait has its end, and
+// late bytes do no harm.
 func TestPeerStopped(t *testing.T) {
 	v := newFaultTest(t, "")
 	_ = v.peer.cmd.Process.Signal(syscall.SIGSTOP)

@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// patience bounds every wait for something that must come.
+// patience bounds every wait for an event that must come.
 const patience = time.Minute
 
 // pattern fills a page of 4 KiB with content unique to its seed and index.
@@ -41,7 +41,7 @@ func eventually(tb testing.TB, event string, ok func() bool) {
 	}
 }
 
-// closes waits for a channel to be closed.
+// awaitClosed waits for a channel to be closed.
 func awaitClosed(tb testing.TB, event string, c <-chan struct{}) {
 	tb.Helper()
 	select {
@@ -92,7 +92,7 @@ func newAgent(tb testing.TB, f nixl.Fabric, cfg nixl.Config, size int) (*nixl.Ag
 	return agent, memory
 }
 
-// load makes one agent known to another.
+// load loads the metadata of one agent into another.
 func load(tb testing.TB, to, from *nixl.Agent) *nixl.Remote {
 	tb.Helper()
 	metadata, err := from.Metadata()

@@ -27,8 +27,8 @@ var _ Fabric = (*Library)(nil)
 // Open loads the library at path, or with an empty path the first of Find that loads. The error
 // names each path tried and the loader's reason for it.
 //
-// UCX logs to the standard output unless UCX_LOG_FILE is set, between a program's own lines; Open
-// sets it to stderr.
+// UCX logs to the standard output unless UCX_LOG_FILE is set, between a program's own lines;
+// Open sets it to stderr.
 func Open(path string) (*Library, error) {
 	if os.Getenv(envLogFile) == "" {
 		if err := os.Setenv(envLogFile, "stderr"); err != nil {
@@ -59,8 +59,8 @@ func Open(path string) (*Library, error) {
 // Path is the file that was loaded; a bare name when the loader found it.
 func (l *Library) Path() string { return l.path }
 
-// Plugins returns the names of the transfer plugins installed with the library, by an agent that
-// lives for this call only.
+// Plugins returns the names of the transfer plugins installed with the library, by an agent
+// that lives for this call only.
 func (l *Library) Plugins() ([]string, error) {
 	runtime.LockOSThread() // the agent belongs to one thread
 	defer runtime.UnlockOSThread()

@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// agentPair is an agent and a peer on a Loopback with equal sizes of memory; the peer's is filled with
-// seed 1.
+// agentPair is an agent and a peer on a Loopback with equal sizes of memory; the peer's is
+// filled with seed 1.
 type agentPair struct {
 	net          *nixltest.Loopback
 	mine, theirs *nixl.Agent
@@ -86,7 +86,7 @@ func TestSplitTransfers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(c.peers.Bytes(), want) {
-		t.Error("what was written is not what the peer has")
+		t.Error("the peer does not have the bytes that were written")
 	}
 }
 
@@ -124,7 +124,8 @@ func TestMemoryWaitsForLateBytes(t *testing.T) {
 	}
 }
 
-// TestDeadPeer: the agent is replaced, so that no byte of an abandoned transfer can move any more.
+// TestDeadPeer: the agent is replaced, so that no byte of an abandoned transfer can move any
+// more.
 func TestDeadPeer(t *testing.T) {
 	c := newPair(t, nixl.Config{}, 8192)
 	other, _ := newAgent(t, c.net, nixl.Config{Name: "other"}, 8192)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapping is memory outside the Go heap that may be shared with other processes: a memfd of this
-// process, or a file of another. It is unmapped when it is closed and its last registration has
-// ended.
+// Mapping is memory outside the Go heap that may be shared with other processes: a memfd of
+// this process, or a file of another. It is unmapped when it is closed and its last
+// registration has ended.
 type Mapping struct {
 	data []byte
 	file *os.File // nil once unmapped
@@ -22,8 +22,8 @@ type Mapping struct {
 	closed bool // guarded by mu
 }
 
-// NewMapping makes size bytes of zeros in a memfd; the name appears in /proc/PID/maps. The kernel
-// allocates its pages when they are first touched.
+// NewMapping makes size bytes of zeros in a memfd; the name appears in /proc/PID/maps. The
+// kernel allocates its pages when they are first touched.
 func NewMapping(name string, size int) (*Mapping, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -33,16 +33,17 @@ func NewMapping(name string, size int) (*Mapping, error) {
 	if err := file.Truncate(int64(size)); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot make memfd %q of %d bytes: %w", name, size, err), file.Close())
 	}
-	// A receiver of the descriptor that shrank the memfd would kill this process at its next touch.
+	// A receiver of the descriptor that shrank the memfd would kill this process at its next
+	// touch.
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot seal memfd %q: %w", name, err), file.Close())
 	}
 	return AdoptFile(file)
 }
 
-// AdoptFile maps a whole file, such as a memfd received from another process, and owns it from now
-// on. A memfd that its sender could still shrink is refused, since reading beyond its end kills the
-// process.
+// AdoptFile maps a whole file, such as a memfd received from another process, and owns it from
+// now on. A memfd that its sender could still shrink is refused, since reading beyond its end
+// kills the process.
 func AdoptFile(file *os.File) (*Mapping, error) {
 	fail := func(err error) (*Mapping, error) {
 		return nil, errors.Join(fmt.Errorf("cannot map %s: %w", file.Name(), err), file.Close())
@@ -72,7 +73,8 @@ var (
 // Bytes is the memory. It must not be touched after Close.
 func (m *Mapping) Bytes() []byte { return m.data }
 
-// File is the file behind the memory, to be sent to another process. It is closed with the Mapping.
+// File is the file behind the memory, to be sent to another process. It is closed with the
+// Mapping.
 func (m *Mapping) File() *os.File { return m.file }
 
 // addr is the address of the first byte, by which peers and the library name the memory.

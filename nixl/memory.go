@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Memory is memory registered with an agent: the agent's transfers may use it, and its peers may read
-// and write it.
+// Memory is memory registered with an agent: the agent's transfers may use it, and its peers
+// may read and write it.
 type Memory struct {
 	agent   *Agent
 	mapping *Mapping
@@ -61,8 +61,8 @@ func (m *Memory) ID() uint32 { return m.id }
 func (m *Memory) Len() uint64 { return uint64(len(m.mapping.data)) }
 
 // Close ends the registration; no transfer starts with the memory afterwards. Registration and
-// mapping stay while a transfer could still use the memory: Close does not wait for that, Settled
-// tells it.
+// mapping stay while a transfer could still use the memory: Close does not wait for that,
+// Settled tells it.
 func (m *Memory) Close() error {
 	a := m.agent
 	m.closing.Do(func() {
@@ -101,8 +101,8 @@ func (o *executor) deregisterUnused() {
 	}
 }
 
-// releaseMemory takes a retain back. An empty call makes the present executor deregister memories
-// that were closed meanwhile; where the queue is full, the executor is awake anyway.
+// releaseMemory takes a retain back. An empty call makes the present executor deregister
+// memories that were closed meanwhile; where the queue is full, the executor is awake anyway.
 func (a *Agent) releaseMemory(list ...*Memory) {
 	if !a.memories.release(list...) {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// FuzzMetadata: metadata with a valid checksum is refused with ErrMetadata, or reads the same when it
-// is written again.
+// FuzzMetadata: metadata with a valid checksum is refused with ErrMetadata, or reads the same
+// when it is written again.
 func FuzzMetadata(f *testing.F) {
 	f.Add([]byte(`{"name":"peer","memories":[{"id":1,"addr":1099511627776,"len":4096}],"library":"YmxvYg=="}`))
 	f.Add([]byte(`{"name":"p","memories":null,"library":null}`))

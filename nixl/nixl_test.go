@@ -43,7 +43,8 @@ func TestLibraryPlugins(t *testing.T) {
 	}
 }
 
-// The fake refuses a call from another thread than the agent's own, so a stray call fails this test.
+// The fake refuses a call from another thread than the agent's own, so a stray call fails this
+// test.
 func TestAgentCallsStayOnOneThread(t *testing.T) {
 	a, err := nixl.NewAgent(openFake(t), nixl.Config{})
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// peerEnv makes this test binary a peer process: it offers memory, prints its metadata and obeys
-// commands until its input ends.
+// peerEnv makes this test binary a peer process: it offers memory, prints its metadata and
+// obeys commands until its input ends.
 const peerEnv = "WARMPATH_NIXL_PEER"
 
 func sum(data []byte) string {
@@ -28,7 +28,8 @@ func sum(data []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// peerMain runs a peer. The variable peerEnv holds the size and the seed of its memory: "SIZE SEED".
+// peerMain runs a peer. The variable peerEnv holds the size and the seed of its memory: "SIZE
+// SEED".
 func peerMain() int {
 	if err := servePeer(os.Getenv(peerEnv)); err != nil {
 		fmt.Println("error", err)

@@ -11,13 +11,15 @@ import (
 // ErrRange is returned for a piece outside one of the memories.
 var ErrRange = errors.New("nixl: out of range")
 
-// Piece is one contiguous part of a transfer, by its offsets in the local and the remote memory.
+// Piece is one contiguous part of a transfer, by its offsets in the local and the remote
+// memory.
 type Piece struct {
 	Local, Remote, Len uint64
 }
 
-// Coalesce sorts pieces by local offset and merges those adjacent in both memories. It works in place
-// and returns the remaining pieces. A descriptor costs about 2 µs, as much as copying 16 KiB.
+// Coalesce sorts pieces by local offset and merges those adjacent in both memories. It works in
+// place and returns the remaining pieces. A descriptor costs about 2 µs, as much as copying 16
+// KiB.
 func Coalesce(pieces []Piece) []Piece {
 	sortByLocal(pieces)
 	merged := pieces[:0]
@@ -40,15 +42,17 @@ func Coalesce(pieces []Piece) []Piece {
 func byLocal(a, b Piece) int { return cmp.Compare(a.Local, b.Local) }
 
 const (
-	// sortDigit is the number of bits per radix pass: 2,049 counters of 8 bytes fit the L1 cache.
+	// sortDigit is the number of bits per radix pass: 2,049 counters of 8 bytes fit the L1
+	// cache.
 	sortDigit = 11
-	// radixMin is the least number of pieces that repays the radix sort's second copy of the list.
+	// radixMin is the least number of pieces that repays the radix sort's second copy of the
+	// list.
 	radixMin = 256
 )
 
-// sortByLocal sorts by local offset. Offsets of pages differ in at most 33 bits, which a radix sort
-// orders in three passes: 16,384 pages take 0.2 ms instead of 2 ms by comparisons, beside 9 ms for
-// copying their 64 MiB.
+// sortByLocal sorts by local offset. Offsets of pages differ in at most 33 bits, which a radix
+// sort orders in three passes: 16,384 pages take 0.2 ms instead of 2 ms by comparisons, beside
+// 9 ms for copying their 64 MiB.
 func sortByLocal(pieces []Piece) {
 	if slices.IsSortedFunc(pieces, byLocal) {
 		return
@@ -81,8 +85,8 @@ func sortByLocal(pieces []Piece) {
 	copy(pieces, from) // from may be pieces itself
 }
 
-// checkPieces refuses pieces outside either memory, and reads whose local pieces overlap, since their
-// result would be undefined.
+// checkPieces refuses pieces outside either memory, and reads whose local pieces overlap, since
+// their result would be undefined.
 func checkPieces(op Op, sorted []Piece, local, remote uint64) error {
 	end := uint64(0)
 	for _, p := range sorted {
@@ -106,9 +110,9 @@ type chunk struct {
 	bytes         uint64
 }
 
-// split cuts pieces into chunks of at most maxPieces descriptors and maxBytes bytes: the library is
-// slow with more descriptors, and a request over CMA occupies the agent's thread while it copies.
-// local and remote are the addresses of the two memories.
+// split cuts pieces into chunks of at most maxPieces descriptors and maxBytes bytes: the
+// library is slow with more descriptors, and a request over CMA occupies the agent's thread
+// while it copies. local and remote are the addresses of the two memories.
 func split(pieces []Piece, local, remote uint64, maxPieces int, maxBytes uint64) []chunk {
 	var chunks []chunk
 	var c chunk

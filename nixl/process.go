@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcessIdentity holds the credentials and namespaces by which the kernel lets one process of a
-// machine read another's memory (process_vm_readv), and so by which UCX can use CMA between them. UCX
-// tries CMA first, and otherwise silently takes TCP (UCX 1.23, tested for each field). The rule is
-// the kernel's __ptrace_may_access: equal users and groups, and no capability that the reader lacks;
-// CAP_SYS_PTRACE reads all.
+// ProcessIdentity holds the credentials and namespaces by which the kernel lets one process of
+// a machine read another's memory (process_vm_readv), and so by which UCX can use CMA between
+// them. UCX tries CMA first, and otherwise silently takes TCP (UCX 1.23, tested for each
+// field). The rule is the kernel's __ptrace_may_access: equal users and groups, and no
+// capability that the reader lacks; CAP_SYS_PTRACE reads all.
 type ProcessIdentity struct {
 	Boot          string // random for each start of a kernel: equal on one machine only
 	PIDNamespace  string
 	UserNamespace string
 	UID, GID      string // real, effective and saved, as in "1000 1000 1000"
 	Capabilities  uint64 // permitted
-	Hidden        bool   // not dumpable, as after exec of a file with capabilities: needs CAP_SYS_PTRACE
+	Hidden        bool   // not dumpable, as after exec of a setuid file
 }
 
-// ReadProcessIdentity returns the identity of this process. root is the parent of /proc, "/" but in
-// tests. Fields that cannot be read are "".
+// ReadProcessIdentity returns the identity of this process. root is the parent of /proc, "/"
+// but in tests. Fields that cannot be read are "".
 func ReadProcessIdentity(root string) ProcessIdentity {
 	p := ProcessIdentity{Boot: strings.TrimSpace(readText(root + "/proc/sys/kernel/random/boot_id"))}
 	p.PIDNamespace, _ = os.Readlink(root + "/proc/self/ns/pid")
@@ -59,8 +59,8 @@ func (p *ProcessIdentity) Complete() bool {
 // sysPtrace is the capability to read any process's memory.
 const sysPtrace = 19
 
-// ReadDenials lists the reasons why the kernel does not let process p read the memory of q on the
-// same machine; nil where it does, as far as is known.
+// ReadDenials lists the reasons why the kernel does not let process p read the memory of q on
+// the same machine; nil where it does, as far as is known.
 func (p *ProcessIdentity) ReadDenials(q *ProcessIdentity) []string {
 	var reasons []string
 	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
@@ -100,8 +100,8 @@ func shorten(ids string) string {
 	return ids
 }
 
-// AllowsCMA reports whether a value of UCX_TLS lets UCX use CMA. The value is a list of transports and
-// of names for several of them, or "^" and a list of excluded ones.
+// AllowsCMA reports whether a value of UCX_TLS lets UCX use CMA. The value is a list of
+// transports and of names for several of them, or "^" and a list of excluded ones.
 func AllowsCMA(transports string) bool {
 	list, excluded := strings.CutPrefix(transports, "^")
 	if list == "" {

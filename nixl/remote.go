@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	// ErrPeer is returned when a peer is dead, or does not answer as a live one does. Load its metadata
-	// again when it is back.
+	// ErrPeer is returned when a peer is dead, or does not answer as a live one does. Load its
+	// metadata again when it is back.
 	ErrPeer = errors.New("nixl: peer failed")
 	// ErrNoMemory is returned for memory that a peer has not registered.
 	ErrNoMemory = errors.New("nixl: peer has no such memory")
@@ -30,8 +30,9 @@ type Remote struct {
 	generation uint64 // of the engine that has loaded it
 }
 
-// Load makes a peer known, which takes up to 0.3 s over UCX. Newer metadata of a known peer replaces
-// the older. Load does not contact the peer: the first transfer finds out whether it is alive.
+// Load makes a peer known, which takes up to 0.3 s over UCX. Newer metadata of a known peer
+// replaces the older. Load does not contact the peer: the first transfer finds out whether it
+// is alive.
 func (a *Agent) Load(data []byte) (*Remote, error) {
 	m, err := decodeMetadata(data)
 	if err != nil {
@@ -67,8 +68,8 @@ func (o *executor) loadRemote(m *metadata, data []byte) (*Remote, error) {
 	return r, nil
 }
 
-// loadIntoEngine loads a peer into the engine. An engine that has loaded another state of the peer
-// must forget that first.
+// loadIntoEngine loads a peer into the engine. An engine that has loaded another state of the
+// peer must forget that first.
 func (o *executor) loadIntoEngine(r *Remote, m *metadata) error {
 	name, err := o.engine.LoadPeer(m.Library)
 	if err != nil && o.engine.ForgetPeer(r.name) == nil {
@@ -135,8 +136,9 @@ func (r *Remote) Err() error {
 	return r.failed
 }
 
-// Fail declares the peer dead: its lease ended, its process exited, or it will not be used again.
-// Transfers with it end with the reason, and their memory is settled as soon as that is safe.
+// Fail declares the peer dead: its lease ended, its process exited, or it will not be used
+// again. Transfers with it end with the reason, and their memory is settled as soon as that is
+// safe.
 func (r *Remote) Fail(reason error) {
 	r.markFailed(reason)
 	r.agent.send(func(o *executor) { o.dropRemote(r) })
@@ -160,8 +162,8 @@ func (o *executor) dropRemote(r *Remote) {
 	if o.agent.remotes[r.name] == r {
 		delete(o.agent.remotes, r.name)
 	}
-	// The library refuses the status of requests with a forgotten peer, so abandoned transfers keep
-	// theirs loaded. A new engine has not loaded the peer at all.
+	// The library refuses the status of requests with a forgotten peer, so abandoned transfers
+	// keep theirs loaded. A new engine has not loaded the peer at all.
 	if r.generation == o.generation && !o.abandoned.hasPeer(r) {
 		_ = o.engine.ForgetPeer(r.name) // fails where the engine has forgotten the peer already
 	}

@@ -58,8 +58,8 @@ func (s *soak) replace(tb testing.TB, i int) {
 	s.peers[i].Store(&soakPeer{p, remote, seed})
 }
 
-// TestSoak reads pages from processes that are killed and stopped at random. It checks each page that
-// was read, and that none is written after its transfer was settled.
+// TestSoak reads pages from processes that are killed and stopped at random. It checks each
+// page that was read, and that none is written after its transfer was settled.
 func TestSoak(t *testing.T) {
 	for _, transport := range transports {
 		t.Run(transport.name, func(t *testing.T) { runSoak(t, transport.tls) })
@@ -133,7 +133,7 @@ func (s *soak) read(ctx context.Context, part int, stop <-chan struct{}) error {
 	for isOpen(stop) {
 		p := s.peers[rand.IntN(soakPeers)].Load()
 		order := rand.Perm(soakPages)[:1+rand.IntN(soakPages)]
-		if rand.IntN(2) == 0 { // neighbours on both sides, which are merged
+		if rand.IntN(2) == 0 { // adjacent on both sides, to be merged
 			for i := range order {
 				order[i] = i
 			}
@@ -142,7 +142,7 @@ func (s *soak) read(ctx context.Context, part int, stop <-chan struct{}) error {
 		for slot, page := range order {
 			pieces[slot] = nixl.Piece{Local: base + uint64(slot)*pageBytes, Remote: uint64(page) * pageBytes, Len: pageBytes}
 		}
-		time.Sleep(rand.N(20 * time.Millisecond)) // the machine has other work
+		time.Sleep(rand.N(20 * time.Millisecond)) // leaves CPU to other processes
 		limit, cancel := context.WithTimeout(ctx, 3*time.Second)
 		moved, err := read(limit, p.remote, s.memory, pieces...)
 		cancel()

@@ -22,7 +22,7 @@ type Stats struct {
 	Requests, Pieces          uint64 // library requests and descriptors of completed transfers
 
 	Abandoned      uint64 // transfers given up while their bytes could still move
-	AbandonedNow   int64  // those of them whose bytes may still move
+	AbandonedNow   int64  // those that have not settled
 	AbandonedBytes int64  // memory that must not be reused because of them
 	Replacements   uint64 // library agents that replaced a predecessor
 	Generation     uint64

@@ -41,8 +41,8 @@ func unsealed(tb testing.TB) *os.File {
 	return f
 }
 
-// TestStorm delays, fails and gives up requests at random while peers die, and checks that no byte is
-// written to memory after it was settled.
+// TestStorm delays, fails and gives up requests at random while peers die, and checks that no
+// byte is written to memory after it was settled.
 func TestStorm(t *testing.T) {
 	const readers, rounds, part = 6, 25, 16 * pageBytes
 	c := newPair(t, nixl.Config{MaxDescriptors: 3, Timeout: 200 * time.Millisecond, AbandonTimeout: 300 * time.Millisecond}, readers*part)

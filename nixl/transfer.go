@@ -58,8 +58,8 @@ type Times struct {
 	Pieces   int // descriptors, after merging
 }
 
-// Prepare checks a transfer and cuts it into requests. It moves nothing, and sorts and merges pieces
-// in place.
+// Prepare checks a transfer and cuts it into requests. It moves nothing, and sorts and merges
+// pieces in place.
 func (r *Remote) Prepare(op Op, local *Memory, remote RemoteMemory, pieces []Piece) (*Transfer, error) {
 	if local.agent != r.agent {
 		return nil, fmt.Errorf("%w: the memory belongs to another agent", ErrRange)
@@ -91,8 +91,9 @@ func (t *Transfer) Post() error {
 	return nil
 }
 
-// Wait returns when the transfer has ended, or gives it up when ctx is done. After an error, leave
-// the memory of the transfer alone until Settled is closed: the library cannot stop a request.
+// Wait returns when the transfer has ended, or gives it up when ctx is done. After an error,
+// leave the memory of the transfer alone until Settled is closed: the library cannot stop a
+// request.
 func (t *Transfer) Wait(ctx context.Context) error {
 	select {
 	case <-t.done:
@@ -119,8 +120,8 @@ func (t *Transfer) Wait(ctx context.Context) error {
 	return t.err
 }
 
-// endWithAgent is the outcome of a transfer whose agent has ended. A transfer that no executor took
-// on has moved nothing.
+// endWithAgent is the outcome of a transfer whose agent has ended. A transfer that no executor
+// took on has moved nothing.
 func (t *Transfer) endWithAgent() error {
 	t.endOnce.Do(func() {
 		if !t.isDone() {
@@ -134,8 +135,8 @@ func (t *Transfer) endWithAgent() error {
 }
 
 // Settled is closed when no byte of the transfer can move any more, so that its memory may be
-// reused; it is closed already when Wait returns nil. It stays open after an agent that does not end
-// (ErrStuck).
+// reused; it is closed already when Wait returns nil. It stays open after an agent that does
+// not end (ErrStuck).
 func (t *Transfer) Settled() <-chan struct{} { return t.settled }
 
 // Bytes is the size of the transfer.

@@ -91,7 +91,8 @@ func (g *device) find(index int, now time.Time) bool {
 	return true
 }
 
-// readSlow reads the facts that hardly ever change. A GPU that does not answer keeps the known ones.
+// readSlow reads the facts that hardly ever change. A GPU that does not answer keeps the known
+// ones.
 func (g *device) readSlow(index int) {
 	if g.fail != nvml.SUCCESS {
 		return
@@ -101,7 +102,8 @@ func (g *device) readSlow(index int) {
 		UUID:  get(g, "nvmlDeviceGetUUID", g.GetUUID),
 		Name:  get(g, "nvmlDeviceGetName", g.GetName),
 	}
-	// go-nvml fills the third version's structure, of which an older function leaves the bus id empty.
+	// go-nvml fills the third version's structure, of which an older function leaves the bus id
+	// empty.
 	if pci := get(g, "nvmlDeviceGetPciInfo_v3", g.GetPciInfo); pci.OK {
 		s.Bus = Some(text(pci.Value.BusId[:]))
 	}
@@ -145,8 +147,8 @@ func (g *device) read(index int) GPU {
 	return v
 }
 
-// readFast makes the calls of each read. A lost GPU skips the remaining calls, each of which could
-// last as long as the driver's timeout.
+// readFast makes the calls of each read. A lost GPU skips the remaining calls, each of which
+// could last as long as the driver's timeout.
 func (g *device) readFast(v *GPU) {
 	v.Memory = g.readMemory(g.Device)
 	if use := get(g, "nvmlDeviceGetUtilizationRates", g.GetUtilizationRates); use.OK {
@@ -195,7 +197,8 @@ func (g *device) readProcesses() Opt[[]Process] {
 	return Opt[[]Process]{}
 }
 
-// readMemory prefers the second version of the call, which counts the driver's own share separately.
+// readMemory prefers the second version of the call, which counts the driver's own share
+// separately.
 func (g *device) readMemory(of nvml.Device) Memory {
 	if m := get(g, "nvmlDeviceGetMemoryInfo_v2", of.GetMemoryInfo_v2); m.OK {
 		return Memory{Some(m.Value.Total), Some(m.Value.Free), Some(m.Value.Used), Some(m.Value.Reserved)}

@@ -14,17 +14,18 @@ import (
 
 const (
 	defaultLibrary = "libnvidia-ml.so.1"
-	// slowEvery is the period of facts that hardly ever change: names, remote ends of links, topology.
-	// With 8 GPUs they take 840 of 1,120 calls.
+	// slowEvery is the period of facts that hardly ever change: names, remote ends of links,
+	// topology. With 8 GPUs they take 840 of 1,120 calls.
 	slowEvery = time.Minute
 )
 
-// driverOwner is held by the one goroutine of this process that calls the driver: go-nvml keeps the
-// loaded library in package variables, and a thread that returns from a hung call may still use them.
+// driverOwner is held by the one goroutine of this process that calls the driver: go-nvml keeps
+// the loaded library in package variables, and a thread that returns from a hung call may still
+// use them.
 var driverOwner = make(chan struct{}, 1)
 
-// required are the functions called without a look-up, by this package or by go-nvml itself. Every
-// driver of the last ten years has them.
+// required are the functions called without a look-up, by this package or by go-nvml itself.
+// Every driver of the last ten years has them.
 var required = []string{
 	"nvmlInit_v2", "nvmlShutdown", "nvmlErrorString", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2",
 }
@@ -46,7 +47,8 @@ type driver struct {
 	sample int // the GPU whose PCIe throughput is sampled next
 }
 
-// openDriver waits until no other goroutine owns the driver; it returns nil if stop is closed before.
+// openDriver waits until no other goroutine owns the driver; it returns nil if stop is closed
+// before.
 func openDriver(cfg Config, busy *atomic.Pointer[call], stop <-chan struct{}) source {
 	select {
 	case driverOwner <- struct{}{}:
@@ -74,8 +76,8 @@ func (d *driver) read() *Snapshot {
 	return s
 }
 
-// readOnce reads all facts, or returns the reason why none can be read. A refusal of the whole driver
-// by any call discards the read, since half of it would be from before.
+// readOnce reads all facts, or returns the reason why none can be read. A refusal of the whole
+// driver by any call discards the read, since half of it would be from before.
 func (d *driver) readOnce(now time.Time) *Snapshot {
 	d.broken = nvml.SUCCESS
 	if s := d.start(now); s != nil {
@@ -178,8 +180,8 @@ func loadPermanently(path string) error {
 	return errors.Join(dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL|dl.RTLD_NODELETE).Open(), library.Close())
 }
 
-// has reports whether the loaded library has a function. A call of a function that it lacks ends the
-// process.
+// has reports whether the loaded library has a function. A call of a function that it lacks
+// ends the process.
 func (d *driver) has(symbol string) bool {
 	has, asked := d.known[symbol]
 	if !asked {

@@ -9,13 +9,15 @@ import (
 )
 
 const (
-	// eventTypes trigger a read at once. Corrected ECC errors are left out: they come in thousands and
-	// are counted anyway.
+	// eventTypes trigger a read at once. Corrected ECC errors are left out: they come in
+	// thousands and are counted anyway.
 	eventTypes = nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError |
 		nvml.EventTypeGpuUnavailableError | nvml.EventTypeGpuRecoveryAction
-	// maxXIDs bounds the XIDs remembered of a GPU; those of one fault are rarely more than five.
+	// maxXIDs bounds the XIDs remembered of a GPU; those of one fault are rarely more than
+	// five.
 	maxXIDs = 32
-	// eventBatch bounds the events of one wait; a crashing program makes one for each of its channels.
+	// eventBatch bounds the events of one wait; a crashing program makes one for each of its
+	// channels.
 	eventBatch = 256
 	// noInstance is NVML's instance for an XID of a whole GPU.
 	noInstance = 0xFFFFFFFF
@@ -27,15 +29,15 @@ type events struct {
 	set    nvml.EventSet // nil while not listening
 }
 
-// eventSymbols are the functions in use; go-nvml fills the structure of nvmlEventSetWait's second
-// version, with the MIG instance.
+// eventSymbols are the functions in use; go-nvml fills the structure of nvmlEventSetWait's
+// second version, with the MIG instance.
 var eventSymbols = []string{
 	"nvmlEventSetCreate", "nvmlEventSetWait_v2", "nvmlEventSetFree",
 	"nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes",
 }
 
-// start listens for the events of all GPUs that answer. Called at each read, it includes those that
-// came back.
+// start listens for the events of all GPUs that answer. Called at each read, it includes those
+// that came back.
 func (e *events) start() {
 	d := e.driver
 	for _, symbol := range eventSymbols {
@@ -99,8 +101,8 @@ func (e *events) wait(limit time.Duration, stop <-chan struct{}) bool {
 		case nvml.ERROR_UNINITIALIZED:
 			return true // the read initializes the driver again
 		default:
-			// A lost GPU spoils the whole set, and the events of the others are lost until the next read
-			// makes a new set without it: that read follows at once.
+			// A lost GPU spoils the whole set, and the events of the others are lost until the
+			// next read makes a new set without it: that read follows at once.
 			e.stop()
 			if ret != nvml.ERROR_GPU_IS_LOST {
 				pause(limit, stop)

@@ -12,7 +12,7 @@ type State string
 const (
 	StateStarting State = "starting" // nothing has been read yet
 	StateReady    State = "ready"
-	StateNoDriver State = "no driver" // no library, no kernel module, no permission, or a build without cgo
+	StateNoDriver State = "no driver" // no library, module, permission or cgo
 	StateBroken   State = "broken"    // the driver refuses; Detail gives the reason
 )
 
@@ -22,7 +22,7 @@ type Snapshot struct {
 	Detail string        `json:"detail,omitempty"` // reason why the state is not ready, for people
 	At     time.Time     `json:"at"`               // when the read ended
 	Took   time.Duration `json:"took_ns"`          // duration of the read
-	Since  time.Time     `json:"since"`            // last initialization of the driver, by a reload too
+	Since  time.Time     `json:"since"`            // last initialization of the driver
 	Driver Driver        `json:"driver"`
 	GPUs   []GPU         `json:"gpus"` // in the driver's order
 
@@ -57,11 +57,11 @@ const (
 
 // GPU holds the facts of one GPU. Memory is in bytes.
 type GPU struct {
-	Index       int           `json:"index"` // as in nvidia-smi; may change when the machine restarts
+	Index       int           `json:"index"` // as in nvidia-smi; may change at a reboot
 	UUID        Opt[string]   `json:"uuid"`  // from an earlier read where the GPU no longer answers
 	Name        Opt[string]   `json:"name"`  // as UUID
 	Bus         Opt[string]   `json:"bus"`   // PCI address, as UUID
-	Err         *Error        `json:"error"` // reason why the GPU does not answer; facts are then unknown
+	Err         *Error        `json:"error"` // reason of no answer; facts are then unknown
 	Since       time.Time     `json:"since"` // it has answered without interruption since then
 	Memory      Memory        `json:"memory"`
 	Utilization Utilization   `json:"utilization"`
@@ -126,8 +126,8 @@ type Power struct {
 	Energy Opt[uint64] `json:"energy"` // millijoules since the driver was loaded
 }
 
-// ECC counts memory errors: volatile ones since the driver was loaded, aggregate ones since the GPU
-// was made.
+// ECC counts memory errors: volatile ones since the driver was loaded, aggregate ones since the
+// GPU was made.
 type ECC struct {
 	VolatileCorrected    Opt[uint64] `json:"volatile_corrected"`
 	VolatileUncorrected  Opt[uint64] `json:"volatile_uncorrected"`
@@ -160,8 +160,8 @@ type Pages struct {
 	Pending   Opt[bool] `json:"pending"`
 }
 
-// PCIe is the GPU's link to its host. Bytes are counted since the driver was loaded and may wrap;
-// rates are those between two reads.
+// PCIe is the GPU's link to its host. Bytes are counted since the driver was loaded and may
+// wrap; rates are those between two reads.
 type PCIe struct {
 	Generation    Opt[int]     `json:"generation"` // falls while the GPU is idle, to save power
 	GenerationMax Opt[int]     `json:"generation_max"`
@@ -181,8 +181,8 @@ type XID struct {
 	Instance Opt[int]  `json:"instance"` // the MIG GPU instance concerned, if any
 }
 
-// Process is a compute process on a GPU. Its PID is the driver's: in the machine's PID namespace, or
-// the container's where the driver knows it.
+// Process is a compute process on a GPU. Its PID is the driver's: in the machine's PID
+// namespace, or the container's where the driver knows it.
 type Process struct {
 	PID    int         `json:"pid"`
 	Memory Opt[uint64] `json:"memory"` // bytes; unknown for MIG devices and in some containers

@@ -6,8 +6,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// fieldBatch bounds the field values of one call. NVML documents no limit; an H100 with 18 links has
-// 178, and three calls cost no more than one.
+// fieldBatch bounds the field values of one call. NVML documents no limit; an H100 with 18
+// links has 178, and three calls cost no more than one.
 const fieldBatch = 64
 
 // gpuFields are read for each GPU.
@@ -35,14 +35,14 @@ var gpuFields = []struct {
 }
 
 // linkFields are read for each NVLink; the link's number is the field's scope. They replace the
-// deprecated NVLINK_BANDWIDTH_* and GetNvLinkUtilization*. The ERROR_DL_* do not exist on Blackwell,
-// the COUNT_* only there.
+// deprecated NVLINK_BANDWIDTH_* and GetNvLinkUtilization*. The ERROR_DL_* do not exist on
+// Blackwell, the COUNT_* only there.
 var linkFields = []struct {
 	id  uint32
 	set func(*Link, uint64)
 }{
 	{nvml.FI_DEV_NVLINK_GET_SPEED, func(l *Link, v uint64) { l.Speed = Some(int(v)) }},
-	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, func(l *Link, v uint64) { l.Sent = Some(v << 10) }}, // in KiB
+	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, func(l *Link, v uint64) { l.Sent = Some(v << 10) }}, // KiB
 	{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_RX, func(l *Link, v uint64) { l.Received = Some(v << 10) }},
 	{nvml.FI_DEV_NVLINK_ERROR_DL_REPLAY, func(l *Link, v uint64) { l.Replays = Some(v) }},
 	{nvml.FI_DEV_NVLINK_ERROR_DL_RECOVERY, func(l *Link, v uint64) { l.Recoveries = Some(v) }},
@@ -110,9 +110,9 @@ func apply(v *GPU, p plannedField, value *nvml.FieldValue) bool {
 	}
 }
 
-// rates fills in the rates between two reads. GPUs without byte counters (before Hopper) are sampled
-// by a call of 20 ms for each direction, so each read samples one GPU, and the others keep their
-// last sample.
+// rates fills in the rates between two reads. GPUs without byte counters (before Hopper) are
+// sampled by a call of 20 ms for each direction, so each read samples one GPU, and the others
+// keep their last sample.
 func (g *device) rates(v *GPU, seconds float64) {
 	v.PCIe.SendRate = rate(g.last.PCIe.Sent, v.PCIe.Sent, seconds)
 	v.PCIe.ReceiveRate = rate(g.last.PCIe.Received, v.PCIe.Received, seconds)

@@ -2,7 +2,8 @@ package nvml
 
 import "fmt"
 
-// Link is one NVLink of a GPU. Bytes are counted since the driver was loaded; rates are between two reads.
+// Link is one NVLink of a GPU. Bytes are counted since the driver was loaded; rates are between
+// two reads.
 type Link struct {
 	Index       int          `json:"index"`
 	Up          Opt[bool]    `json:"up"`
@@ -14,7 +15,8 @@ type Link struct {
 	Received    Opt[uint64]  `json:"received"`
 	SendRate    Opt[float64] `json:"send_rate"` // bytes a second
 	ReceiveRate Opt[float64] `json:"receive_rate"`
-	// The next three do not exist on Blackwell, the others only there: see the ids in fields.go.
+	// The next three do not exist on Blackwell, the others only there: see the ids in
+	// fields.go.
 	Replays          Opt[uint64] `json:"replays"`
 	Recoveries       Opt[uint64] `json:"recoveries"` // on Blackwell too, from another counter
 	CRC              Opt[uint64] `json:"crc"`
@@ -26,8 +28,8 @@ type Link struct {
 // linkVersions maps nvmlNvlinkVersion_t.
 var linkVersions = map[int]string{1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 
-// Fabric is a GPU's membership in an NVSwitch fabric. A GPU that belongs to one and has not joined it
-// cannot run CUDA.
+// Fabric is a GPU's membership in an NVSwitch fabric. A GPU that belongs to one and has not
+// joined it cannot run CUDA.
 type Fabric struct {
 	State   string `json:"state"`   // not started, in progress, completed
 	Status  int    `json:"status"`  // nvmlReturn_t of joining; valid once State is completed
@@ -36,7 +38,8 @@ type Fabric struct {
 	Health  Health `json:"health"`
 }
 
-// Health is the fabric manager's judgement of this GPU; aspects that it does not judge are unknown.
+// Health is the fabric manager's judgement of this GPU; aspects that it does not judge are
+// unknown.
 type Health struct {
 	Summary           Opt[string] `json:"summary"` // healthy, unhealthy, limited capacity
 	BandwidthDegraded Opt[bool]   `json:"bandwidth_degraded"`
@@ -56,8 +59,8 @@ var (
 	}
 )
 
-// decodeHealth decodes NVML_GPU_FABRIC_HEALTH_MASK_*. Its ternary fields are two bits wide: 1 is yes, 2
-// is no, and other values are not judged.
+// decodeHealth decodes NVML_GPU_FABRIC_HEALTH_MASK_*. Its ternary fields are two bits wide: 1
+// is yes, 2 is no, and other values are not judged.
 func decodeHealth(mask uint32, summary uint8) Health {
 	ternary := func(shift int) Opt[bool] {
 		v := mask >> shift & 3

@@ -8,8 +8,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// findLinks lists the GPU's NVLinks with their constant facts. Links are numbered from 0 without gaps;
-// the driver refuses the first number beyond them.
+// findLinks lists the GPU's NVLinks with their constant facts. Links are numbered from 0
+// without gaps; the driver refuses the first number beyond them.
 func (g *device) findLinks() []Link {
 	var links []Link
 	for i := range nvml.NVLINK_MAX_LINKS {
@@ -43,8 +43,8 @@ func (g *device) findLinks() []Link {
 	return links
 }
 
-// linkState uses the call and not the field FI_DEV_NVLINK_GET_STATE, because every driver with NVLink
-// has the call.
+// linkState uses the call and not the field FI_DEV_NVLINK_GET_STATE, because every driver with
+// NVLink has the call.
 func (g *device) linkState(link int) Opt[bool] {
 	s := get(g, "nvmlDeviceGetNvLinkState", func() (nvml.EnableState, nvml.Return) { return g.GetNvLinkState(link) })
 	return Opt[bool]{s.Value == nvml.FEATURE_ENABLED, s.OK}
@@ -57,8 +57,8 @@ func (g *device) readLinks(v *GPU) {
 	}
 }
 
-// readFabric asks with the third version of the structure, or the second for older drivers. A GPU
-// without a fabric reports that in its state.
+// readFabric asks with the third version of the structure, or the second for older drivers. A
+// GPU without a fabric reports that in its state.
 func (g *device) readFabric() Opt[Fabric] {
 	const symbol = "nvmlDeviceGetGpuFabricInfoV"
 	if !g.d.has(symbol) {
@@ -102,8 +102,8 @@ func (d *driver) readPeers() {
 	}
 }
 
-// readPeer reads the paths from one GPU to another. Links through NVSwitches end at a switch, so they
-// count for no peer.
+// readPeer reads the paths from one GPU to another. Links through NVSwitches end at a switch,
+// so they count for no peer.
 func (g *device) readPeer(index int, other *device) Peer {
 	p := Peer{Index: index}
 	level := number(g, "nvmlDeviceGetTopologyCommonAncestor", func() (int, nvml.Return) {

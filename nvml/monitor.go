@@ -14,8 +14,8 @@ import (
 const EnvLibrary = "WARMPATH_NVML"
 
 var (
-	// ErrHung is returned while a call into the driver does not return; its thread is abandoned, since
-	// C cannot be interrupted.
+	// ErrHung is returned while a call into the driver does not return; its thread is
+	// abandoned, since C cannot be interrupted.
 	ErrHung = errors.New("nvml: the driver hangs")
 	// ErrRunning is returned by a second Run of one monitor.
 	ErrRunning = errors.New("nvml: monitor is already running")
@@ -23,18 +23,20 @@ var (
 
 const (
 	defaultEvery = time.Second
-	// waitSlice bounds the delay of a shutdown by a wait for XIDs. The end of each wait wakes Go's
-	// sysmon thread for some milliseconds: five waits a second cost 6 ms of CPU a second on a busy
-	// machine, one costs 1 ms.
+	// waitSlice bounds the delay of a shutdown by a wait for XIDs. The end of each wait wakes
+	// Go's sysmon thread for some milliseconds: five waits a second cost 6 ms of CPU a second
+	// on a busy machine, one costs 1 ms.
 	waitSlice = time.Second
-	// grace bounds Run's wait for a read in progress, or for the rest of waitSlice. A read of 8 GPUs
-	// takes tens of milliseconds, but an overloaded machine may not run its thread for 1 or 2 s.
+	// grace bounds Run's wait for a read in progress, or for the rest of waitSlice. A read of 8
+	// GPUs takes tens of milliseconds, but an overloaded machine may not run its thread for 1
+	// or 2 s.
 	grace, graceTicks = 5 * time.Second, 50
 )
 
 // Config selects the driver and the period of reads.
 type Config struct {
-	// Library is the path or name of NVML's library; "" is libnvidia-ml.so.1, found by the loader.
+	// Library is the path or name of NVML's library; "" is libnvidia-ml.so.1, found by the
+	// loader.
 	Library string
 	// Every is the time between two reads, 1 s when 0. An XID triggers a read at once.
 	Every time.Duration
@@ -60,7 +62,8 @@ type call struct {
 type source interface {
 	// read never fails: a driver that cannot be read is a state.
 	read() *Snapshot
-	// wait returns true as soon as an event calls for a read, false after d or when stop is closed.
+	// wait returns true as soon as an event calls for a read, false after d or when stop is
+	// closed.
 	wait(d time.Duration, stop <-chan struct{}) bool
 	close()
 }
@@ -73,12 +76,12 @@ func New(cfg Config) *Monitor {
 	return m
 }
 
-// Snapshot returns the newest snapshot, never nil. It costs one atomic load and never waits for the
-// driver: while that hangs, At grows old.
+// Snapshot returns the newest snapshot, never nil. It costs one atomic load and never waits for
+// the driver: while that hangs, At grows old.
 func (m *Monitor) Snapshot() *Snapshot { return m.current.Load() }
 
-// Busy names the call into the driver in progress and its duration until now; "" for none. A call
-// that takes seconds hangs.
+// Busy names the call into the driver in progress and its duration until now; "" for none. A
+// call that takes seconds hangs.
 func (m *Monitor) Busy(now time.Time) (symbol string, duration time.Duration) {
 	c := m.call.Load()
 	if c == nil {
@@ -87,14 +90,16 @@ func (m *Monitor) Busy(now time.Time) (symbol string, duration time.Duration) {
 	return c.symbol, now.Sub(c.since)
 }
 
-// Run reads until ctx ends and then returns nil, or ErrHung if the driver does not return within 5 s.
+// Run reads until ctx ends and then returns nil, or ErrHung if the driver does not return
+// within 5 s.
 func (m *Monitor) Run(ctx context.Context) error {
 	if m.running.Swap(true) {
 		return ErrRunning
 	}
 	ended := make(chan struct{})
 	go func() {
-		// The thread is not unlocked: it ends with the goroutine, and with it the driver's thread state.
+		// The thread is not unlocked: it ends with the goroutine, and with it the driver's
+		// thread state.
 		runtime.LockOSThread()
 		m.readLoop(ctx)
 		m.running.Store(false)
@@ -114,9 +119,9 @@ func (m *Monitor) Run(ctx context.Context) error {
 	return fmt.Errorf("%w: in %s for %s", ErrHung, symbol, duration.Round(time.Millisecond))
 }
 
-// endsInTime waits for the reader during the ticks of grace. It counts ticks instead of reading a
-// clock: while the whole process was stopped the reader could not end, and a ticker drops the ticks
-// of that time.
+// endsInTime waits for the reader during the ticks of grace. It counts ticks instead of reading
+// a clock: while the whole process was stopped the reader could not end, and a ticker drops the
+// ticks of that time.
 func endsInTime(ended <-chan struct{}, tick <-chan time.Time) bool {
 	for range graceTicks {
 		select {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A process that was stopped for longer than grace reports no hang: it has seen one tick, and the
-// reader ends right after.
+// A process that was stopped for longer than grace reports no hang: it has seen one tick, and
+// the reader ends right after.
 func TestAStandstillIsNoHang(t *testing.T) {
 	ended, tick := make(chan struct{}), make(chan time.Time)
 	go func() {

@@ -6,8 +6,8 @@ import (
 )
 
 // Opt is a value that may be unknown: the GPU lacks the feature, the driver lacks the call, or
-// refuses it. The zero value is unknown, and null in JSON, so that 0 errors and an unknown number
-// of errors never look alike.
+// refuses it. The zero value is unknown, and null in JSON, so that 0 errors and an unknown
+// number of errors never look alike.
 type Opt[T any] struct {
 	Value T
 	OK    bool

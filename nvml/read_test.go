@@ -142,7 +142,8 @@ func TestRates(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	first := anew(t, m)
 	update(t, func(s *nvmltest.State) { s.GPUs[0].Links[3].Received = 1 << 42 })
-	// Only one read after a change shows a rate, and its snapshot may be replaced before this test sees it.
+	// Only one read after a change shows a rate, and its snapshot may be replaced before this
+	// test sees it.
 	s := await(t, m, "a rate", func(s *nvml.Snapshot) bool {
 		if s.GPUs[0].PCIe.SendRate.Or(0) > 0 {
 			return true
@@ -150,7 +151,8 @@ func TestRates(t *testing.T) {
 		update(t, func(s *nvmltest.State) { s.GPUs[0].PCIeSent += 1 << 40 })
 		return false
 	})
-	// The two reads are at most as far apart as the whole test took, so the rate is at least this.
+	// The two reads are at most as far apart as the whole test took, so the rate is at least
+	// this.
 	least := float64(1<<40) / s.At.Sub(first.At.Add(-first.Took)).Seconds()
 	assert.GreaterOrEqual(t, s.GPUs[0].PCIe.SendRate.Value, least)
 	assert.Equal(t, nvml.Some(uint64(1<<42)), anew(t, m).GPUs[0].Links[3].Received)
@@ -203,7 +205,7 @@ func TestLostGPU(t *testing.T) {
 	assert.Len(t, back.GPUs[4].Links, 18)
 }
 
-// A GPU that is lost between two calls of one read is lost, not half read.
+// A GPU lost between two calls of one read is lost, not half read.
 func TestGPULostInTheMiddleOfARead(t *testing.T) {
 	m := start(t, nvmltest.HGX())
 	await(t, m, "GPUs", ready)
@@ -279,7 +281,7 @@ func TestOldDriver(t *testing.T) {
 	assert.False(t, g.Bus.OK || g.Fabric.OK || g.MIG.OK || g.ECC.VolatileCorrected.OK || g.Rows.Spare.OK)
 	assert.Empty(t, g.Links)
 	assert.Len(t, g.Peers, 7)
-	anew(t, m) // without events it reads on
+	anew(t, m) // reads go on without events
 }
 
 func TestBareDriver(t *testing.T) {

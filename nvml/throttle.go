@@ -10,8 +10,8 @@ import (
 // Throttle is a set of reasons for reduced clocks: nvmlClocksEventReasons.
 type Throttle uint64
 
-// The reasons. HWSlowdown, HWThermal and PowerBrake halve the clocks or worse (nvml.h); SWPowerCap is
-// normal under full load.
+// The reasons. HWSlowdown, HWThermal and PowerBrake halve the clocks or worse (nvml.h);
+// SWPowerCap is normal under full load.
 const (
 	Idle        Throttle = 1 << 0
 	ClockLimit  Throttle = 1 << 1 // clocks set by an administrator or application
@@ -77,8 +77,8 @@ func (t *Throttle) UnmarshalJSON(data []byte) error {
 // Recovery is the driver's advice for a faulty GPU: nvmlDeviceGpuRecoveryAction_t.
 type Recovery string
 
-// The recovery actions, as in NVIDIA's "GPU Memory Error Management", section "Error recovery and
-// response flags".
+// The recovery actions, as in NVIDIA's "GPU Memory Error Management", section "Error recovery
+// and response flags".
 const (
 	RecoveryNone          Recovery = "none"
 	RecoveryReset         Recovery = "reset GPU"

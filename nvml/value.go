@@ -43,8 +43,8 @@ func decodeValue(kind uint32, raw [8]byte) Opt[uint64] {
 	return Opt[uint64]{}
 }
 
-// rate is bytes a second between two counts. A count that fell has wrapped or was reset: the rate is
-// then unknown.
+// rate is bytes a second between two counts. A count that fell has wrapped or was reset: the
+// rate is then unknown.
 func rate(from, to Opt[uint64], seconds float64) Opt[float64] {
 	if !from.OK || !to.OK || to.Value < from.Value || seconds <= 0 {
 		return Opt[float64]{}

@@ -19,9 +19,9 @@ var built struct {
 	libraries map[string][]byte // guarded by mu
 }
 
-// Library compiles the fake with the given compiler flags and returns the path of the library. Flags
-// select variants: -DWITHOUT_PLUGINS omits a function, -DNO_PLUGINS lists no plugin. Without a C
-// compiler the test is skipped.
+// Library compiles the fake with the given compiler flags and returns the path of the library.
+// Flags select variants: -DWITHOUT_PLUGINS omits a function, -DNO_PLUGINS lists no plugin.
+// Without a C compiler the test is skipped.
 func Library(tb testing.TB, flags ...string) string {
 	tb.Helper()
 	key := strings.Join(flags, " ")

@@ -1,6 +1,6 @@
-// Package nixltest supports tests that use NIXL: [Loopback] stands in for the library within one
-// process, with its rules and with faults on demand; [Library] finds the real library; [User] starts
-// processes as other users and in other namespaces.
+// Package nixltest supports tests that use NIXL: [Loopback] stands in for the library within
+// one process, with its rules and with faults on demand; [Library] finds the real library;
+// [User] starts processes as other users and in other namespaces.
 package nixltest
 
 import (

@@ -13,9 +13,9 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// Loopback is a fabric within this process with the rules of the real library: one thread for each
-// agent, no way to stop a request, errors without details. Tests make it fail by OnPost, Kill, Refuse
-// and BlockDestroy.
+// Loopback is a fabric within this process with the rules of the real library: one thread for
+// each agent, no way to stop a request, errors without details. Tests make it fail by OnPost,
+// Kill, Refuse and BlockDestroy.
 type Loopback struct {
 	mu           sync.Mutex // guards all below, and every copy
 	engines      map[string]*engine
@@ -45,8 +45,8 @@ type Outcome struct {
 // NewLoopback makes a fabric without agents.
 func NewLoopback() *Loopback { return &Loopback{engines: map[string]*engine{}} }
 
-// OnPost lets f decide about each request; nil completes all at once. f runs on the agent's thread
-// and must not call the fabric.
+// OnPost lets f decide about each request; nil completes all at once. f runs on the agent's
+// thread and must not call the fabric.
 func (l *Loopback) OnPost(f func(Request) Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,8 +14,8 @@ type request struct {
 	status        cgo.StatusError
 }
 
-// Create checks a request as the library does: memory that is not registered is refused here, before
-// any byte moves.
+// Create checks a request as the library does: memory that is not registered is refused here,
+// before any byte moves.
 func (e *engine) Create(op nixl.Op, peer string, local, remote []nixl.Region) (nixl.Request, error) {
 	if err := e.lock(); err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func (e *engine) Post(posted nixl.Request) error {
 	return r.status
 }
 
-// finish moves a request's bytes, released or not, unless its engine was destroyed. The caller holds
-// the fabric's lock.
+// finish moves a request's bytes, released or not, unless its engine was destroyed. The caller
+// holds the fabric's lock.
 func (e *engine) finish(r *request, err cgo.StatusError) {
 	if e.dead {
 		return
@@ -112,8 +112,8 @@ func (e *engine) finish(r *request, err cgo.StatusError) {
 	r.status = err
 }
 
-// Release forgets a request and, as in the library, does not stop its bytes: see finish. Abandoned
-// transfers exist for that reason.
+// Release forgets a request and, as in the library, does not stop its bytes: see finish.
+// Abandoned transfers exist for that reason.
 func (e *engine) Release(nixl.Request) error {
 	if err := e.lock(); err != nil {
 		return err

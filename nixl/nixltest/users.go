@@ -40,13 +40,13 @@ func (u User) Apply(c *exec.Cmd) {
 	c.SysProcAttr = attr
 }
 
-// RestoreDumpable undoes a side effect of starting a process as a User. Until it executes its own
-// program a child shares its parent's memory, and the kernel hides memory whose process changes
-// users: this process would stay nixl.ProcessIdentity.Hidden for all later tests.
+// RestoreDumpable undoes a side effect of starting a process as a User. Until it executes its
+// own program a child shares its parent's memory, and the kernel hides the memory of a process
+// that changes users: this process would stay nixl.ProcessIdentity.Hidden for all later tests.
 func RestoreDumpable() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) }
 
-// RequireRoot skips a test that starts processes as other users and in other namespaces where this
-// process may not.
+// RequireRoot skips a test that starts processes as other users and in other namespaces where
+// this process may not.
 func RequireRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -67,8 +67,8 @@ func RequireRoot(t testing.TB) {
 	RestoreDumpable()
 }
 
-// CopyForAllUsers puts this test binary, and the library with the folders beside it, where all users
-// can read them. library may be "".
+// CopyForAllUsers puts this test binary, and the library with the folders beside it, where all
+// users can read them. library may be "".
 func CopyForAllUsers(t testing.TB, library string) (binary, copied string) {
 	t.Helper()
 	dir := t.TempDir()

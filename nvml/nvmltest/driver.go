@@ -57,14 +57,14 @@ type options struct {
 const required = "nvmlInit_v2; nvmlShutdown; nvmlErrorString; nvmlDeviceGetCount_v2; " +
 	"nvmlDeviceGetHandleByIndex_v2; "
 
-// Without omits functions, as an older driver does. A name may end in *, which keeps the functions
-// that every driver has.
+// Without omits functions, as an older driver does. A name may end in *, which keeps the
+// functions that every driver has.
 func Without(symbols ...string) Option {
 	return func(o *options) { o.without = append(o.without, symbols...) }
 }
 
-// Flags are passed to the compiler: -DNOT_NVML omits nvmlInit_v2, -DFABRIC_V2 has only the second
-// version of fabric information.
+// Flags are passed to the compiler: -DNOT_NVML omits nvmlInit_v2, -DFABRIC_V2 has only the
+// second version of fabric information.
 func Flags(flags ...string) Option {
 	return func(o *options) { o.flags = append(o.flags, flags...) }
 }
@@ -101,7 +101,8 @@ func Build(dir string, opts ...Option) (*Driver, error) {
 	return d, d.open()
 }
 
-// open points the library at this driver from its next initialization on, and sets an empty state.
+// open points the library at this driver from its next initialization on, and sets an empty
+// state.
 func (d *Driver) open() error {
 	path := filepath.Join(filepath.Dir(d.Library), "state")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -109,8 +110,8 @@ func (d *Driver) open() error {
 		return err
 	}
 	d.file = file
-	// The loader keeps the first library of a process, so the path of the state cannot be compiled in.
-	// With cgo, Setenv changes C's environment too.
+	// The loader keeps the first library of a process, so the path of the state cannot be
+	// compiled in. With cgo, Setenv changes C's environment too.
 	if err := os.Setenv(stateVariable, path); err != nil {
 		return fmt.Errorf("cannot name the state: %w", err)
 	}
@@ -133,7 +134,8 @@ func (d *Driver) Update(change func(*State)) error {
 	return d.writeLocked()
 }
 
-// Reload acts as a reload of the driver: every call fails until the library is initialized again.
+// Reload acts as a reload of the driver: every call fails until the library is initialized
+// again.
 func (d *Driver) Reload() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,7 +161,8 @@ func (d *Driver) Calls() (uint64, error) {
 	return binary.NativeEndian.Uint64(raw[:]), err
 }
 
-// Offsets in the file: the sequence number at 0, the library's count of calls, the events, the state.
+// Offsets in the file: the sequence number at 0, the library's count of calls, the events, the
+// state.
 const (
 	callsAt = 8
 	headAt  = 16

@@ -13,7 +13,7 @@ const (
 
 // State is the fake's behaviour from the next call on.
 type State struct {
-	Init    int            // what nvmlInit_v2 returns; 0 is success
+	Init    int            // result of nvmlInit_v2; 0 is success
 	Version string         // of the driver
 	CUDA    int            // 12080 is CUDA 12.8
 	Hang    string         // a function that does not return while it is named here
@@ -161,8 +161,8 @@ func (s *State) encode(epoch uint64) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// HGX is a machine with 8 busy and healthy H100 behind four NVSwitches: 18 links each, 75 of 80 GiB
-// used, 1 GiB of it by the driver.
+// HGX is a machine with 8 busy and healthy H100 behind four NVSwitches: 18 links each, 75 of 80
+// GiB used, 1 GiB of it by the driver.
 func HGX() State {
 	s := State{
 		Version: "570.86.15", CUDA: 12080,

@@ -1,8 +1,8 @@
 // A stand-in for NIXL's libnixl_capi.so: the functions that package cgo resolves, with the
 // signatures of nixl-sys 1.5.1.
 //
-// All agents live in one process and reach each other's memory. Faults are chosen by the names of
-// agents and peers: see doc.go.
+// All agents live in one process and reach each other's memory. Faults are chosen by the names
+// of agents and peers: see doc.go.
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -288,8 +288,8 @@ int nixl_capi_invalidate_remote_md(struct agent *agent, const char *peer) {
 	return NOT_FOUND;
 }
 
-// Transfers. A peer whose name begins with "slow" is done at the 1,000th poll, with "never" not at
-// all; "reset" fails at the post and "breaks" at the third poll.
+// Transfers. A peer whose name begins with "slow" is done at the 1,000th poll, with "never" not
+// at all; "reset" fails at the post and "breaks" at the third poll.
 
 int nixl_capi_create_xfer_dlist(int kind, struct list **list) {
 	return nixl_capi_create_reg_dlist(kind, list);
