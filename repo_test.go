@@ -43,7 +43,7 @@ var rules = map[string]rule{
 	"nvml/nvmltest":        {never: anyHTTP},
 	"cgo":                  {never: anyHTTP},
 	"cgo/cgotest":          {never: anyHTTP},
-	"nixl/nixltest":        {allow: []string{"nixl"}, never: anyHTTP},
+	"nixl/nixltest":        {allow: []string{"cgo", "nixl"}, never: anyHTTP},
 	"nixl":                 {allow: []string{"cgo"}, never: anyHTTP},
 
 	"dataplane/routing/policy":     {never: anyState},

@@ -1,17 +1,24 @@
 package nixl
 
-// PackMetadata makes metadata of any content.
-func PackMetadata(name string, memories []RemoteMemory, blob []byte) []byte {
-	return (&metadata{name, memories, blob}).append(nil)
+// SealMetadata puts a valid header before any body.
+var SealMetadata = sealMetadata
+
+// EncodeMetadata makes metadata of any content.
+func EncodeMetadata(name string, memories []RemoteMemory, library []byte) []byte {
+	data, err := (&metadata{name, memories, library}).encode()
+	if err != nil {
+		panic(err)
+	}
+	return data
 }
 
-// UnpackMetadata takes it apart.
-func UnpackMetadata(data []byte) (name string, memories []RemoteMemory, blob []byte, err error) {
+// DecodeMetadata reads metadata.
+func DecodeMetadata(data []byte) (name string, memories []RemoteMemory, library []byte, err error) {
 	m, err := decodeMetadata(data)
 	if err != nil {
 		return "", nil, nil, err
 	}
-	return m.name, m.memories, m.blob, nil
+	return m.Name, m.Memories, m.Library, nil
 }
 
 // SortByLocal is the sort of Coalesce.

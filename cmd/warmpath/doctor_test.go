@@ -168,7 +168,8 @@ func TestDoctorGPUs(t *testing.T) {
 	state.GPUs[1].Links[4].Up = 0
 	state.GPUs[2].Lost = 1
 	state.GPUs[3].RowsFailed, state.GPUs[3].Throttle, state.GPUs[3].Clock = 1, 0x80, 990
-	state.GPUs[4] = nvmltest.GPU{Name: "NVIDIA L4", Facts: nvmltest.Facts{Total: 24 << 30, Temperature: 40}}
+	state.GPUs[4] = nvmltest.GPU{Name: "NVIDIA L4"}
+	state.GPUs[4].Total, state.GPUs[4].Temperature = 24<<30, 40
 	state.GPUs[5].MIG, state.GPUs[5].MIGInstances = 1, 3
 	if err := driver.Set(state); err != nil {
 		t.Fatal(err)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes what the Python library makes of the corpus with each tokenizer, for the Go test to compare with.
+"""Encodes the corpus with each tokenizer of the Python library, as the reference of the Go test.
 
     reference.py ROOT
 
-What is there already is kept, but for the seconds, which are measured each time. For each tokenizer, ROOT/reference/NAME.bin holds of each document in turn: the number of ids in four bytes,
-little-endian, the ids, and the first eight bytes of the SHA-256 of what they decode to with and without special tokens.
-ROOT/reference/NAME.json says where the tokenizer's file is, the ids that add_special_tokens puts around a text, the
-library's version, and seconds of CPU for bench.bin, cold and warm.
+Existing encodings are kept; timings are measured each time. ROOT/reference/NAME.bin holds for each
+document: the number of ids in four bytes, little-endian, the ids, and the first eight bytes of the
+SHA-256 of the decoded text, with and without special tokens. ROOT/reference/NAME.json holds the path of
+the tokenizer's file, the ids that add_special_tokens puts around a text, the library's version, and
+seconds of CPU for bench.bin, cold and warm.
 """
 
 import glob
@@ -62,12 +63,12 @@ def write(root, name, encode, decode, corpus, facts):
     print(f"{name}: {len(corpus)} documents", flush=True)
 
 
-def peer(root, what):
-    """Seconds of a Rust crate, where it was built."""
+def peer(root, tokenizer):
+    """Seconds of a Rust crate, if its program was built."""
     program = f"{root}/peer/release/peer"
     if not os.path.exists(program):
         return None
-    cold, warm, _, _ = subprocess.run([program, what, f"{root}/bench.bin"], capture_output=True, text=True, check=True).stdout.split()
+    cold, warm, _, _ = subprocess.run([program, tokenizer, f"{root}/bench.bin"], capture_output=True, text=True, check=True).stdout.split()
     return {"cold_s": float(cold), "warm_s": float(warm)}
 
 
@@ -95,7 +96,7 @@ def hugging_face(root, name, path, corpus, bench):
 
 
 def o200k(root, path, encode, corpus, bench):
-    """tiktoken and bpe-openai have the vocabulary of GPT-OSS, so they are peers for it."""
+    """Times of tiktoken and bpe-openai, which have the vocabulary of GPT-OSS."""
     import tiktoken
 
     letters = {c: b for b, c in ((b, chr(b)) for b in [*range(33, 127), *range(161, 173), *range(174, 256)])}

@@ -10,8 +10,8 @@ import (
 
 // placeOf names the machine of this process and all that decides which others there may read its memory. Processes of one place read each other's memory by
 // the kernel's cross-memory attach; between others UCX silently takes TCP. 0 is unknown, and equal to nothing.
-func placeOf(p *nixl.Place, transports string) uint64 {
-	if !p.Known() || p.Hidden {
+func placeOf(p *nixl.ProcessIdentity, transports string) uint64 {
+	if !p.Complete() || p.Hidden {
 		return 0
 	}
 	h := fnv.New64a()
@@ -25,7 +25,7 @@ func here() uint64 {
 	if !nixl.AllowsCMA(transports) {
 		return 0
 	}
-	p := nixl.Here("/")
+	p := nixl.ReadProcessIdentity("/")
 	return placeOf(&p, transports)
 }
 

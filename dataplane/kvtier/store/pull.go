@@ -244,7 +244,7 @@ func (p *peer) read(ctx context.Context, q *pull, r pageRequest, room *pendingSe
 	}
 	if len(pieces) > 0 {
 		// The peer keeps the pages for longer than ctx lasts: what was read in time is what was asked for.
-		transfer, err := p.remote.Transfer(ctx, nixl.Read, t.nixl.takes, memory, pieces, nil)
+		transfer, err := p.remote.Transfer(ctx, nixl.Read, t.nixl.takes, memory, pieces)
 		if err != nil {
 			return 0, transfer, err
 		}

@@ -32,7 +32,7 @@ type Facts struct {
 	SystemRead time.Duration `json:"system_read,omitempty"`
 }
 
-// Ids are the rest of what the kernel asks for when one process would read another's memory: see nixl.Place.
+// Ids are the rest of what the kernel asks for when one process would read another's memory: see nixl.ProcessIdentity.
 type Ids struct {
 	Users         string `json:"users"` // real, effective, saved
 	Groups        string `json:"groups"`
@@ -42,10 +42,10 @@ type Ids struct {
 }
 
 // places are two processes in package nixl's words, as far as both tell of themselves.
-func places(here, there *Facts) (from, to nixl.Place) {
+func places(here, there *Facts) (from, to nixl.ProcessIdentity) {
 	both := here.Ids != nil && there.Ids != nil
-	place := func(f *Facts) nixl.Place {
-		p := nixl.Place{Boot: f.Boot, PIDNamespace: f.PIDNamespace, UID: strconv.Itoa(f.UID)}
+	place := func(f *Facts) nixl.ProcessIdentity {
+		p := nixl.ProcessIdentity{Boot: f.Boot, PIDNamespace: f.PIDNamespace, UID: strconv.Itoa(f.UID)}
 		if both {
 			p.UID, p.GID, p.UserNamespace, p.Capabilities, p.Hidden = f.Ids.Users, f.Ids.Groups, f.Ids.UserNamespace, f.Ids.Capabilities, f.Ids.Hidden
 		}
@@ -69,7 +69,7 @@ func Gather(root, node string) Facts {
 		Devices: rdmaDevices(filepath.Join(root, "sys/class/infiniband")), EthernetRate: ethernetRate(filepath.Join(root, "sys/class/net")),
 		SystemRead: systemRead(),
 	}
-	p := nixl.Here(root)
+	p := nixl.ReadProcessIdentity(root)
 	f.Boot, f.PIDNamespace = p.Boot, p.PIDNamespace
 	f.Ids = &Ids{Users: p.UID, Groups: p.GID, UserNamespace: p.UserNamespace, Capabilities: p.Capabilities, Hidden: p.Hidden}
 	f.Ptrace, _ = strconv.Atoi(text(filepath.Join(root, "proc/sys/kernel/yama/ptrace_scope")))

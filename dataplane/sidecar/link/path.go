@@ -64,7 +64,7 @@ func Recognise(here, there *Facts, samples []Sample) Path {
 func apart(here, there *Facts) bool {
 	from, to := places(here, there)
 	refused := here.Ids != nil && here.SystemRead == 0 // as container runtimes do whose filter leaves the call out
-	return refused || len(from.Withheld(&to)) > 0 || !nixl.AllowsCMA(here.Transports) || !nixl.AllowsCMA(there.Transports)
+	return refused || len(from.ReadDenials(&to)) > 0 || !nixl.AllowsCMA(here.Transports) || !nixl.AllowsCMA(there.Transports)
 }
 
 // copiedInCall judges the size of at least 1 MiB that was moved most often, else the largest, by the least times of both: those that nothing
@@ -142,7 +142,7 @@ func bare(here, there *Facts) string {
 // localCauses are the usual reasons for TCP between processes of one machine.
 func localCauses(here, there *Facts) []string {
 	from, to := places(here, there)
-	why := from.Withheld(&to)
+	why := from.ReadDenials(&to)
 	for _, f := range []*Facts{here, there} {
 		if !nixl.AllowsCMA(f.Transports) {
 			why = append(why, fmt.Sprintf("UCX_TLS=%s of %s leaves shared memory and cma out", f.Transports, f.Node))

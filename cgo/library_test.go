@@ -15,9 +15,9 @@ import (
 	"github.com/warmpath/warmpath/cgo/cgotest"
 )
 
-func TestOpenSaysWhatIsMissing(t *testing.T) {
+func TestOpenNamesTheMissingPart(t *testing.T) {
 	junk := filepath.Join(t.TempDir(), "junk.so")
-	if err := os.WriteFile(junk, []byte("not a library, whatever its name"), 0o600); err != nil {
+	if err := os.WriteFile(junk, []byte("not a library"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
@@ -37,13 +37,13 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 				t.Fatalf("Open(%q) = %v, %v, want nil, %v", test.path, lib, err, test.want)
 			}
 			if !strings.Contains(err.Error(), test.text) {
-				t.Errorf("Open(%q) = %q, want the words %q", test.path, err, test.text)
+				t.Errorf("Open(%q) = %q, want the text %q", test.path, err, test.text)
 			}
 		})
 	}
 }
 
-func open(t *testing.T, flags ...string) *cgo.NIXL {
+func open(t *testing.T, flags ...string) *cgo.Library {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
@@ -65,26 +65,26 @@ func TestAgentLife(t *testing.T) {
 	}
 	for _, test := range tests {
 		lib := open(t, test.flags...)
-		agent, err := lib.CreateAgent("test", false)
+		agent, err := lib.CreateAgent("test")
 		if err != nil {
 			t.Fatalf("%s: CreateAgent: %v", test.name, err)
 		}
-		got, err := lib.Plugins(agent)
+		got, err := agent.Plugins()
 		if err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("%s: Plugins() = %q, %v, want %q", test.name, got, err, test.want)
 		}
-		if err := lib.DestroyAgent(agent); err != nil {
-			t.Errorf("%s: DestroyAgent: %v", test.name, err)
+		if err := agent.Destroy(); err != nil {
+			t.Errorf("%s: Destroy: %v", test.name, err)
 		}
 	}
 }
 
 func TestRefusalsAreStatuses(t *testing.T) {
 	lib := open(t)
-	if _, err := lib.CreateAgent("", false); !errors.Is(err, cgo.ErrInvalidParam) {
+	if _, err := lib.CreateAgent(""); !errors.Is(err, cgo.ErrInvalidParam) {
 		t.Errorf(`CreateAgent("") = %v, want %v`, err, cgo.ErrInvalidParam)
 	}
-	if _, err := lib.CreateAgent("refuse", false); !errors.Is(err, cgo.ErrBackend) {
+	if _, err := lib.CreateAgent("refuse"); !errors.Is(err, cgo.ErrBackend) {
 		t.Errorf(`CreateAgent("refuse") = %v, want %v`, err, cgo.ErrBackend)
 	}
 	agent := create(t, lib, "full")
@@ -94,43 +94,38 @@ func TestRefusalsAreStatuses(t *testing.T) {
 		err  error
 		want cgo.StatusError
 	}{
-		{"a second backend of another name", lib.CreateBackend(agent, "POSIX", nil), cgo.ErrNotFound},
-		{"a parameter that is not known", lib.CreateBackend(agent, "UCX", []string{"mode", "bad"}), cgo.ErrInvalidParam},
-		{"a parameter without a name", lib.CreateBackend(agent, "UCX", []string{"", "good"}), cgo.ErrInvalidParam},
-		{"memory that cannot be registered", lib.Register(agent, cgo.Host, []cgo.Region{page}), cgo.ErrBackend},
-		{"memory without bytes", lib.Register(agent, cgo.Host, []cgo.Region{{}}), cgo.ErrInvalidParam},
-		{"memory of an unknown kind", lib.Register(agent, 7, []cgo.Region{page}), cgo.ErrInvalidParam},
-		{"memory that is not registered", lib.Deregister(agent, cgo.Host, []cgo.Region{page}), cgo.ErrNotFound},
-		{"a peer that is not known", lib.InvalidateRemote(agent, "nobody"), cgo.ErrNotFound},
-		{"a connection to a peer that is not known", lib.Connect(agent, "nobody"), cgo.ErrNotFound},
-		{"a message to a peer that is not known", lib.Notify(agent, "nobody", nil), cgo.ErrNotFound},
+		{"a backend that is not installed", agent.CreateBackend("POSIX"), cgo.ErrNotFound},
+		{"memory that cannot be registered", agent.Register([]cgo.Region{page}), cgo.ErrBackend},
+		{"memory without bytes", agent.Register([]cgo.Region{{}}), cgo.ErrInvalidParam},
+		{"memory that is not registered", agent.Deregister([]cgo.Region{page}), cgo.ErrNotFound},
+		{"an unknown peer", agent.ForgetPeer("nobody"), cgo.ErrNotFound},
 	}
 	for _, test := range tests {
 		if !errors.Is(test.err, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, test.err, test.want)
 		}
 	}
-	if _, err := lib.LoadRemote(agent, []byte("garbage!")); !errors.Is(err, cgo.ErrBackend) {
-		t.Errorf("LoadRemote of garbage = %v, want %v", err, cgo.ErrBackend)
+	if _, err := agent.LoadPeer([]byte("garbage!")); !errors.Is(err, cgo.ErrBackend) {
+		t.Errorf("LoadPeer of garbage = %v, want %v", err, cgo.ErrBackend)
 	}
-	if _, err := lib.LoadRemote(agent, nil); !errors.Is(err, cgo.ErrInvalidParam) {
-		t.Errorf("LoadRemote of nothing = %v, want %v", err, cgo.ErrInvalidParam)
+	if _, err := agent.LoadPeer(nil); !errors.Is(err, cgo.ErrInvalidParam) {
+		t.Errorf("LoadPeer of nothing = %v, want %v", err, cgo.ErrInvalidParam)
 	}
 }
 
 // create makes an agent over UCX.
-func create(t *testing.T, lib *cgo.NIXL, name string) cgo.Agent {
+func create(t *testing.T, lib *cgo.Library, name string) *cgo.Agent {
 	t.Helper()
-	agent, err := lib.CreateAgent(name, true)
+	agent, err := lib.CreateAgent(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lib.CreateBackend(agent, "UCX", []string{"mode", "good"}); err != nil {
+	if err := agent.CreateBackend("UCX"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := lib.DestroyAgent(agent); err != nil {
-			t.Errorf("DestroyAgent: %v", err)
+		if err := agent.Destroy(); err != nil {
+			t.Errorf("Destroy: %v", err)
 		}
 	})
 	return agent

@@ -1,7 +1,8 @@
-"""How the pages of a host pool lie in memory, and copies between them and the tier.
+"""The memory layout of a host pool's pages, and copies between the pool and the KV tier.
 
-A page's canonical form is all of K and then all of V, layer by layer: K0 K1 … V0 V1 …, each with tokens, heads and dimensions in this
-order. It is what layer_first and page_first_direct pools have in common; the others keep a form of their own under their name.
+In the canonical layout a page is all of K and then all of V, layer by layer: K0 K1 … V0 V1 …, each
+ordered by token, head and dimension. Pools of layer_first and page_first_direct share it; any other
+pool keeps its own layout, under its own name.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ _layouts = {"layer_first": CANONICAL, "page_first_direct": CANONICAL}
 
 
 class Unsupported(Exception):
-    """This pool's pages cannot be described. It is then used as if there were no tier."""
+    """The layout of this pool's pages is unknown; the pool is used without the tier."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,13 @@ class Piece:
 
 
 def pieces_of(pool, page_tokens):
-    """The parts of a page in canonical order. They are learnt from the pool's own answers for three pages, so that whatever layout it
-    has, a wrong guess is seen here and not in the pages."""
+    """The parts of a page in canonical order, derived from the pool's own answers for three pages, so
+    that an unexpected layout raises here instead of corrupting pages."""
     pages = [torch.arange(i * page_tokens, (i + 1) * page_tokens, dtype=torch.int64) for i in range(3)]
     try:
         metas = [pool.get_page_buffer_meta(page) for page in pages]
     except Exception as error:
-        raise Unsupported(f"{type(pool).__name__} does not say where its pages lie: {error}") from error
+        raise Unsupported(f"{type(pool).__name__} does not report its pages: {error}") from error
     addresses, sizes = zip(*[(list(a), list(s)) for a, s in metas])
     if not len(addresses[0]) or any(s != sizes[0] for s in sizes) or any(len(a) != len(sizes[0]) for a in addresses):
         raise Unsupported(f"pages of {type(pool).__name__} differ in size")
@@ -43,22 +44,24 @@ def pieces_of(pool, page_tokens):
         first, second, third = (a[i] for a in addresses)
         step = second - first
         if step <= 0 or third - second != step or step % page_tokens:
-            raise Unsupported(f"pages of {type(pool).__name__} lie at no constant distance")
+            raise Unsupported(f"pages of {type(pool).__name__} have no constant distance")
         parts.append(Piece(first, size, step // page_tokens))
     if getattr(pool, "layout", "") == "layer_first":
         if len(parts) % 2:
             raise Unsupported("layer_first with an odd number of parts")
-        parts = parts[0::2] + parts[1::2]  # K0 V0 K1 V1 … as it comes
+        parts = parts[0::2] + parts[1::2]  # from K0 V0 K1 V1 …
     return parts
 
 
-def form_name(pool):
+def layout_name(pool):
+    """The name of the pool's layout in the tier."""
     layout = getattr(pool, "layout", "none")
     return _layouts.get(layout, layout)
 
 
 def shared_regions(pool):
-    """[(descriptor, address, length)] of the pool's memory that other processes can map: with "allocator": "shm"."""
+    """[(descriptor, address, length)] of the pool's memory that other processes can map. It is empty
+    without "allocator": "shm"."""
     allocator = getattr(pool, "allocator", None)
     regions = []
     for fd, memory in zip(getattr(allocator, "fds", ()) or (), getattr(allocator, "mms", ()) or ()):
@@ -68,21 +71,21 @@ def shared_regions(pool):
     return regions
 
 
-def place(parts, regions):
-    """[(region, bytes, base, stride)] for hello, or None where a part lies in none of the regions."""
-    placed = []
+def locate(parts, regions):
+    """[(region, bytes, base, stride)] for hello, or None where a part lies outside all regions."""
+    located = []
     for p in parts:
         for i, (_, address, length) in enumerate(regions):
             if address <= p.address and p.address + p.size <= address + length:
-                placed.append((i, p.size, p.address - address, p.stride))
+                located.append((i, p.size, p.address - address, p.stride))
                 break
         else:
             return None
-    return placed
+    return located
 
 
-class Bounce:
-    """Shared memory of our own, for pools that are not: each page is copied here first."""
+class BounceBuffer:
+    """Shared memory through which the pages of a private pool are copied."""
 
     def __init__(self, page_bytes, pages):
         self.page_bytes, self.pages = page_bytes, pages
@@ -96,40 +99,42 @@ class Bounce:
 
 
 class Pages:
-    """Copies pages between a pool and their canonical form.
+    """Copies pages between a pool and memory in the canonical layout.
 
-    All pages of a call are one call into torch. What counts is how often a thread gives Python's lock away: SGLang's scheduler takes it and
-    computes with it, and each time it may be 5 ms until it comes back, which is longer than all copies of a prompt."""
+    All pages of a call are one call into torch. The cost is the number of releases of Python's GIL:
+    SGLang's scheduler takes the GIL and may keep it for 5 ms each time, longer than all copies of a
+    prompt."""
 
     def __init__(self, parts, tokens, page_tokens):
-        """tokens: how many the pool has room for."""
+        """tokens: capacity of the pool."""
         if tokens < page_tokens:
             raise Unsupported(f"a pool of {tokens} tokens")
         self.parts = parts
         self.page_bytes = sum(p.size for p in parts)
-        self._pool = []  # [token, part, byte], and the first byte in the canonical form
+        self._pool = []  # [token, part, byte], and its offset in the canonical layout
         at = 0
         for first, count, step in _runs(parts):
             self._pool.append((_pages(first, count, step, tokens - page_tokens + 1), at))
             at += count * first.size
 
-    def form(self, memory):
-        """memory (uint8) as pages in canonical form, by their first bytes: what scatter and gather take. It is made once."""
+    def views(self, memory):
+        """Views of memory (uint8) by each page's first byte, for scatter and gather; to be made once."""
         starts = memory.numel() - self.page_bytes + 1
         if starts < 1:
             raise Unsupported(f"{memory.numel()} bytes for pages of {self.page_bytes}")
         return [memory.as_strided((starts, *view.shape[1:]), (1, view.shape[2], 1), at) for view, at in self._pool]
 
-    def scatter(self, form, offsets, tokens):
-        """Writes pages to the pool: the one at offsets[i] in memory becomes that of tokens[i]."""
+    def scatter(self, views, offsets, tokens):
+        """Copies the page at offsets[i] in memory to the pool's page that begins at tokens[i]."""
         _copy(
             [view[token] for view, _ in self._pool for token in tokens],
-            [view[offset] for view in form for offset in offsets],
+            [view[offset] for view in views for offset in offsets],
         )
 
-    def gather(self, form, offsets, tokens):
+    def gather(self, views, offsets, tokens):
+        """Copies the pool's page that begins at tokens[i] to offsets[i] in memory."""
         _copy(
-            [view[offset] for view in form for offset in offsets],
+            [view[offset] for view in views for offset in offsets],
             [view[token] for view, _ in self._pool for token in tokens],
         )
 
@@ -140,7 +145,7 @@ def _copy(targets, sources):
 
 
 def _runs(parts):
-    """[(first part, count, distance)] of parts that have one size and one distance from each other."""
+    """[(first part, count, distance)]: runs of parts of equal size at equal distances."""
     runs = []
     for p in parts:
         if runs:
@@ -154,14 +159,14 @@ def _runs(parts):
 
 
 def _pages(first, count, step, tokens):
-    """[token, part, byte] of the parts of pages that begin at any of so many tokens."""
+    """A view [token, part, byte] of the parts of pages that begin at any of the pool's tokens."""
     length = (tokens - 1) * first.stride + (count - 1) * step + first.size
     raw = (ctypes.c_uint8 * length).from_address(first.address)
     return torch.frombuffer(raw, dtype=torch.uint8).as_strided((tokens, count, first.size), (first.stride, step, 1))
 
 
 def readable(memory):
-    """A tensor over memory that must not be written to."""
+    """A tensor over read-only memory."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns that it cannot protect it; the kernel does
+        warnings.simplefilter("ignore")  # torch cannot enforce read-only memory; the kernel does
         return torch.frombuffer(memory, dtype=torch.uint8)

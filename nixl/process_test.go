@@ -6,16 +6,16 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-func TestHere(t *testing.T) {
-	p := nixl.Here("/")
-	if !p.Known() {
-		t.Errorf("Here() = %+v, want all of it", p)
+func TestReadProcessIdentity(t *testing.T) {
+	p := nixl.ReadProcessIdentity("/")
+	if !p.Complete() {
+		t.Errorf("ReadProcessIdentity() = %+v, want all fields", p)
 	}
-	if why := p.Withheld(&p); len(why) > 0 && !p.Hidden {
-		t.Errorf("a process does not read itself: %q", why)
+	if denials := p.ReadDenials(&p); len(denials) > 0 && !p.Hidden {
+		t.Errorf("a process may not read itself: %q", denials)
 	}
-	nothing := nixl.Here(t.TempDir())
-	if nothing.Known() {
+	nothing := nixl.ReadProcessIdentity(t.TempDir())
+	if nothing.Complete() {
 		t.Errorf("without /proc: %+v", nothing)
 	}
 }

@@ -9,44 +9,46 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// FuzzMetadata: what is taken reads the same when it is written again, and nothing else is taken.
+// FuzzMetadata: metadata with a valid checksum is refused with ErrMetadata, or reads the same
+// when it is written again.
 func FuzzMetadata(f *testing.F) {
-	list := []nixl.RemoteMemory{{ID: 1, Addr: 1 << 40, Len: 4096}, {ID: 7, Kind: cgo.Device, Addr: 1, Len: 1, Dev: 3}}
-	f.Add(nixl.PackMetadata("peer", list, []byte("blob")))
-	f.Add(nixl.PackMetadata("p", nil, nil))
-	f.Add(nixl.PackMetadata("", nil, nil))
-	f.Add([]byte("WPNX\x02 another version"))
+	f.Add([]byte(`{"name":"peer","memories":[{"id":1,"addr":1099511627776,"len":4096}],"library":"YmxvYg=="}`))
+	f.Add([]byte(`{"name":"p","memories":null,"library":null}`))
+	f.Add([]byte(`{"name":""}`))
+	f.Add([]byte(`{"name":"p","memories":[{"id":1,"addr":18446744073709551615,"len":1}]}`))
 	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		name, memories, blob, err := nixl.UnpackMetadata(data)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		name, memories, library, err := nixl.DecodeMetadata(nixl.SealMetadata(body))
 		if err != nil {
 			if !errors.Is(err, nixl.ErrMetadata) {
 				t.Fatalf("%v, want %v", err, nixl.ErrMetadata)
 			}
 			return
 		}
-		if again := nixl.PackMetadata(name, memories, blob); !bytes.Equal(again, data) {
-			t.Errorf("%q was taken, and is %q when it is written again", data, again)
+		again := nixl.EncodeMetadata(name, memories, library)
+		name2, memories2, library2, err := nixl.DecodeMetadata(again)
+		if err != nil || name2 != name || !slices.Equal(memories2, memories) || !bytes.Equal(library2, library) {
+			t.Errorf("%q reads as %q, %v, %q; written again as %q, %v, %q, %v",
+				body, name, memories, library, name2, memories2, library2, err)
 		}
 	})
 }
 
 func TestMetadataIsChecked(t *testing.T) {
-	good := nixl.PackMetadata("peer", []nixl.RemoteMemory{{ID: 1, Addr: 4096, Len: 4096}}, []byte("blob"))
-	if name, memories, blob, err := nixl.UnpackMetadata(good); err != nil || name != "peer" || len(memories) != 1 || string(blob) != "blob" {
-		t.Fatalf("UnpackMetadata = %q, %v, %q, %v", name, memories, blob, err)
+	good := nixl.EncodeMetadata("peer", []nixl.RemoteMemory{{ID: 1, Addr: 4096, Len: 4096}}, []byte("blob"))
+	if name, memories, blob, err := nixl.DecodeMetadata(good); err != nil || name != "peer" || len(memories) != 1 || string(blob) != "blob" {
+		t.Fatalf("DecodeMetadata = %q, %v, %q, %v", name, memories, blob, err)
 	}
 	bad := map[string][]byte{
-		"no name":           nixl.PackMetadata("", nil, nil),
-		"a long name":       nixl.PackMetadata(string(make([]byte, 256)), nil, nil),
-		"a kind of its own": nixl.PackMetadata("p", []nixl.RemoteMemory{{Kind: 9, Len: 1}}, nil),
-		"no bytes":          nixl.PackMetadata("p", []nixl.RemoteMemory{{Addr: 1}}, nil),
-		"beyond the end":    nixl.PackMetadata("p", []nixl.RemoteMemory{{Addr: math.MaxUint64, Len: 2}}, nil),
-		"too large":         nixl.PackMetadata("p", nil, make([]byte, 5<<20)),
+		"no name":        nixl.EncodeMetadata("", nil, nil),
+		"a long name":    nixl.EncodeMetadata(string(make([]byte, 256)), nil, nil),
+		"not JSON":       nixl.SealMetadata([]byte("{")),
+		"no bytes":       nixl.EncodeMetadata("p", []nixl.RemoteMemory{{Addr: 1}}, nil),
+		"beyond the end": nixl.EncodeMetadata("p", []nixl.RemoteMemory{{Addr: math.MaxUint64, Len: 2}}, nil),
+		"too large":      nixl.EncodeMetadata("p", nil, make([]byte, 5<<20)),
 	}
 	for i := range good {
 		bad["cut"] = good[:i]
@@ -54,7 +56,7 @@ func TestMetadataIsChecked(t *testing.T) {
 		changed[i]++
 		bad["changed"] = changed
 		for name, data := range bad {
-			if _, _, _, err := nixl.UnpackMetadata(data); !errors.Is(err, nixl.ErrMetadata) {
+			if _, _, _, err := nixl.DecodeMetadata(data); !errors.Is(err, nixl.ErrMetadata) {
 				t.Errorf("%s at %d: %v, want %v", name, i, err, nixl.ErrMetadata)
 			}
 		}
@@ -93,7 +95,7 @@ func FuzzCoalesce(f *testing.F) {
 	})
 }
 
-// FuzzSortOfPieces sorts as a comparison sort does, whatever the offsets have in common.
+// FuzzSortOfPieces: the radix sort orders pieces as a comparison sort does.
 func FuzzSortOfPieces(f *testing.F) {
 	f.Add(uint64(1), 16384, uint(12), uint(14), uint64(0))
 	f.Add(uint64(2), 300, uint(0), uint(64), uint64(0))
@@ -142,7 +144,7 @@ func BenchmarkCoalesce(b *testing.B) {
 	}
 }
 
-// naiveBytes lists where each byte goes.
+// naiveBytes lists source and destination of each byte.
 func naiveBytes(pieces []nixl.Piece) [][2]uint64 {
 	var list [][2]uint64
 	for _, p := range pieces {
@@ -155,26 +157,26 @@ func naiveBytes(pieces []nixl.Piece) [][2]uint64 {
 }
 
 func TestOverlapOfReads(t *testing.T) {
-	c := newCouple(t, nixl.Config{}, 8192)
+	c := newPair(t, nixl.Config{}, 8192)
 	theirs := c.remote.Memories()[0]
 	twice := []nixl.Piece{{Len: 4096}, {Local: 4095, Remote: 4096, Len: 4096}}
-	if _, err := c.remote.Prepare(nixl.Read, c.local, theirs, slices.Clone(twice), nil); !errors.Is(err, nixl.ErrRange) {
+	if _, err := c.remote.Prepare(nixl.Read, c.local, theirs, slices.Clone(twice)); !errors.Is(err, nixl.ErrRange) {
 		t.Errorf("two reads into one byte = %v, want %v", err, nixl.ErrRange)
 	}
-	if _, err := c.remote.Prepare(nixl.Write, c.local, theirs, slices.Clone(twice), nil); err != nil {
+	if _, err := c.remote.Prepare(nixl.Write, c.local, theirs, slices.Clone(twice)); err != nil {
 		t.Errorf("two writes of one byte = %v", err)
 	}
 	for _, pieces := range [][]nixl.Piece{nil, {{Len: 0}}} {
-		if _, err := c.remote.Prepare(nixl.Read, c.local, theirs, pieces, nil); !errors.Is(err, nixl.ErrRange) {
+		if _, err := c.remote.Prepare(nixl.Read, c.local, theirs, pieces); !errors.Is(err, nixl.ErrRange) {
 			t.Errorf("a transfer of nothing = %v, want %v", err, nixl.ErrRange)
 		}
 	}
 	unknown := theirs
 	unknown.Len++
-	if _, err := c.remote.Prepare(nixl.Read, c.local, unknown, []nixl.Piece{{Len: 1}}, nil); !errors.Is(err, nixl.ErrNoMemory) {
-		t.Errorf("memory that the peer did not tell of = %v, want %v", err, nixl.ErrNoMemory)
+	if _, err := c.remote.Prepare(nixl.Read, c.local, unknown, []nixl.Piece{{Len: 1}}); !errors.Is(err, nixl.ErrNoMemory) {
+		t.Errorf("memory that the peer did not announce = %v, want %v", err, nixl.ErrNoMemory)
 	}
-	if _, err := c.remote.Prepare(nixl.Read, c.peers, theirs, []nixl.Piece{{Len: 1}}, nil); !errors.Is(err, nixl.ErrRange) {
+	if _, err := c.remote.Prepare(nixl.Read, c.peers, theirs, []nixl.Piece{{Len: 1}}); !errors.Is(err, nixl.ErrRange) {
 		t.Errorf("another agent's memory = %v, want %v", err, nixl.ErrRange)
 	}
 }
