@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"math"
 	"time"
 )
 
@@ -32,21 +31,15 @@ func (p *peaks) add(o peaks) {
 // forget drops what was learnt of a process that is gone.
 func (c *check) forget() { *c = check{now: c.now, before: c.before, peers: c.peers} }
 
-// notePeaks must follow each step that adds work.
-func (l *Load) notePeaks() { l.check.now.add(l.peaks()) }
+// note must follow each step that adds work.
+func (c *check) note(p peaks) { c.now.add(p) }
 
-func (l *Load) peaks() peaks {
-	return peaks{
-		flight: l.flight(), pending: l.pending.Load() + l.foreign.pending.Load(), held: l.held.Load() + l.foreign.held.Load(),
-	}
-}
-
-// checkUsed compares a report's used tokens with the requests that could hold them.
-func (l *Load) checkUsed(now time.Time, r *Report) {
-	c := &l.check
+// checkUsed compares a report's used tokens with the requests that could hold them; own is the
+// router's account now.
+func (c *check) checkUsed(now time.Time, r *Report, own peaks) {
 	most := c.now
 	most.add(c.before)
-	c.before, c.now = c.now, l.peaks()
+	c.before, c.now = c.now, own
 	found := FindUsed(Account{
 		Running: r.Running, Waiting: r.Waiting, Queued: r.Queued, Used: r.Used, Pool: r.Pool,
 		Flight: most.flight, Pending: most.pending, Held: most.held,
@@ -68,24 +61,6 @@ type watch struct {
 // glimpseTokens is the least that a prompt must compute to show a speed: policy.Speed needs as
 // much.
 const glimpseTokens = 4096
-
-// watch notes the state before a request is sent. The first byte of one that must wait for room in
-// the pool or in the batch says nothing of the speed.
-func (l *Load) watch(now time.Time, w *Work) watch {
-	at := watch{at: now, exact: w.Exact}
-	if w.Uncached < glimpseTokens || w.Fetched > 0 {
-		return at
-	}
-	var v Seen
-	l.read(&v, seconds(now))
-	own := l.peaks()
-	at.work, at.sent = own.pending, l.sent.Load()+l.foreign.sent.Load()
-	if v.Age >= 0 && !v.Stale() {
-		at.work = max(at.work, l.shown.queued.Load())
-	}
-	at.counts = (v.Most == 0 || v.InFlight < v.Most) && (v.Pool == 0 || v.Used+int64(w.Prompt) < v.Pool)
-	return at
-}
 
 // FirstToken tells that a prompt is prefilled: the first byte of an answer that is a stream has
 // come, before anything else of the request was computed. FirstByte or End must follow.
@@ -116,40 +91,17 @@ func (l *Lease) FirstToken(now time.Time) {
 	c.seen[c.nSeen%glimpses] = g
 	c.nSeen++
 	load.shown.begin()
-	load.settleSpeed(now)
+	load.shown.setRate(c.speed(now))
 	load.shown.end()
 }
 
-// settleSpeed publishes the speed that choices use, between shown.begin and end.
-func (l *Load) settleSpeed(now time.Time) {
-	c := &l.check
+// speed returns the speed that choices use, and notes whether the reported one is set aside.
+func (c *check) speed(now time.Time) float64 {
 	speed, why := BelieveSpeed(c.claimed, SpeedBasis{Seen: c.seen[:min(c.nSeen, glimpses)], Peers: c.peers, Aside: c.why != ""})
 	if (why == "") != (c.why == "") {
 		c.speedAt = now
 	}
 	c.why = why
-	l.shown.rate.Store(math.Float64bits(speed))
-}
-
-// SetPeers tells the median speed of the other ranks with the same model and role; 0 is unknown.
-func (l *Load) SetPeers(now time.Time, speed float64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.check.peers == speed {
-		return
-	}
-	l.check.peers = speed
-	l.shown.begin()
-	l.settleSpeed(now)
-	l.shown.end()
-}
-
-// Proved returns the rank's speed by its own counters and first bytes alone; 0 is unknown.
-func (l *Load) Proved() float64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := &l.check
-	speed, _ := BelieveSpeed(c.claimed, SpeedBasis{Seen: c.seen[:min(c.nSeen, glimpses)], Aside: c.why != ""})
 	return speed
 }
 
@@ -169,17 +121,3 @@ const (
 )
 
 const whyUsed = "more KV tokens in use than the requests there can hold"
-
-// SetAside lists the fields of the rank's reports that are set aside.
-func (l *Load) SetAside() (all []Aside) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := &l.check
-	if c.used.Aside() {
-		all = append(all, Aside{AsideUsed, whyUsed, c.usedAt, float64(c.usedSaid), float64(l.used())})
-	}
-	if c.why != "" {
-		all = append(all, Aside{AsideSpeed, c.why, c.speedAt, c.claimed, math.Float64frombits(l.shown.rate.Load())})
-	}
-	return all
-}

@@ -98,14 +98,6 @@ func consequence(engine string) string {
 	return "no KV events, no load and no ranks are known of it; its cache is estimated by the requests that it got"
 }
 
-// Consequence says what the router does without for a worker that is no SGLang; "" for one that is.
-func (i *Info) Consequence() string {
-	if i.Engine == "" {
-		return ""
-	}
-	return consequence(i.Engine)
-}
-
 // sglang reports whether a body is that of SGLang's /server_info, of any release.
 func sglang(body []byte) bool {
 	v, err := fastjson.ParseBytes(body)

@@ -104,7 +104,7 @@ func (l *Load) BeginWork(now time.Time, w Work) Lease {
 	l.backlog.Sent(seconds(now), float64(tokens))
 	l.shown.store(&l.backlog)
 	l.shown.end()
-	l.notePeaks()
+	l.check.note(l.peaks())
 	return Lease{load: l, tokens: tokens, coming: coming, held: held, watch: at}
 }
 
@@ -123,7 +123,7 @@ func (l *Load) BeginLeg(tokens int, w Work) Lease {
 	l.reserved.Add(kept)
 	l.held.Add(held)
 	l.shown.end()
-	l.notePeaks()
+	l.check.note(l.peaks())
 	return Lease{load: l, kept: kept, held: held}
 }
 
@@ -172,25 +172,6 @@ func (l *Lease) End() {
 	load.shown.end()
 }
 
-// Report is what a rank says of its load. A count that it does not tell is 0.
-type Report struct {
-	Running int64 // requests in its batch
-	Waiting int64 // requests in its queue
-	Queued  int64 // prompt tokens of those that it must compute
-	Used    int64 // tokens of its KV pool that running requests hold
-	Wanted  int64 // of a decode rank, those and what requests that wait for pages will take at first
-	Pool    int64 // tokens of its KV pool
-	Most    int64 // requests that it runs at once
-
-	Prefilled int64         // prompt tokens computed since its start
-	Busy      time.Duration // spent on them
-	Polled    bool          // asked for over HTTP, not published
-}
-
-// rateTokens is how much a rank must have computed before its speed counts: the first spans may be of short prompts on a machine that was
-// busy, and a rank that looks slow by them gets no prompts to show that it is not.
-const rateTokens = 1 << 16
-
 // used is what requests in flight are expected to add to the KV pool.
 func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.foreign.used.Load() }
 
@@ -198,65 +179,61 @@ func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.f
 func (l *Load) flight() int64  { return l.inFlight.Load() + l.foreign.inFlight.Load() }
 func (l *Load) unbegun() int64 { return l.waiting.Load() + l.foreign.waiting.Load() }
 
-// countLimit bounds a count of a report: sums of two still fit.
-const countLimit = 1 << 40
-
-// Report takes a report that was made now. A count that cannot be counts as nothing, and a field that the router's own account
-// contradicts is set aside (SetAside).
-func (l *Load) Report(now time.Time, r Report) {
-	for _, n := range [...]*int64{&r.Running, &r.Waiting, &r.Queued, &r.Used, &r.Wanted, &r.Pool, &r.Most, &r.Prefilled} {
-		*n = min(max(*n, 0), countLimit)
-	}
-	r.Used = max(r.Used, r.Wanted)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at := seconds(now)
-	if l.check.why != "" { // the estimate would keep a wrong speed for minutes
-		l.speed.Restart()
-	}
-	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
-	if rate := l.speed.Rate(); rate > 0 && r.Prefilled >= rateTokens {
-		l.check.claimed = rate
-	}
-	l.checkUsed(now, &r)
-	l.backlog.Reported(at, float64(r.Queued), 0)
-	s := &l.shown
-	s.begin()
-	s.running.Store(r.Running)
-	s.queue.Store(r.Waiting)
-	s.queued.Store(r.Queued)
-	s.used.Store(r.Used)
-	s.usedAside.Store(l.check.used.Aside())
-	s.pool.Store(r.Pool)
-	s.most.Store(r.Most)
-	s.polled.Store(r.Polled)
-	// Of what the rank counts, these are known otherwise: what changes from now on is added to its report.
-	s.ownFlight.Store(l.flight())
-	s.ownBegun.Store(l.flight() - l.unbegun())
-	s.ownUsed.Store(l.used())
-	l.settleSpeed(now)
-	s.store(&l.backlog)
-	s.end()
-}
-
-// Forget drops what the rank has said of itself: its process is gone. Requests
-// in flight there are still to end.
-func (l *Load) Forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.speed = policy.Speed{}
-	l.check.forget()
-	l.backlog.Heard, l.backlog.Told, l.backlog.At = false, 0, 0
-	s := &l.shown
-	s.begin()
-	for _, v := range [...]*atomic.Int64{&s.running, &s.queue, &s.queued, &s.used, &s.pool, &s.most} {
-		v.Store(0)
-	}
-	s.usedAside.Store(false)
-	s.rate.Store(0)
-	s.store(&l.backlog)
-	s.end()
-}
-
 // seconds is a time as policies count it.
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) * 1e-9 }
+
+func (l *Load) peaks() peaks {
+	return peaks{
+		flight: l.flight(), pending: l.pending.Load() + l.foreign.pending.Load(), held: l.held.Load() + l.foreign.held.Load(),
+	}
+}
+
+// Share returns what this router has in flight there.
+func (l *Load) Share() (s Share) {
+	for range seenTries {
+		before := l.shown.version.Load()
+		s = Share{
+			InFlight: l.inFlight.Load(), Waiting: l.waiting.Load(), Pending: l.pending.Load(),
+			Used: l.uncached.Load() + l.reserved.Load() + l.coming.Load(), Held: l.held.Load(), Sent: l.sent.Load(),
+		}
+		if before&1 == 0 && before == l.shown.version.Load() {
+			break
+		}
+	}
+	return s
+}
+
+// Foreign replaces what another router had in flight there, as far as was known, by what it has now. What it sent and began counts as if
+// this router had: toward the backlog, and on top of the rank's next reports, which know of it by themselves from then on.
+func (l *Load) Foreign(now time.Time, was, is Share) {
+	if was == is {
+		return
+	}
+	at := seconds(now)
+	sent := max(is.Sent-was.Sent, 0)
+	begun := sent - (is.Pending - was.Pending)
+	if begun < 0 { // a share was lost
+		sent, begun = sent-begun, 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown.begin()
+	l.foreign.inFlight.Add(is.InFlight - was.InFlight)
+	l.foreign.waiting.Add(is.Waiting - was.Waiting)
+	l.foreign.pending.Add(is.Pending - was.Pending)
+	l.foreign.used.Add(is.Used - was.Used)
+	l.foreign.held.Add(is.Held - was.Held)
+	l.foreign.sent.Add(sent)
+	if sent > 0 {
+		l.backlog.Sent(at, float64(sent))
+	}
+	if begun > 0 {
+		l.backlog.Begun(at, float64(begun))
+	}
+	l.shown.store(&l.backlog)
+	l.shown.end()
+	l.check.note(l.peaks())
+}
+
+// ForeignInFlight returns the requests that other routers tell of.
+func (l *Load) ForeignInFlight() int64 { return l.foreign.inFlight.Load() }

@@ -32,12 +32,12 @@ type poller struct {
 	none   bool      // it has no /v1/loads
 }
 
-// poll starts the worker's poller; stop must follow.
-func (m *monitor) poll(ctx context.Context) {
+// startPoller starts a worker's poller; stop must follow.
+func startPoller(ctx context.Context, w *Worker, cfg *Config) *poller {
 	ctx, cancel := context.WithCancel(ctx)
-	p := &poller{w: m.w, probe: newProber(ctx, m.w, m.cfg), cancel: cancel, done: make(chan struct{}), models: time.Now()}
-	m.poller = p
-	go p.run(ctx, m.cfg.LoadEvery)
+	p := &poller{w: w, probe: newProber(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), models: time.Now()}
+	go p.run(ctx, cfg.LoadEvery)
+	return p
 }
 
 func (p *poller) stop() {

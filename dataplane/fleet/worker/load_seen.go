@@ -42,6 +42,9 @@ type shown struct {
 	usedAside                                atomic.Bool // used is not believed
 }
 
+// setRate shows a speed, between begin and end.
+func (s *shown) setRate(speed float64) { s.rate.Store(math.Float64bits(speed)) }
+
 func (s *shown) begin() { s.version.Add(1) }
 func (s *shown) end()   { s.version.Add(1) }
 
@@ -111,3 +114,21 @@ func (l *Load) read(v *Seen, at float64) {
 
 // Stale reports whether the last report is too old to count.
 func (v *Seen) Stale() bool { return v.Age >= reportFor }
+
+// watch notes the state before a request is sent. The first byte of one that must wait for room in
+// the pool or in the batch says nothing of the speed.
+func (l *Load) watch(now time.Time, w *Work) watch {
+	at := watch{at: now, exact: w.Exact}
+	if w.Uncached < glimpseTokens || w.Fetched > 0 {
+		return at
+	}
+	var v Seen
+	l.read(&v, seconds(now))
+	own := l.peaks()
+	at.work, at.sent = own.pending, l.sent.Load()+l.foreign.sent.Load()
+	if v.Age >= 0 && !v.Stale() {
+		at.work = max(at.work, l.shown.queued.Load())
+	}
+	at.counts = (v.Most == 0 || v.InFlight < v.Most) && (v.Pool == 0 || v.Used+int64(w.Prompt) < v.Pool)
+	return at
+}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"math"
 	"strconv"
 	"sync/atomic"
 )
@@ -123,3 +124,7 @@ func newRanks(w *Worker, n int) []*Rank {
 	}
 	return ranks
 }
+
+// Full returns the prompt tokens that the rank computed a second before its worker lost a part of its speed; 0 where it has not, or where
+// that is unknown.
+func (r *Rank) Full() float64 { return math.Float64frombits(r.full.Load()) }

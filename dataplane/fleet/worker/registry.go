@@ -66,7 +66,7 @@ type Registry struct {
 	cfg      atomic.Pointer[Config] // immutable; Configure makes another one
 	observer Observer
 	snap     atomic.Pointer[Snapshot]
-	peers    *peers
+	health   *fleetHealth
 	speeds   speeds
 
 	mu      sync.Mutex
@@ -83,9 +83,12 @@ func NewRegistry(cfg Config, observer Observer) *Registry {
 	r := &Registry{observer: observer, workers: make(map[string]*monitor), ending: make(map[string]*monitor)}
 	r.cfg.Store(&cfg)
 	r.snap.Store(&Snapshot{})
-	r.peers = &peers{all: func() []*Worker { return r.Snapshot().Workers }}
+	r.health = &fleetHealth{all: r.workersNow}
 	return r
 }
+
+// workersNow returns the workers of the snapshot.
+func (r *Registry) workersNow() []*Worker { return r.Snapshot().Workers }
 
 // Snapshot returns the workers as they are now.
 func (r *Registry) Snapshot() *Snapshot { return r.snap.Load() }
@@ -109,7 +112,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if _, ok := r.workers[w.URL]; ok {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
-	w.node, w.health.peers = r.nodeLocked(w.host), r.peers
+	w.node, w.gpuHealth.fleet = r.nodeLocked(w.host), r.health
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
 	r.added++

@@ -71,27 +71,3 @@ func medianWithout(sorted []float64, own float64) float64 {
 	}
 	return sorted[i]
 }
-
-// sayDoubts logs each field of the worker's reports once when it is set aside, and once when it is
-// believed again.
-func (m *monitor) sayDoubts() {
-	kept := m.doubted[:0]
-	for _, d := range m.doubted {
-		if slices.ContainsFunc(d.rank.Load.SetAside(), func(a Aside) bool { return a.Field == d.field }) {
-			kept = append(kept, d)
-			continue
-		}
-		m.cfg.Log.Info("a rank's load report is believed again", "rank", d.rank.ID(), "field", d.field)
-	}
-	m.doubted = kept
-	for _, rank := range m.w.Ranks() {
-		for _, a := range rank.Load.SetAside() {
-			if slices.Contains(m.doubted, doubted{rank, a.Field}) {
-				continue
-			}
-			m.doubted = append(m.doubted, doubted{rank, a.Field})
-			m.cfg.Log.Warn("a rank's load report contradicts what is seen of it; the field is set aside", "rank", rank.ID(),
-				"field", a.Field, "why", a.Why, "reported", a.Reported, "instead", a.Instead)
-		}
-	}
-}
