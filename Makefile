@@ -32,9 +32,12 @@ ARGS ?=
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: setup
-setup: # installs libzmq's headers, pkg-config and a C compiler where they are missing; silent where they are not
+.PHONY: setup setup-tests
+setup: # installs a C compiler if there is none; silent otherwise
 	@scripts/setup.sh
+
+setup-tests: # also libzmq's headers and pkg-config: libzmq is the other end in zmq's tests
+	@scripts/setup.sh tests
 
 .PHONY: build
 build: setup ## bin/warmpath
@@ -46,17 +49,17 @@ run: build ## a whole cluster on this machine: simulated workers, router, consol
 
 .PHONY: test
 # Tests wait for much of their time, so the checks run beside them, one after the other.
-test: setup ## everything that needs neither a GPU nor a large download
-	@$(MAKE) --no-print-directory -j2 race vet staticcheck alloc nocgo
+test: setup-tests ## everything that needs neither a GPU nor a large download
+	@$(MAKE) --no-print-directory -j2 race vet staticcheck alloc nocgo libzmq
 
 .PHONY: vet
-vet: setup
+vet: setup-tests
 	go vet $(PKG)
 	go vet -tags engines ./bench/engines/...
 	go vet -tags tokenizers,templates ./dataplane/tokens/...
 
 .PHONY: staticcheck
-staticcheck: setup
+staticcheck: setup-tests
 	go run $(STATICCHECK) $(PKG)
 
 # Without symbols and DWARF, which no test reads, a binary links in 60 % of the time (1.1 s of CPU instead of 1.8).
@@ -64,20 +67,27 @@ TESTLINK := -ldflags='-s -w'
 
 # Packages and parallel tests exceed the cores, as most of them wait. vet is a target of its own.
 .PHONY: race
-race: setup ## all tests under the race detector, with the invariants compiled in
+race: setup-tests ## all tests under the race detector, with the invariants compiled in
 	go test -race -vet=off $(TESTLINK) -tags invariants -p $$(($(CORES) + 1)) -parallel $$((4 * $(CORES))) -timeout 40m $(PKG)
 
 # The race detector allocates by itself, so the zero-allocation tests run without it.
 .PHONY: alloc
-alloc: setup
+alloc: setup-tests
 	go test -vet=off $(TESTLINK) -run 'Alloc' $$(grep -rl --include='*_test.go' 'AllocsPerRun' . | xargs -r -n1 dirname | sort -u)
 
-# zmq needs C; these must build, and say what they lack, without it.
+# Without cgo warmpath has neither NIXL nor NVML, says so, and routes.
 .PHONY: nocgo
-nocgo: setup
-	CGO_ENABLED=0 go vet ./cgo ./dataplane/health ./nixl ./nvml ./radix ./zmq/kvevent
+nocgo: setup-tests
+	CGO_ENABLED=0 go build -o /dev/null ./cmd/warmpath
+	CGO_ENABLED=0 go vet ./cgo ./dataplane/health ./nixl ./nvml ./radix ./zmq/...
 	CGO_ENABLED=0 GOARCH=arm64 go vet ./radix
 	go test -vet=off -tags purego -run Hash ./radix
+
+# The build with CURVE, which alone is linked against libzmq.
+.PHONY: libzmq
+libzmq: setup-tests
+	go vet -tags libzmq ./zmq ./cmd/warmpath
+	go test -race -vet=off $(TESTLINK) -tags libzmq -run Curve ./zmq
 
 .PHONY: test-gpu
 test-gpu: setup ## what needs a GPU and its driver: facts of a real one, and what reading them costs
@@ -86,7 +96,7 @@ test-gpu: setup ## what needs a GPU and its driver: facts of a real one, and wha
 	go test -tags gpu -run '^$$' -bench ReadRealGPU -benchmem ./nvml
 
 .PHONY: test-engines
-test-engines: setup ## real SGLang engines and NIXL on this CPU, installed when missing (7 GB, once)
+test-engines: setup-tests ## real SGLang engines and NIXL on this CPU, installed when missing (7 GB, once)
 	@scripts/setup.sh engines
 	bench/engines/install.sh
 	go test -tags engines -count=1 -timeout 2h -v ./bench/engines/...
@@ -98,14 +108,14 @@ test-tokenizers: setup ## the tokenizer against Python's and Rust's on real mode
 	go test -tags tokenizers -count=1 -timeout 30m -v -run TestReference ./dataplane/tokens/bpe
 
 .PHONY: fuzz
-fuzz: setup ## each fuzz target for FUZZTIME (30s)
+fuzz: setup-tests ## each fuzz target for FUZZTIME (30s)
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | while IFS=: read -r file name; do \
 		echo "=== $$(dirname "$$file") $${name#func } $(FUZZTIME)"; \
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 	done
 
 .PHONY: lint
-lint: setup $(GOLANGCI_BIN) ## golangci-lint (building it takes 4 to 8 minutes, once)
+lint: setup-tests $(GOLANGCI_BIN) ## golangci-lint (building it takes 4 to 8 minutes, once)
 	$(GOLANGCI_BIN) run
 	$(GOLANGCI_BIN) run --build-tags engines ./bench/...
 
@@ -115,11 +125,11 @@ $(GOLANGCI_BIN):
 	GOBIN=$(@D) go install $(GOLANGCI)
 
 .PHONY: fmt
-fmt: setup $(GOLANGCI_BIN) ## gofumpt and sorted imports
+fmt: setup-tests $(GOLANGCI_BIN) ## gofumpt and sorted imports
 	$(GOLANGCI_BIN) fmt
 
 .PHONY: bench
-bench: setup ## Go benchmarks: BENCH=regexp COUNT=6, raw output in NEW
+bench: setup-tests ## Go benchmarks: BENCH=regexp COUNT=6, raw output in NEW
 	@mkdir -p $(dir $(NEW))
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG) | tee $(NEW)
 
@@ -128,7 +138,7 @@ bench-compare: ## benchstat of BASE and NEW, two outputs of `make bench`
 	go run $(BENCHSTAT) $(BASE) $(NEW)
 
 .PHONY: deadcode
-deadcode: setup ## functions that nothing reaches
+deadcode: setup-tests ## functions that nothing reaches
 	@out=$$(go run $(DEADCODE) -test $(PKG)); echo "$$out"; [ -z "$$out" ]
 
 .PHONY: tidy-check

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds Dockerfile.cuda from beginning to end without Docker and without its base images: Debian 13 from debootstrap stands in for
-# all three of them, as its libzmq is Ubuntu 24.04's version. Then runs the image's doctor and health check.
+# Builds Dockerfile.cuda from beginning to end without Docker and without its base images: Debian 13 from debootstrap stands in
+# for all three of them. Then runs the image's doctor and health check.
 # Usage: image-check.sh     as root, with debootstrap and buildah; 5 to 10 minutes; needs Debian's, Go's and Python's registries
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -39,7 +39,7 @@ settings+=(--volume "$(go env GOMODCACHE):/modules" --env GOMODCACHE=/modules --
 say "Dockerfile.cuda"
 buildah bud -f Dockerfile.cuda -t warmpath-check/warmpath "${settings[@]}" --build-arg "GO_IMAGE=localhost/warmpath-check/go" \
   --build-arg "PYTHON_IMAGE=localhost/warmpath-check/debian" --build-arg "CUDA_IMAGE=localhost/warmpath-check/debian" \
-  --build-arg "ZMQ_DEV_VERSION=4.3.5-*" --build-arg "VERSION=image-check" .
+  --build-arg "VERSION=image-check" .
 
 say "what is inside"
 id=$(buildah from warmpath-check/warmpath)

@@ -1,9 +1,10 @@
 #!/bin/bash
-# Brings what the build needs beyond Go, git and make: a C compiler, pkg-config and the libzmq headers.
-# Usage: setup.sh            for build and test; says nothing and takes a few milliseconds when all is there
-#        setup.sh engines    also what `make test-engines` needs: Python with its venv module
-# Missing packages are installed with apt-get by root or by a user with passwordless sudo; anyone else is told the
-# command to run, and the exit status is 1.
+# Installs the packages that the build needs beyond Go, git and make.
+# Usage: setup.sh            for the build: a C compiler
+#        setup.sh tests      for tests and linters too: pkg-config and libzmq, the judge of package zmq
+#        setup.sh engines    for `make test-engines` too: Python with its venv module
+# It takes a few milliseconds and prints nothing when all of them are there. Root and users with passwordless sudo
+# install missing ones with apt-get; other users get the command to run, and exit status 1.
 set -euo pipefail
 
 missing=()
@@ -18,7 +19,11 @@ need_go() {
 find_build_needs() {
   # A compiler may be there without the C library's headers, which its package only recommends.
   echo '#include <stdlib.h>' | ${CC:-gcc} -E -x c - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
-  # pkg-config itself may be missing, and then says nothing about libzmq: its package brings the headers either way.
+}
+
+# Package zmq speaks ZMTP by itself. libzmq is the other end in its tests, and carries CURVE with -tags libzmq.
+find_test_needs() {
+  # Where pkg-config is missing, it cannot tell whether libzmq is there: apt-get installs both.
   if ! command -v pkg-config >/dev/null; then
     missing+=(pkg-config libzmq3-dev)
   elif ! pkg-config --exists libzmq; then
@@ -66,5 +71,8 @@ install_missing() {
 
 need_go
 find_build_needs
-[ "${1:-}" = engines ] && find_engine_needs
+case "${1:-}" in
+tests) find_test_needs ;;
+engines) find_test_needs && find_engine_needs ;;
+esac
 [ ${#missing[@]} -eq 0 ] || install_missing
