@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	zmq4 "github.com/pebbe/zmq4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/zmq"
@@ -98,32 +97,6 @@ func TestConnectingPublisher(t *testing.T) {
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 	p.Publish([]byte("x"))
 	requireMessage(t, next(t, messages), "", 0, "x")
-}
-
-func TestMalformedMessages(t *testing.T) {
-	raw, endpoint := rawSocket(t, zmq4.XPUB)
-	frames := make(chan int, 16)
-	messages, _ := listen(t, zmq.Subscription{Endpoint: endpoint, OnMalformed: func(n int) { frames <- n }})
-	_, err := raw.RecvBytes(0) // The subscription.
-	require.NoError(t, err)
-	for _, parts := range [][]any{
-		{"one"},
-		{"", "two"},
-		{"", "short", "payload"},
-		{"", append(seqFrame(1), 0), "sequence of nine bytes"},
-		{"", seqFrame(1), "payload", "four"},
-		{"", seqFrame(1), "a", "b", "c", "d", strings.Repeat("e", 1<<20)},
-		{"", seqFrame(2), "good"},
-	} {
-		_, err := raw.SendMessage(parts...)
-		require.NoError(t, err)
-	}
-	requireMessage(t, next(t, messages), "", 2, "good")
-	require.Empty(t, messages)
-	for _, want := range []int{1, 2, 3, 3, 4, 7} {
-		require.Equal(t, want, next(t, frames))
-	}
-	require.Empty(t, frames)
 }
 
 func TestTwoReceivers(t *testing.T) {

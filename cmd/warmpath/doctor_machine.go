@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/sidecar/health"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/radix/hugepage"
+	"github.com/warmpath/warmpath/zmq"
 )
 
 // examineMachine looks at what does not depend on any worker.
@@ -19,8 +20,20 @@ func examineMachine(version, nixlLibrary string) []finding {
 		{"warmpath", stateOK, fmt.Sprintf("%s, %s, %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH), ""},
 		examineHugePages(hugepage.Setting()),
 	}
+	found = append(found, examineCurve()...)
 	found = append(found, examineGPUs(nvml.Config{Library: os.Getenv(nvml.EnvLibrary)})...)
 	return append(found, examineNIXL(nixlLibrary)...)
+}
+
+// examineCurve reports the encryption of event streams where the environment asks for it.
+func examineCurve() []finding {
+	switch text, err := zmq.Curve(); {
+	case err != nil:
+		return []finding{{"CURVE", stateUnfit, err.Error(), "no events are read; unset " + zmq.EnvCurve + ", or see SECURITY.md"}}
+	case text != "":
+		return []finding{{"CURVE", stateOK, text, ""}}
+	}
+	return nil
 }
 
 // examineHugePages says what the kernel's setting means for look-ups.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,19 @@ func TestDoctorGPUs(t *testing.T) {
 		if f.State != test.state || f.Detail != test.detail || !strings.Contains(f.Advice, test.advice) || (f.Advice == "") != (test.advice == "") {
 			t.Errorf("%+v, want %s, %q, advice with %q", f, test.state, test.detail, test.advice)
 		}
+	}
+}
+
+// TestDoctorCurve: a build without libzmq says that it cannot use keys; one with it, that this file has none.
+func TestDoctorCurve(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "curve.keys")
+	t.Setenv(zmq.EnvCurve, path)
+	found, err := runDoctor(t)
+	if !errors.Is(err, errUnfit) {
+		t.Errorf("doctor = %v, want %v", err, errUnfit)
+	}
+	if f := find(t, found, "CURVE"); f.State != stateUnfit || !strings.Contains(f.Advice, zmq.EnvCurve) {
+		t.Errorf("%+v, want %s and advice with %s", f, stateUnfit, zmq.EnvCurve)
 	}
 }
 
