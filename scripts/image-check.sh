@@ -1,7 +1,7 @@
 #!/bin/bash
-# Builds Dockerfile.cuda without Docker and without its base images, then runs the image's doctor and
-# health check. Debian 13 from debootstrap substitutes all three base images: its libzmq has Ubuntu
-# 24.04's version.
+# Builds Dockerfile.cuda without Docker and without its base images, then runs the image's doctor
+# and health check. Debian 13 from debootstrap substitutes all three base images: its libzmq has
+# Ubuntu 24.04's version.
 # Usage: image-check.sh     as root, with debootstrap and buildah; 5 to 10 minutes; downloads from
 #                           Debian, the Go module proxy and PyPI
 set -euo pipefail

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Installs the build's requirements beyond Go, git and make: a C compiler, pkg-config and the libzmq
-# headers.
+# Installs the build's requirements beyond Go, git and make: a C compiler, pkg-config and the
+# libzmq headers.
 # Usage: setup.sh            for build and test; silent and within milliseconds when nothing is missing
 #        setup.sh engines    also installs Python with its venv module, for `make test-engines`
-# Root, or a user with passwordless sudo, installs missing packages with apt-get; for other users the
-# script prints the command and exits with status 1.
+# Root, or a user with passwordless sudo, installs missing packages with apt-get; for other users
+# the script prints the command and exits with status 1.
 set -euo pipefail
 
 missing=()
@@ -19,7 +19,8 @@ need_go() {
 find_build_needs() {
   # A compiler's package only recommends the C library's headers.
   echo '#include <stdlib.h>' | ${CC:-gcc} -E -x c - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
-  # Without pkg-config it is unknown whether the libzmq headers are installed; apt-get skips them if so.
+  # Without pkg-config it is unknown whether the libzmq headers are installed; apt-get skips them
+  # if so.
   if ! command -v pkg-config >/dev/null; then
     missing+=(pkg-config libzmq3-dev)
   elif ! pkg-config --exists libzmq; then
@@ -33,8 +34,8 @@ find_engine_needs() {
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 }
 
-# apt-get does not wait for the lock of the package lists, which a freshly booted machine updates by
-# itself. A failed update is not fatal: the installation fails if the old lists lack a package.
+# apt-get does not wait for the lock of the package lists, which a freshly booted machine updates
+# by itself. A failed update is not fatal: the installation fails if the old lists lack a package.
 update_lists() {
   local output
   for _ in {1..60}; do
@@ -60,7 +61,8 @@ install_missing() {
   fi
   echo "warmpath: installing ${missing[*]}" >&2
   update_lists $sudo env LC_ALL=C
-  # Another apt-get may hold the lock, as on a freshly booted machine. Errors go to standard error.
+  # Another apt-get may hold the lock, as on a freshly booted machine. Errors go to standard
+  # error.
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 \
     install -y --no-install-recommends "${missing[@]}" >/dev/null
 }

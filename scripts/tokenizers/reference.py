@@ -3,11 +3,11 @@
 
     reference.py ROOT
 
-Existing encodings are kept; timings are measured each time. ROOT/reference/NAME.bin holds for each
-document: the number of ids in four bytes, little-endian, the ids, and the first eight bytes of the
-SHA-256 of the decoded text, with and without special tokens. ROOT/reference/NAME.json holds the path of
-the tokenizer's file, the ids that add_special_tokens puts around a text, the library's version, and
-seconds of CPU for bench.bin, cold and warm.
+Existing encodings are kept; timings are measured each time. ROOT/reference/NAME.bin holds for
+each document: the number of ids in four bytes, little-endian, the ids, and the first eight bytes
+of the SHA-256 of the decoded text, with and without special tokens. ROOT/reference/NAME.json
+holds the path of the tokenizer's file, the ids that add_special_tokens puts around a text, the
+library's version, and seconds of CPU for bench.bin, cold and warm.
 """
 
 import glob
@@ -142,7 +142,8 @@ def main(root):
     for path in sorted(glob.glob(f"{root}/npm/tokenizer-*/package/models/tokenizer.json")):
         hugging_face(root, path.split("/")[-4].removeprefix("tokenizer-"), path, corpus, bench)
     data = os.path.join(os.path.dirname(mistral_common.__file__), "data")
-    # tiktoken's regular expressions fail on a million spaces, and take minutes on other large inputs.
+    # tiktoken's regular expressions fail on a million spaces, and take minutes on other large
+    # inputs.
     short = [text if len(text) < 200_000 else text[:20_000] for text in corpus]
     for path in sorted(glob.glob(f"{data}/tekken_*.json")):
         tekken(root, path, short, bench)
