@@ -78,15 +78,15 @@ func (x *abandonedTransfers) hasEnded(t *abandonedTransfer) bool {
 	if t.dead {
 		return false
 	}
-	o := x.executor
+	e := x.executor
 	var status [1]int32
 	t.outstanding = slices.DeleteFunc(t.outstanding, func(q *libraryRequest) bool {
-		o.engine.Wait([]Request{q.request}, status[:], 0, &o.wake)
+		e.engine.Wait([]Request{q.request}, status[:], 0, &e.wake)
 		switch s := cgo.StatusError(status[0]); s {
 		case cgo.ErrInProgress:
 			return false
 		case 0:
-			_ = o.engine.Release(q.request) // a failure leaks a few bytes of the library's
+			_ = e.engine.Release(q.request) // a failure leaks a few bytes of the library's
 			return true
 		default:
 			t.dead = true

@@ -30,13 +30,13 @@ func (x *activeTransfers) empty() bool { return len(x.list) == 0 }
 
 // start takes a transfer on.
 func (x *activeTransfers) start(t *Transfer) {
-	o := x.executor
-	t.executor.Store(o)
-	o.agent.counters.posted.Add(1)
-	err := o.agent.memories.retain(t.local)
+	e := x.executor
+	t.executor.Store(e)
+	e.agent.counters.posted.Add(1)
+	err := e.agent.memories.retain(t.local)
 	if err == nil {
 		t.retained = true
-		err = o.ensureLoaded(t.remote)
+		err = e.ensureLoaded(t.remote)
 	}
 	if reason := t.givenUp.Load(); err == nil && reason != nil {
 		err = *reason
@@ -45,7 +45,7 @@ func (x *activeTransfers) start(t *Transfer) {
 		x.fail(t, err, false)
 		return
 	}
-	t.deadline = time.Now().Add(o.agent.cfg.Timeout)
+	t.deadline = time.Now().Add(e.agent.cfg.Timeout)
 	x.list = append(x.list, t)
 }
 
@@ -71,18 +71,18 @@ func (x *activeTransfers) work() {
 // postNext posts a transfer's next request if there is one and Depth allows it. It reports
 // whether another can be posted at once.
 func (x *activeTransfers) postNext(t *Transfer) bool {
-	o := x.executor
-	if t.next == len(t.chunks) || len(t.outstanding) >= o.agent.cfg.Depth {
+	e := x.executor
+	if t.next == len(t.chunks) || len(t.outstanding) >= e.agent.cfg.Depth {
 		return false
 	}
 	c := &t.chunks[t.next]
 	begin := time.Now()
-	r, err := o.engine.Create(t.op, t.remote.name, c.local, c.remote)
+	r, err := e.engine.Create(t.op, t.remote.name, c.local, c.remote)
 	prepared := time.Now()
 	t.times.Prepare += prepared.Sub(begin)
 	if err != nil { // the offsets are good, so the library has lost the peer or its memory
 		t.remote.markFailed(fmt.Errorf("cannot prepare: %w", err))
-		o.dropRemote(t.remote)
+		e.dropRemote(t.remote)
 		return false
 	}
 	if t.began.IsZero() {
@@ -93,7 +93,7 @@ func (x *activeTransfers) postNext(t *Transfer) bool {
 	t.times.Pieces += len(c.local)
 	q := &libraryRequest{transfer: t, request: r}
 	t.outstanding = append(t.outstanding, q)
-	err = o.engine.Post(r)
+	err = e.engine.Post(r)
 	t.times.Post += time.Since(prepared)
 	if statusOf(err) == cgo.ErrInProgress {
 		return true

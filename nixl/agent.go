@@ -154,8 +154,8 @@ func (a *Agent) Generation() uint64 { return a.generation.Load() }
 func (a *Agent) Stats() Stats {
 	s := a.counters.snapshot()
 	s.Generation = a.generation.Load()
-	if o := a.present.Load(); o != nil {
-		if d, ok := o.engine.(downEngine); ok {
+	if e := a.present.Load(); e != nil {
+		if d, ok := e.engine.(downEngine); ok {
 			s.Down = d.err.Error()
 		}
 	}
@@ -165,9 +165,9 @@ func (a *Agent) Stats() Stats {
 // do runs call on the executor and waits for its end.
 func (a *Agent) do(call func(*executor)) error {
 	finished := make(chan struct{})
-	wrapped := func(o *executor) {
+	wrapped := func(e *executor) {
 		defer close(finished)
-		call(o)
+		call(e)
 	}
 	if !a.send(wrapped) {
 		return ErrClosed
@@ -201,8 +201,8 @@ func (a *Agent) send(call func(*executor)) bool {
 
 // wakeUp interrupts the executor's wait in the library.
 func (a *Agent) wakeUp() {
-	if o := a.present.Load(); o != nil {
-		o.wake.Store(1)
+	if e := a.present.Load(); e != nil {
+		e.wake.Store(1)
 	}
 }
 
@@ -220,7 +220,7 @@ func (a *Agent) isClosed() bool {
 func (a *Agent) Metadata() ([]byte, error) {
 	var data []byte
 	var err error
-	if closed := a.do(func(o *executor) { data, err = o.metadata() }); closed != nil {
+	if closed := a.do(func(e *executor) { data, err = e.metadata() }); closed != nil {
 		return nil, closed
 	}
 	if err != nil {

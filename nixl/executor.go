@@ -42,32 +42,32 @@ const (
 func execute(a *Agent, created chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	o := &executor{agent: a, generation: a.generation.Load() + 1}
-	o.active.executor, o.abandoned.executor = o, o
-	defer o.leave()
-	o.name = a.nameOf(o.generation)
-	engine, err := a.fabric.Open(o.name, a.cfg.Backend)
+	e := &executor{agent: a, generation: a.generation.Load() + 1}
+	e.active.executor, e.abandoned.executor = e, e
+	defer e.leave()
+	e.name = a.nameOf(e.generation)
+	engine, err := a.fabric.Open(e.name, a.cfg.Backend)
 	if created != nil {
 		created <- err
 		if err != nil {
 			return
 		}
 	}
-	o.engine = engine
+	e.engine = engine
 	if err == nil {
-		err = o.registerAll()
+		err = e.registerAll()
 	}
 	if err != nil {
-		o.goDown(err)
+		e.goDown(err)
 	}
-	a.present.Store(o)
-	a.generation.Store(o.generation)
-	o.run()
+	a.present.Store(e)
+	a.generation.Store(e.generation)
+	e.run()
 }
 
 // leave ends an executor; the last one ends the agent.
-func (o *executor) leave() {
-	a := o.agent
+func (e *executor) leave() {
+	a := e.agent
 	if a.executors.Add(-1) > 0 {
 		return
 	}
@@ -81,19 +81,19 @@ func (o *executor) leave() {
 
 // goDown installs an engine that refuses everything in the place of one that could not be
 // created.
-func (o *executor) goDown(err error) {
-	o.agent.cfg.Log.Error("cannot create a NIXL agent to replace another; retrying", "agent", o.name, "error", err)
-	if o.engine != nil {
-		_ = o.engine.Destroy() // the first error names the cause
+func (e *executor) goDown(err error) {
+	e.agent.cfg.Log.Error("cannot create a NIXL agent to replace another; retrying", "agent", e.name, "error", err)
+	if e.engine != nil {
+		_ = e.engine.Destroy() // the first error names the cause
 	}
-	o.engine = downEngine{fmt.Errorf("%w: %w", ErrDown, err)}
-	o.retryAt = time.Now().Add(replacementPause)
+	e.engine = downEngine{fmt.Errorf("%w: %w", ErrDown, err)}
+	e.retryAt = time.Now().Add(replacementPause)
 }
 
 // registerAll registers the agent's memory with a new engine.
-func (o *executor) registerAll() error {
-	for _, m := range o.agent.memories.list() {
-		if err := o.engine.Register(m); err != nil {
+func (e *executor) registerAll() error {
+	for _, m := range e.agent.memories.list() {
+		if err := e.engine.Register(m); err != nil {
 			return fmt.Errorf("%w %q again: %w", ErrRegister, m.name, err)
 		}
 	}
@@ -101,91 +101,91 @@ func (o *executor) registerAll() error {
 }
 
 // run works until Close, or until a successor has taken over and no transfer is in progress.
-func (o *executor) run() {
-	a := o.agent
-	for o.serve() {
-		o.work()
-		if o.replacementDue() {
-			o.replace()
-			o.finishActive()
+func (e *executor) run() {
+	a := e.agent
+	for e.serve() {
+		e.work()
+		if e.replacementDue() {
+			e.replace()
+			e.finishActive()
 			break
 		}
 	}
-	o.active.failAll(ErrClosed) // none is left but after Close
-	o.abandoned.release()
-	err := o.engine.Destroy()
-	o.abandoned.settleAll()
-	a.releaseMemory(o.retained...)
+	e.active.failAll(ErrClosed) // none is left but after Close
+	e.abandoned.release()
+	err := e.engine.Destroy()
+	e.abandoned.settleAll()
+	a.releaseMemory(e.retained...)
 	if err != nil {
-		a.addError(fmt.Errorf("cannot destroy agent %q: %w", o.name, err))
-		a.cfg.Log.Warn("cannot destroy a NIXL agent", "agent", o.name, "error", err)
+		a.addError(fmt.Errorf("cannot destroy agent %q: %w", e.name, err))
+		a.cfg.Log.Warn("cannot destroy a NIXL agent", "agent", e.name, "error", err)
 	}
 }
 
 // replacementDue reports whether a new engine must replace this one.
-func (o *executor) replacementDue() bool {
+func (e *executor) replacementDue() bool {
 	now := time.Now()
-	if !o.retryAt.IsZero() {
-		return now.After(o.retryAt)
+	if !e.retryAt.IsZero() {
+		return now.After(e.retryAt)
 	}
-	return now.Sub(o.agent.lastReplacement) > replacementPause && o.abandoned.needReplacement(now)
+	return now.Sub(e.agent.lastReplacement) > replacementPause && e.abandoned.needReplacement(now)
 }
 
 // replace starts the successor. This engine keeps all memory registered until it is destroyed.
-func (o *executor) replace() {
-	a := o.agent
+func (e *executor) replace() {
+	a := e.agent
 	a.lastReplacement = time.Now()
 	a.counters.replacements.Add(1)
-	a.cfg.Log.Info("replacing a NIXL agent", "agent", o.name, "abandoned_bytes", o.abandoned.bytes())
-	o.retained = a.memories.retainAll()
+	a.cfg.Log.Info("replacing a NIXL agent", "agent", e.name, "abandoned_bytes", e.abandoned.bytes())
+	e.retained = a.memories.retainAll()
 	a.executors.Add(1)
 	go execute(a, nil)
 }
 
 // finishActive finishes the transfers in progress; new calls go to the successor.
-func (o *executor) finishActive() {
-	for !o.active.empty() && !o.agent.isClosed() {
-		o.work()
+func (e *executor) finishActive() {
+	for !e.active.empty() && !e.agent.isClosed() {
+		e.work()
 	}
 }
 
 // serve runs the calls that wait, and waits for one where nothing else is to do. It returns
 // false after Close.
-func (o *executor) serve() bool {
-	a := o.agent
-	o.wake.Store(0)
+func (e *executor) serve() bool {
+	a := e.agent
+	e.wake.Store(0)
 	for {
 		select {
 		case <-a.done:
 			return false
 		case call := <-a.calls:
-			call(o)
+			call(e)
 			continue
 		default:
 		}
-		o.deregisterUnused()
-		if !o.active.empty() {
+		e.deregisterUnused()
+		if !e.active.empty() {
 			return true
 		}
-		if !o.idle() {
+		if !e.idle() {
 			return !a.isClosed()
 		}
 	}
 }
 
 // idle waits for a call and runs it. It returns false when a poll is due, or after Close.
-func (o *executor) idle() bool {
+func (e *executor) idle() bool {
 	var tick <-chan time.Time
-	if !o.abandoned.empty() || !o.retryAt.IsZero() {
+	if !e.abandoned.empty() || !e.retryAt.IsZero() {
 		timer := time.NewTimer(abandonedPoll)
 		defer timer.Stop()
 		tick = timer.C
 	}
 	select {
-	case <-o.agent.done:
+	case <-e.agent.done:
 		return false
-	case call := <-o.agent.calls:
-		call(o)
+	case call := <-e.agent.calls:
+		call(e)
 		return true
 	case <-tick:
 		return false
@@ -193,19 +193,19 @@ func (o *executor) idle() bool {
 }
 
 // work advances the active transfers and polls the abandoned ones.
-func (o *executor) work() {
-	o.active.work()
-	o.abandoned.poll()
+func (e *executor) work() {
+	e.active.work()
+	e.abandoned.poll()
 }
 
 // metadata of the agent as it is now.
-func (o *executor) metadata() ([]byte, error) {
-	data, err := o.engine.Metadata()
+func (e *executor) metadata() ([]byte, error) {
+	data, err := e.engine.Metadata()
 	if err != nil {
 		return nil, err
 	}
-	m := metadata{Name: o.name, Library: data}
-	for _, memory := range o.agent.memories.list() {
+	m := metadata{Name: e.name, Library: data}
+	for _, memory := range e.agent.memories.list() {
 		r := memory.Region()
 		m.Memories = append(m.Memories, RemoteMemory{ID: memory.id, Addr: r.Addr, Len: r.Len})
 	}

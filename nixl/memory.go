@@ -33,8 +33,8 @@ func (a *Agent) Register(m *Mapping) (*Memory, error) {
 	}
 	memory := &Memory{agent: a, mapping: m, name: m.file.Name(), gone: make(chan struct{})}
 	var err error
-	closed := a.do(func(o *executor) {
-		if err = o.engine.Register(memory); err == nil {
+	closed := a.do(func(e *executor) {
+		if err = e.engine.Register(memory); err == nil {
 			a.memories.add(memory)
 		}
 	})
@@ -66,9 +66,9 @@ func (m *Memory) Len() uint64 { return uint64(len(m.mapping.data)) }
 func (m *Memory) Close() error {
 	a := m.agent
 	m.closing.Do(func() {
-		closed := a.do(func(o *executor) {
+		closed := a.do(func(e *executor) {
 			if a.memories.close(m) {
-				m.err = o.deregister(m)
+				m.err = e.deregister(m)
 			}
 		})
 		if closed == nil {
@@ -88,15 +88,15 @@ func (m *Memory) Close() error {
 func (m *Memory) Settled() <-chan struct{} { return m.gone }
 
 // deregister ends the registration of a closed memory without users.
-func (o *executor) deregister(m *Memory) error {
-	return errors.Join(o.engine.Deregister(m), o.agent.memories.remove(m))
+func (e *executor) deregister(m *Memory) error {
+	return errors.Join(e.engine.Deregister(m), e.agent.memories.remove(m))
 }
 
 // deregisterUnused deregisters closed memories whose last user has gone.
-func (o *executor) deregisterUnused() {
-	for _, m := range o.agent.memories.takeUnused() {
-		if err := o.deregister(m); err != nil {
-			o.agent.cfg.Log.Warn("cannot deregister memory", "memory", m.name, "error", err)
+func (e *executor) deregisterUnused() {
+	for _, m := range e.agent.memories.takeUnused() {
+		if err := e.deregister(m); err != nil {
+			e.agent.cfg.Log.Warn("cannot deregister memory", "memory", m.name, "error", err)
 		}
 	}
 }

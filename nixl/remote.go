@@ -39,7 +39,7 @@ func (a *Agent) Load(data []byte) (*Remote, error) {
 		return nil, err
 	}
 	var r *Remote
-	if closed := a.do(func(o *executor) { r, err = o.loadRemote(m, bytes.Clone(data)) }); closed != nil {
+	if closed := a.do(func(e *executor) { r, err = e.loadRemote(m, bytes.Clone(data)) }); closed != nil {
 		return nil, closed
 	}
 	if err != nil {
@@ -48,55 +48,55 @@ func (a *Agent) Load(data []byte) (*Remote, error) {
 	return r, nil
 }
 
-func (o *executor) loadRemote(m *metadata, data []byte) (*Remote, error) {
-	if m.Name == o.name {
+func (e *executor) loadRemote(m *metadata, data []byte) (*Remote, error) {
+	if m.Name == e.name {
 		return nil, fmt.Errorf("%w: it is this agent's own", ErrMetadata)
 	}
-	r := o.agent.remotes[m.Name]
-	if r != nil && r.generation == o.generation && r.Err() == nil && bytes.Equal(r.data, data) {
+	r := e.agent.remotes[m.Name]
+	if r != nil && r.generation == e.generation && r.Err() == nil && bytes.Equal(r.data, data) {
 		return r, nil
 	}
 	if r == nil || r.Err() != nil {
-		r = &Remote{agent: o.agent, name: m.Name}
+		r = &Remote{agent: e.agent, name: m.Name}
 	}
 	r.data = data
-	if err := o.loadIntoEngine(r, m); err != nil {
+	if err := e.loadIntoEngine(r, m); err != nil {
 		return nil, err
 	}
 	r.setMemories(m.Memories)
-	o.agent.remotes[m.Name] = r
+	e.agent.remotes[m.Name] = r
 	return r, nil
 }
 
 // loadIntoEngine loads a peer into the engine. An engine that has loaded another state of the
 // peer must forget that first.
-func (o *executor) loadIntoEngine(r *Remote, m *metadata) error {
-	name, err := o.engine.LoadPeer(m.Library)
-	if err != nil && o.engine.ForgetPeer(r.name) == nil {
-		name, err = o.engine.LoadPeer(m.Library)
+func (e *executor) loadIntoEngine(r *Remote, m *metadata) error {
+	name, err := e.engine.LoadPeer(m.Library)
+	if err != nil && e.engine.ForgetPeer(r.name) == nil {
+		name, err = e.engine.LoadPeer(m.Library)
 	}
 	if err != nil {
 		return err
 	}
 	if name != r.name {
 		err = fmt.Errorf("%w: its parts have two names, %q and %q", ErrMetadata, r.name, name)
-		return errors.Join(err, o.engine.ForgetPeer(name))
+		return errors.Join(err, e.engine.ForgetPeer(name))
 	}
-	r.generation = o.generation
+	r.generation = e.generation
 	return nil
 }
 
 // ensureLoaded loads a peer into a new engine if only an earlier one has it.
-func (o *executor) ensureLoaded(r *Remote) error {
+func (e *executor) ensureLoaded(r *Remote) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
-	if r.generation == o.generation {
+	if r.generation == e.generation {
 		return nil
 	}
 	m, err := decodeMetadata(r.data)
 	if err == nil {
-		err = o.loadIntoEngine(r, m)
+		err = e.loadIntoEngine(r, m)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot load metadata of %q again: %w", r.name, err)
@@ -141,7 +141,7 @@ func (r *Remote) Err() error {
 // safe.
 func (r *Remote) Fail(reason error) {
 	r.markFailed(reason)
-	r.agent.send(func(o *executor) { o.dropRemote(r) })
+	r.agent.send(func(e *executor) { e.dropRemote(r) })
 }
 
 // Close is Fail without a fault.
@@ -156,15 +156,15 @@ func (r *Remote) markFailed(reason error) {
 }
 
 // dropRemote ends all transfers with a failed peer and forgets the peer.
-func (o *executor) dropRemote(r *Remote) {
-	o.active.failPeer(r)
-	o.abandoned.failPeer(r)
-	if o.agent.remotes[r.name] == r {
-		delete(o.agent.remotes, r.name)
+func (e *executor) dropRemote(r *Remote) {
+	e.active.failPeer(r)
+	e.abandoned.failPeer(r)
+	if e.agent.remotes[r.name] == r {
+		delete(e.agent.remotes, r.name)
 	}
 	// The library refuses the status of requests with a forgotten peer, so abandoned transfers
 	// keep theirs loaded. A new engine has not loaded the peer at all.
-	if r.generation == o.generation && !o.abandoned.hasPeer(r) {
-		_ = o.engine.ForgetPeer(r.name) // fails where the engine has forgotten the peer already
+	if r.generation == e.generation && !e.abandoned.hasPeer(r) {
+		_ = e.engine.ForgetPeer(r.name) // fails where the engine has forgotten the peer already
 	}
 }

@@ -85,7 +85,7 @@ func (r *Remote) Prepare(op Op, local *Memory, remote RemoteMemory, pieces []Pie
 
 // Post starts the transfer. Call it once; Wait returns the outcome.
 func (t *Transfer) Post() error {
-	if !t.remote.agent.send(func(o *executor) { o.active.start(t) }) {
+	if !t.remote.agent.send(func(e *executor) { e.active.start(t) }) {
 		return ErrClosed
 	}
 	return nil
@@ -107,8 +107,8 @@ func (t *Transfer) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		reason := fmt.Errorf("%w: %w", ErrTimeout, context.Cause(ctx))
 		t.givenUp.CompareAndSwap(nil, &reason)
-		if o := t.executor.Load(); o != nil {
-			o.wake.Store(1)
+		if e := t.executor.Load(); e != nil {
+			e.wake.Store(1)
 		}
 		select {
 		case <-t.done: // it may have ended well meanwhile

@@ -15,8 +15,8 @@ binary() {
     go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${2:-dev}" -o "$1" ./cmd/warmpath
 }
 
-# The library finds its dependencies and plugins in its own folder ($ORIGIN), so the wheel's tree stays
-# as it is, without its Python files.
+# The library finds its dependencies and plugins in its own folder ($ORIGIN), so the wheel's tree
+# stays as it is, without its Python files.
 nixl() {
   local dir=$1 scratch
   scratch=$(mktemp -d)

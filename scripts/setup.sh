@@ -37,8 +37,8 @@ find_engine_needs() {
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 }
 
-# apt-get does not wait for the lock of the package lists, which a freshly booted machine updates by
-# itself. A failed update is not fatal: the installation fails if the old lists lack a package.
+# apt-get does not wait for the lock of the package lists, which a freshly booted machine updates
+# by itself. A failed update is not fatal: the installation fails if the old lists lack a package.
 update_lists() {
   local output
   for _ in {1..60}; do
@@ -64,7 +64,8 @@ install_missing() {
   fi
   echo "warmpath: installing ${missing[*]}" >&2
   update_lists $sudo env LC_ALL=C
-  # Another apt-get may hold the lock, as on a freshly booted machine. Errors go to standard error.
+  # Another apt-get may hold the lock, as on a freshly booted machine. Errors go to standard
+  # error.
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 \
     install -y --no-install-recommends "${missing[@]}" >/dev/null
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Renders random conversations with transformers, for the Go test behind the build tag `templates`.
+"""Renders random conversations with transformers, for the Go test behind the build tag
+`templates`.
 
     python3 scripts/chattemplates/expect.py --out expected.jsonl --count 50 TEMPLATE...
     CHAT_TEMPLATES=$PWD/expected.jsonl go test -tags templates ./dataplane/prompt/chattemplate
 
-A TEMPLATE is a .jinja file, a tokenizer_config.json, or a JSON file
-{name: {"template": text, "kwargs": {...}}}. The script needs transformers and jinja2, not torch. Each
-line of the output is a template or a case with its rendered text or the error of transformers.
+A TEMPLATE is a .jinja file, a tokenizer_config.json, or a JSON file {name: {"template": text,
+"kwargs": {...}}}. The script needs transformers and jinja2, not torch. Each line of the output is
+a template or a case with its rendered text or the error of transformers.
 """
 
 import argparse

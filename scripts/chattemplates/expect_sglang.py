@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Renders random chat requests with SGLang's own code, for the Go test behind the build tag `templates`.
+"""Renders random chat requests with SGLang's own code, for the Go test behind the build tag
+`templates`.
 
     ENGINE/bin/python3 scripts/chattemplates/expect_sglang.py --out requests.jsonl --count 50 TEMPLATE...
     CHAT_REQUESTS=$PWD/requests.jsonl go test -tags templates -run TestSGLangRequests ./dataplane/prompt/chattemplate
 
-ENGINE is a virtual environment with SGLang (or PYTHONPATH names an unpacked wheel of another release);
-templates are as for expect.py. No server is started and no model loaded: a request passes through
-SGLang's pydantic models, its checks and its template code, with a tokenizer that records the text to
-encode.
+ENGINE is a virtual environment with SGLang (or PYTHONPATH names an unpacked wheel of another
+release); templates are as for expect.py. No server is started and no model loaded: a request
+passes through SGLang's pydantic models, its checks and its template code, with a tokenizer that
+records the text to encode.
 """
 
 import argparse

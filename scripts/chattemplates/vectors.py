@@ -3,10 +3,10 @@
 
     python3 scripts/chattemplates/vectors.py [PROGRAMS] > dataplane/prompt/chattemplate/testdata/vectors.json
 
-The output is a list of [template, text], where text is null if Jinja raises. All templates are rendered
-with the variables in VARS. The first part is written by hand and covers every construct; the second
-applies every filter, test and operator to values of every type; the third is random programs. Needs
-transformers and jinja2.
+The output is a list of [template, text], where text is null if Jinja raises. All templates are
+rendered with the variables in VARS. The first part is written by hand and covers every construct;
+the second applies every filter, test and operator to values of every type; the third is random
+programs. Needs transformers and jinja2.
 """
 
 import copy

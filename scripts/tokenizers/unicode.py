@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Prints the tokenizer's Unicode tables: the character classes of the Python library `tokenizers`.
+"""Prints the tokenizer's Unicode tables: the character classes of the Python library
+`tokenizers`.
 
     unicode.py > dataplane/prompt/tokenizer/unicode.txt
 
-Each table is derived from the library's behaviour and not from Unicode's data files: the library's parts
-have different versions of Unicode (Oniguruma's classes, the Rust standard library's, and an old crate's
-normalization forms), and Go's own tables have yet another.
+Each table is derived from the library's behaviour and not from Unicode's data files: the
+library's parts have different versions of Unicode (Oniguruma's classes, the Rust standard
+library's, and an old crate's normalization forms), and Go's own tables have yet another.
 """
 
 import sys
@@ -79,16 +80,19 @@ def emit(key, items):
 
 
 def combining_classes(nfd):
-    """The canonical combining class of each mark, from the order that NFD gives to pairs of marks.
+    """The canonical combining class of each mark, from the order that NFD gives to pairs of
+    marks.
 
-    A reference mark r of class v stands for v: NFD swaps r + c when 0 < ccc(c) < v, and c + r when ccc(c) > v.
+    A reference mark r of class v stands for v: NFD swaps r + c when 0 < ccc(c) < v, and c + r
+    when ccc(c) > v.
     """
     import unicodedata
 
     references = {}
     for c in CODEPOINTS:
         v = unicodedata.combining(chr(c))
-        # U+0345 has the highest class, 240. A mark that does not go before it is newer than the library's tables.
+        # U+0345 has the highest class, 240. A mark that does not go before it is newer than the
+        # library's tables.
         known = c == 0x345 or nfd.normalize_str("a\u0345" + chr(c)) == "a" + chr(c) + "\u0345"
         if v and v not in references and known and nfd.normalize_str(chr(c)) == chr(c):
             references[v] = chr(c)

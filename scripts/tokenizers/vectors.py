@@ -3,9 +3,10 @@
 
     vectors.py dataplane/prompt/tokenizer/testdata/vectors
 
-The library trains each tokenizer on the sentences below, written for this file, so nothing comes from a
-real model. Together they use every construct that the Go package reads. A file holds the tokenizer.json
-and cases of: text, ids, ids with add_special_tokens, text of the ids, the same without special tokens.
+The library trains each tokenizer on the sentences below, written for this file, so nothing comes
+from a real model. Together they use every construct that the Go package reads. A file holds the
+tokenizer.json and cases of: text, ids, ids with add_special_tokens, text of the ids, the same
+without special tokens.
 """
 
 import json
@@ -36,8 +37,8 @@ DEEPSEEK = (
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^" + "\r\n" + r"\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+["
     "\r\n" + r"]*|\s*[" + "\r\n" + r"]+|\s+(?!\S)|\s+"
 ).replace('\\"', '"')
-# Pattern constructs without a hand-written scanner: possessive and lazy quantifiers, atomic groups,
-# look-behind, look-ahead, nested and intersected classes, scripts, escapes.
+# Pattern constructs without a hand-written scanner: possessive and lazy quantifiers, atomic
+# groups, look-behind, look-ahead, nested and intersected classes, scripts, escapes.
 GENERAL = (
     r"(?i:[dm]t|ll|'S)(?=\s)|\p{Han}++|[\p{L}&&[^\p{Lu}]]{2,4}(?!\d)|(?>a|ab)c|(?<=[0-9])[\x{41}-\u0043x-z]+|(?<!\s)\n"
     r"|[^\P{N}\d]+|\d{2,3}+|[[!-/]\p{Sc}]+?\w|\A\S|\W{2}|(?:[A-Z]?+[a-z])*?\p{^L}|^-|\.$"
@@ -63,7 +64,8 @@ def special(content, **flags):
 
 
 def train(size=440, byte_level=True, **options):
-    """A trained tokenizer. The training text is one piece, so that all of the caller's constructs apply."""
+    """A trained tokenizer. The training text is one piece, so that all of the caller's constructs
+    apply."""
 
     def build(pre, norm=None, unk=None, added=(), dec=None, post=None, edit=None):
         tokenizer = Tokenizer(models.BPE(unk_token=unk, **options))

@@ -266,7 +266,8 @@ class AgainstSidecar(Case):
         self.assertEqual(backend.batch_exists(keys_of("x", 2)), 0)
 
     def test_stopped(self):
-        """One call of each kind waits for its deadline; later ones fail at once, until the sidecar runs."""
+        """One call of each kind waits for its deadline; later ones fail at once, until the
+        sidecar runs."""
         first, pool = HostPool(), HostPool()
         keys, contents = self.stored(self.backend(first), first, "stopped")
         backend = self.backend(pool, warmpath_exists_timeout=0.5, warmpath_get_timeout=2.0, warmpath_set_timeout=1.0)

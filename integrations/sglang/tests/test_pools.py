@@ -1,5 +1,5 @@
-"""Models with several pools (register_mem_host_pool_v2), and engines with several ranks: each pool and
-each rank has its own pages."""
+"""Models with several pools (register_mem_host_pool_v2), and engines with several ranks: each
+pool and each rank has its own pages."""
 
 import unittest
 
@@ -30,7 +30,8 @@ class Pools(Case):
         self.sidecar()
 
     def engine(self, rank=0, **extra):
-        """A backend with its pools registered as by the controller: the anchor, then all of them by name."""
+        """A backend with its pools registered as by the controller: the anchor, then all of them
+        by name."""
         kv, index = HostPool(heads=2), HostPool(heads=1)
         backend = self.backend(kv, rank=rank, **extra)
         backend.register_mem_host_pool_v2(kv, PoolName.KV)
@@ -73,7 +74,8 @@ class Pools(Case):
         self.assertEqual(got, {PoolName.INDEXER: [True] * 7 + [False] * (self.PAGES - 7)})
 
     def test_trailing_pools_find_nothing(self):
-        """Pages of a sliding window or a state are usable at some lengths only, unknown to the backend."""
+        """Pages of a sliding window or a state are usable at some lengths only, unknown to the
+        backend."""
         b, kv, index = self.engine()
         keys, _ = self.store(b, kv, index, "trailing")
         for policy in (PoolHitPolicy.TRAILING_PAGES, PoolHitPolicy.BLOCK_GROUPS):
@@ -88,7 +90,8 @@ class Pools(Case):
         self.assertEqual(b.batch_set_v2([transfer(PoolName.MAMBA, keys, range(self.PAGES))]), {PoolName.MAMBA: [False] * self.PAGES})
 
     def test_ranks(self):
-        """Each rank of an engine stores its own heads, and finds those of the same rank elsewhere."""
+        """Each rank of an engine stores its own heads, and finds those of the same rank
+        elsewhere."""
         first = [self.engine(rank=r) for r in range(2)]
         stored = [self.store(*engine, "ranks") for engine in first]
         keys = stored[0][0]

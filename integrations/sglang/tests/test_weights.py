@@ -199,7 +199,8 @@ class AgainstSidecar(Case):
         self.assertEqual(self.read(backend, keys), [False] * len(keys))
 
     def test_weights_that_leave_the_memory(self):
-        """release_memory_occupation and resume: the backend does not read the weights in between."""
+        """release_memory_occupation and resume: the backend does not read the weights in
+        between."""
         keys, _ = self.stored(self.engine, self.pool, "released")
         notify("begin_session")
         with mock.patch.object(identity, "tensors_of", side_effect=AssertionError("released")):

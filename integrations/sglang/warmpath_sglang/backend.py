@@ -1,8 +1,8 @@
 """The HiCache storage backend that `--hicache-storage-backend dynamic` loads.
 
-Every call ends within its deadline and raises nothing; at worst it finds no page, and SGLang computes.
-Pages move through shared memory: this process writes its own pool only, and the sidecar its own memory
-only, so neither can damage the other, even when late.
+Every call ends within its deadline and raises nothing; at worst it finds no page, and SGLang
+computes. Pages move through shared memory: this process writes its own pool only, and the sidecar
+its own memory only, so neither can damage the other, even when late.
 """
 
 import functools
@@ -22,8 +22,9 @@ from .weights import Weights
 logger = logging.getLogger("warmpath")
 
 DEFAULT_SOCKET = "/run/warmpath/kv-tier.sock"
-# In seconds. SGLang's wait_complete policy waits for these calls, so a request loses at most this much
-# to a hanging sidecar, once: the connection is then down, and calls fail at once until it answers.
+# In seconds. SGLang's wait_complete policy waits for these calls, so a request loses at most this
+# much to a hanging sidecar, once: the connection is then down, and calls fail at once until it
+# answers.
 DEADLINES = {"exists": 0.25, "get": 1.0, "set": 2.0}
 LEASE = 10.0  # for which the sidecar keeps pages that are being read
 
@@ -67,7 +68,7 @@ def _none_of(keys, *_, **__):
 
 
 class Pool:
-    """One host pool of the engine and its namespace in the tier, which the weights are a part of."""
+    """One host pool of the engine and its namespace in the tier, which includes the weights."""
 
     def __init__(self, settings, config, pool, name):
         self.settings, self.name = settings, name
@@ -91,8 +92,8 @@ class Pool:
         self._arena = None  # the channel's arena, and views of its pages
 
     def rename(self, weights):
-        """Moves to the namespace of other weights. This engine can no longer use the pages of the old
-        namespace; the sidecar drops them where no other engine uses it."""
+        """Moves to the namespace of other weights. This engine can no longer use the pages of the
+        old namespace; the sidecar drops them where no other engine uses it."""
         if weights == self._weights:
             return
         old, self._weights = self.channel, weights
@@ -185,7 +186,7 @@ class Pool:
         def confirm(_, answer, number):
             results = wire.parse_results(answer, len(keys))
             self._check(permit)
-            # Only this process can confirm that its pages did not change while the sidecar copied them.
+            # Only this process knows that its pages did not change during the sidecar's copy.
             connection.tell(wire.COMMIT, wire.sequence(number), time.monotonic() + seconds)
             return [r != 0 for r in results]
 
@@ -214,8 +215,8 @@ class Permit:
 
 
 def namespace_fields(settings, config, pool, name):
-    """All that separates namespaces, besides the weights. Pages of an MLA model are equal on every rank.
-    LoRA adapters, extra_key and cache_salt are in SGLang's page hashes."""
+    """All that separates namespaces, besides the weights. Pages of an MLA model are equal on
+    every rank. LoRA adapters, extra_key and cache_salt are in SGLang's page hashes."""
     rank = "all" if config.is_mla_model else f"{config.tp_rank}/{config.tp_size}"
     device = getattr(pool, "device_pool", None)
     return {
@@ -297,7 +298,7 @@ class WarmpathStorage(HiCacheStorage):
             raise Down(f"no pool {name}")
         return pool
 
-    # SGLang calls these with interface_v1: all pages of a prompt at once, and at most 128 to read or store.
+    # SGLang calls these with interface_v1: all pages of a prompt, and at most 128 to read or store.
 
     @never_raises(lambda *_, **__: 0)
     def batch_exists(self, keys, extra_info=None):
@@ -311,7 +312,7 @@ class WarmpathStorage(HiCacheStorage):
     def batch_set_v1(self, keys, host_indices, extra_info=None):
         return self._pool().set(keys, host_indices, _parent(extra_info)) if keys else []
 
-    # The same for models with several pools. Only pools that need all pages of a prefix use the tier.
+    # For models with several pools. Only pools that need all pages of a prefix use the tier.
 
     @never_raises(lambda *_, **__: PoolTransferResult.empty())
     def batch_exists_v2(self, keys, pool_transfers=None, extra_info=None):
@@ -333,8 +334,8 @@ class WarmpathStorage(HiCacheStorage):
     def batch_set_v2(self, transfers, extra_info=None):
         return {t.name: self._pool(t.name).set(t.keys, t.host_indices, _parent(extra_info)) if t.keys else [] for t in transfers}
 
-    # The older interface passes tensors. Its methods are abstract, so they must exist; "interface_v1": 1
-    # avoids them.
+    # The older interface passes tensors. Its methods are abstract, so they must exist;
+    # "interface_v1": 1 avoids them.
 
     def get(self, key, target_location=None, target_sizes=None):
         return None
@@ -355,8 +356,8 @@ class WarmpathStorage(HiCacheStorage):
         return None
 
     def clear(self):
-        """Drops all pages of this model, here and at peers. Where the sidecar does not answer, nothing is
-        read or stored until it does: cleared pages must not come back."""
+        """Drops all pages of this model, here and at peers. Where the sidecar does not answer,
+        nothing is read or stored until it does: cleared pages must not come back."""
         with self._lock:
             self._clear_pending = True
             self._apply()

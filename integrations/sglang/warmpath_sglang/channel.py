@@ -1,7 +1,7 @@
 """Connections to the sidecar that bound each call by a deadline and reconnect by themselves.
 
-A call on a connection that is down fails at once. A late or wrong answer takes the connection down. A
-thread reconnects, so that an engine never waits for a dead, stopped or starting sidecar.
+A call on a connection that is down fails at once. A late or wrong answer takes the connection
+down. A thread reconnects, so that an engine never waits for a dead, stopped or starting sidecar.
 """
 
 import ctypes
@@ -60,8 +60,8 @@ class Connection:
         return self._socket is not None
 
     def call(self, op, body, seconds, flags=0, then=None):
-        """Returns the answer's body, or the result of then(arena, body, sequence), which runs before the
-        next call's turn."""
+        """Returns the answer's body, or the result of then(arena, body, sequence), which runs
+        before the next call's turn."""
         if self._socket is None:
             raise Down("no connection")
         deadline = time.monotonic() + seconds
@@ -122,8 +122,8 @@ class Connection:
         return body
 
     def _limit(self, which, deadline):
-        """Sets the deadline in the kernel: Python's own timeout is a second call, and each call may wait
-        5 ms for the GIL (see layout.Pages)."""
+        """Sets the deadline in the kernel: Python's own timeout is a second call, and each call
+        may wait 5 ms for the GIL (see layout.Pages)."""
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("no answer in time")
@@ -208,8 +208,8 @@ class Connection:
 
 
 class Channel:
-    """The connections of one pool, one for each of SGLang's threads, so that a large store does not
-    delay a look-up."""
+    """The connections of one pool, one for each of SGLang's threads, so that a large store does
+    not delay a look-up."""
 
     ROLES = ("exists", "get", "set")
     FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
@@ -271,8 +271,8 @@ class Channel:
         os.close(self._news)
 
     def _watch(self):
-        """Returns when a connection is down. It watches idle connections too, so that the first call after
-        a restart of the sidecar does not fail."""
+        """Returns when a connection is down. It watches idle connections too, so that the first
+        call after a restart of the sidecar does not fail."""
         poll = select.poll()
         poll.register(self._news, select.POLLIN)
         watched = {c.fileno(): c for c in self.connections if c.fileno() >= 0}

@@ -1,7 +1,7 @@
-"""The identity of an engine's weights: a hash of their bytes and of the configuration that shapes KV.
+"""The identity of an engine's weights: a hash of their bytes and of the configuration of KV.
 
-Two engines have one identity if and only if they compute the same KV from the same tokens. The path of
-the model and the way of loading do not matter.
+Two engines have one identity if and only if they compute the same KV from the same tokens. The
+path of the model and the way of loading do not matter.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ class Unknown(Exception):
 def find_scheduler():
     """The SGLang scheduler that is creating the storage backend, or None.
 
-    SGLang passes a backend its configuration and no reference to the model, but always creates it from
-    the scheduler, at start and by PUT /hicache/storage-backend.
+    SGLang passes a backend its configuration and no reference to the model, but always creates it
+    from the scheduler, at start and by PUT /hicache/storage-backend.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -80,7 +80,7 @@ def fingerprint(runners):
 
 
 def sample(runners):
-    """The hash of some bytes of each tensor. It changes with any training step, and takes milliseconds."""
+    """The hash of some bytes of each tensor. Any training step changes it; it takes milliseconds."""
     pieces = []
     for _, runner in runners:
         for _, tensor in tensors_of(runner.model):
@@ -98,7 +98,7 @@ def sample(runners):
 
 
 def settings_of(runner):
-    """The other inputs of KV, as text: the resolved model configuration with RoPE, and quantization."""
+    """The other inputs of KV, as text: the resolved model configuration, RoPE, quantization."""
     config = runner.model_config
     fields = {
         "config": _plain(config.hf_config.to_dict()),
@@ -109,7 +109,8 @@ def settings_of(runner):
 
 
 def _plain(value):
-    """A copy without values that differ between processes, such as addresses in an object's text."""
+    """A copy without values that differ between processes, such as addresses in an object's
+    text."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items() if k not in _NAMES_ONLY}
     if isinstance(value, (list, tuple)):
@@ -130,8 +131,8 @@ def _add(digest, *parts):
 
 
 def _add_adapters(digest, manager):
-    """Adds LoRA adapters of --lora-paths. SGLang's page hashes contain an adapter's id, which is derived
-    from its name and path if it was given at start, and random if it was loaded later."""
+    """Adds LoRA adapters of --lora-paths. SGLang's page hashes contain an adapter's id, which is
+    derived from its name and path if it was given at start, and random if it was loaded later."""
     if manager is None:
         return
     from sglang.srt.lora.lora_registry import LoRARef

@@ -1,8 +1,8 @@
 """The memory layout of a host pool's pages, and copies between the pool and the KV tier.
 
-In the canonical layout a page is all of K and then all of V, layer by layer: K0 K1 … V0 V1 …, each
-ordered by token, head and dimension. Pools of layer_first and page_first_direct share it; any other
-pool keeps its own layout, under its own name.
+In the canonical layout a page is all of K and then all of V, layer by layer: K0 K1 … V0 V1 …,
+each ordered by token, head and dimension. Pools of layer_first and page_first_direct share it;
+any other pool keeps its own layout, under its own name.
 """
 
 import ctypes
@@ -29,8 +29,8 @@ class Piece:
 
 
 def pieces_of(pool, page_tokens):
-    """The parts of a page in canonical order, derived from the pool's own answers for three pages, so
-    that an unexpected layout raises here instead of corrupting pages."""
+    """The parts of a page in canonical order, derived from the pool's own answers for three
+    pages, so that an unexpected layout raises here instead of corrupting pages."""
     pages = [torch.arange(i * page_tokens, (i + 1) * page_tokens, dtype=torch.int64) for i in range(3)]
     try:
         metas = [pool.get_page_buffer_meta(page) for page in pages]
@@ -60,8 +60,8 @@ def layout_name(pool):
 
 
 def shared_regions(pool):
-    """[(descriptor, address, length)] of the pool's memory that other processes can map. It is empty
-    without "allocator": "shm"."""
+    """[(descriptor, address, length)] of the pool's memory that other processes can map. It is
+    empty without "allocator": "shm"."""
     allocator = getattr(pool, "allocator", None)
     regions = []
     for fd, memory in zip(getattr(allocator, "fds", ()) or (), getattr(allocator, "mms", ()) or ()):
@@ -101,9 +101,9 @@ class BounceBuffer:
 class Pages:
     """Copies pages between a pool and memory in the canonical layout.
 
-    All pages of a call are one call into torch. The cost is the number of releases of Python's GIL:
-    SGLang's scheduler takes the GIL and may keep it for 5 ms each time, longer than all copies of a
-    prompt."""
+    All pages of a call are one call into torch. The cost is the number of releases of Python's
+    GIL: SGLang's scheduler takes the GIL and may keep it for 5 ms each time, longer than all
+    copies of a prompt."""
 
     def __init__(self, parts, tokens, page_tokens):
         """tokens: capacity of the pool."""
@@ -118,7 +118,7 @@ class Pages:
             at += count * first.size
 
     def views(self, memory):
-        """Views of memory (uint8) by each page's first byte, for scatter and gather; to be made once."""
+        """Views of memory (uint8) by each page's first byte, for scatter and gather; make it once."""
         starts = memory.numel() - self.page_bytes + 1
         if starts < 1:
             raise Unsupported(f"{memory.numel()} bytes for pages of {self.page_bytes}")

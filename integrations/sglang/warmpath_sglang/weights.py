@@ -1,11 +1,11 @@
 """Tracks updates of the engine's weights: whether the tier may be used, and for which weights.
 
-From the beginning of an update until the engine holds no KV of the old weights, nothing is read or
-stored. SGLang flushes its caches after an update, or at /flush_cache where the update disabled that.
-Pages of the new weights have another identity, and so another namespace.
+From the beginning of an update until the engine holds no KV of the old weights, nothing is read
+or stored. SGLang flushes its caches after an update, or at /flush_cache where the update disabled
+that. Pages of the new weights have another identity, and so another namespace.
 
-The hooks are in the model runner: all update endpoints of SGLang end there, in the scheduler's process
-and thread.
+The hooks are in the model runner: all update endpoints of SGLang end there, in the scheduler's
+process and thread.
 """
 
 import functools
@@ -32,7 +32,7 @@ _CHANGES = (
     f"{_UPDATER}.update_weights_from_ipc",
     "sglang.srt.utils.weight_checker:WeightChecker._reset_tensors",
 )
-# Methods that begin and end a longer change: a session of updates, and weights that leave the GPU.
+# Methods that begin and end a longer change: sessions of updates, and weights leaving the GPU.
 _BEGINS = (f"{_UPDATER}.begin_weight_update", f"{_MANAGER}:_export_static_state")
 _ENDS = (f"{_UPDATER}.end_weight_update", f"{_MANAGER}:_import_static_state")
 _RESET = "sglang.srt.managers.cache_controller:HiCacheController.reset"
@@ -95,8 +95,8 @@ def _notify(event):
 
 
 class Weights:
-    """Tracks the weights of one rank. changed(allowed, identity) is called with allowed=None when the
-    tier must not be used, and with the identity when it may be."""
+    """Tracks the weights of one rank. changed(allowed, identity) is called with allowed=None when
+    the tier must not be used, and with the identity when it may be."""
 
     def __init__(self, scheduler, changed, ranks=None):
         self._scheduler, self._changed = scheduler, changed
@@ -188,7 +188,8 @@ class Weights:
             return False
 
     def _settle(self, read=True):
-        """Starts an agreement of all ranks on one identity: KV of each rank depends on the weights of all."""
+        """Starts an agreement of all ranks on one identity: KV of each rank depends on the
+        weights of all."""
         if read:
             self._read()
         self._round = next(_rounds)
@@ -220,8 +221,8 @@ class Weights:
 
 
 class Ranks:
-    """The ranks of an engine, which exchange identities through torch.distributed's store. SGLang's
-    threads never wait for it, so ranks that disagree cannot hang the engine."""
+    """The ranks of an engine, which exchange identities through torch.distributed's store.
+    SGLang's threads never wait for it, so ranks that disagree cannot hang the engine."""
 
     def __init__(self):
         import torch.distributed as dist

@@ -1,5 +1,5 @@
-"""The protocol between an engine's backend and its sidecar, version 2. The sidecar's side describes it
-(wire.go of the KV tier)."""
+"""The protocol between an engine's backend and its sidecar, version 2. The sidecar's side
+describes it (wire.go of the KV tier)."""
 
 import struct
 

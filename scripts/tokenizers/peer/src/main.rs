@@ -1,11 +1,11 @@
-//! Times the Rust crates `tokenizers` and `bpe-openai` on a corpus, on one thread, by the CPU time of the
-//! process, since the machine may be shared.
+//! Times the Rust crates `tokenizers` and `bpe-openai` on a corpus, on one thread, by the CPU
+//! time of the process, since the machine may be shared.
 //!
 //!     peer TOKENIZER.JSON CORPUS.BIN        cold and warm seconds of `tokenizers`
 //!     peer o200k_base CORPUS.BIN            cold and warm seconds of `bpe-openai`
 //!
-//! The corpus is a sequence of documents, each a length in four bytes, little-endian, and its UTF-8 text.
-//! The output is "cold_s warm_s tokens bytes".
+//! The corpus is a sequence of documents, each a length in four bytes, little-endian, and its
+//! UTF-8 text. The output is "cold_s warm_s tokens bytes".
 
 /// CPU seconds of this process.
 fn cpu() -> f64 {
