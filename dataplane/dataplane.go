@@ -41,7 +41,7 @@ type Dataplane struct {
 	models    *tokens.Models // nil: workers make all token ids
 	server    *server.Server
 	lint      *lint.Sampler    // nil: prompts are not looked at
-	pages     *hugepage.Keeper // nil: the heap is left alone
+	pages     *hugepage.Collapser // nil: the heap is left alone
 	accessLog *accesslog.Log   // nil: none is kept
 	replicas  *replica.Group   // nil: this router chooses by itself, always
 	shelves   *shelf.Index     // nil: what KV tiers hold is not known

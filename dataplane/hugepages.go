@@ -8,12 +8,12 @@ import (
 )
 
 // hugePages returns what will keep a large heap in huge pages; nil where the operator does not want that.
-func hugePages(cfg Config) *hugepage.Keeper {
+func hugePages(cfg Config) *hugepage.Collapser {
 	if !cfg.HugePages {
 		return nil
 	}
 	cfg.Log.Info("huge pages for a large heap", "kernel", hugepage.Setting())
-	return &hugepage.Keeper{}
+	return &hugepage.Collapser{}
 }
 
 // A router has done most of what it does once when it listens, and all of it startTakes later.
