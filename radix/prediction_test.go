@@ -373,7 +373,7 @@ func TestForeseeWhileSeatsChange(t *testing.T) {
 	var p Prediction
 	var buf []Overlap
 	for range rounds / 2 {
-		x.Predict(&p, w, 0, c)         // takes the first slot
+		x.Predict(&p, w, 0, c)                // takes the first slot
 		buf = x.MatchPredicted(buf[:0], 0, c) // as long as others take to come this far
 		seats[last].Forget()
 		p.Forget()

@@ -131,7 +131,7 @@ func (o *tierOptions) open(cfg *sidecar.Config, token string, log *slog.Logger) 
 	if o.cfg.Bytes, err = parseBytes(o.size); err != nil {
 		return nil, fmt.Errorf("cannot use --kv-tier: %w", err)
 	}
-	if most := hugepage.Room(); o.cfg.Bytes > most {
+	if most := hugepage.ProcessMemory(); o.cfg.Bytes > most {
 		return nil, fmt.Errorf("cannot use --kv-tier: %w: %s, and the machine or this process's control group has %.1f GiB: the kernel would end the sidecar once the tier has filled",
 			errSize, o.size, float64(most)/(1<<30))
 	}

@@ -59,7 +59,7 @@ func (b *builder) build() error {
 	}
 	if b.cfg.Memory.HugePages {
 		b.cfg.Log.Info("huge pages for a large heap", "kernel", hugepage.Setting())
-		pages := &hugepage.Keeper{}
+		pages := &hugepage.Collapser{}
 		b.parts.HugeBytes = pages.HugeBytes
 		b.run(func(ctx context.Context) error { return pages.Run(ctx, hugepage.DefaultInterval) })
 	}

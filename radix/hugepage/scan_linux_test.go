@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// region of memory of the test's own, of n times Size, which the kernel keeps in small pages.
+// mapSmall maps n times Size of memory that the kernel keeps in small pages.
 func mapSmall(t *testing.T, n int) ([]byte, uintptr) {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, (n+1)*Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -25,14 +25,14 @@ func mapSmall(t *testing.T, n int) ([]byte, uintptr) {
 	return b[skip:][:n*Size], start + skip
 }
 
-func TestSmallFindsWhatIsWorthIt(t *testing.T) {
+func TestScanFindsRanges(t *testing.T) {
 	pagemap, err := os.Open("/proc/self/pagemap")
 	if err != nil {
 		t.Skip(err)
 	}
 	defer pagemap.Close()
 	// Small pages touched of each 2 MiB; the runs are longer than perCall, and the regions more than a query holds.
-	touched := []int{512, 0, enough, enough - 1, 512, 512, 1}
+	touched := []int{512, 0, minSmall, minSmall - 1, 512, 512, 1}
 	for range perCall/Size + 2 {
 		touched = append(touched, 512)
 	}
@@ -50,17 +50,17 @@ func TestSmallFindsWhatIsWorthIt(t *testing.T) {
 			}
 			b[at+page*step*4096] = 1
 		}
-		if n >= enough {
+		if n >= minSmall {
 			s := start + uintptr(at)
 			want = join(want, span{s, s + Size})
 		}
 	}
-	q := newQuery()
+	q := newPageScan()
 	q.start, q.end = uint64(start), uint64(start+Size)
 	if _, err := q.call(pagemap.Fd()); err != nil {
 		t.Skip("the kernel cannot say which pages are small (Linux 6.7 can): ", err)
 	}
-	got := q.small(nil, pagemap.Fd(), span{start, start + uintptr(len(b))})
+	got := q.appendSmall(nil, pagemap.Fd(), span{start, start + uintptr(len(b))})
 	if !slices.Equal(got, want) {
 		t.Errorf("small = %#x, want %#x", got, want)
 	}

@@ -14,7 +14,7 @@ import (
 
 // Go ends a process that the kernel refuses memory; the race detector does so before Go can.
 func TestReserveSurvivesRefusal(t *testing.T) {
-	if !alone(t) {
+	if !inOwnProcess(t) {
 		return
 	}
 	text, err := os.ReadFile("/proc/self/statm")

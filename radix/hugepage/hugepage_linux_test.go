@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// smallHeap returns n bytes of heap, which the collector knows, that are in memory in small pages.
+// smallHeap returns n bytes of heap in small pages, which the collector counts.
 func smallHeap(tb testing.TB, n int) []byte {
 	tb.Helper()
 	b := make([]byte, n)
@@ -29,8 +29,8 @@ func smallHeap(tb testing.TB, n int) []byte {
 	return b
 }
 
-// collapses skips the test where the kernel cannot say which pages are small, or makes them huge only when or before it is asked.
-func collapses(tb testing.TB) {
+// requireCollapse skips the test unless the kernel reports small pages and makes them huge on request only.
+func requireCollapse(tb testing.TB) {
 	tb.Helper()
 	if setting := Setting(); setting != "madvise" {
 		tb.Skipf("transparent huge pages are %q here", setting)
@@ -40,33 +40,33 @@ func collapses(tb testing.TB) {
 		tb.Skip(err)
 	}
 	defer pagemap.Close()
-	if _, err := newQuery().call(pagemap.Fd()); err != nil {
+	if _, err := newPageScan().call(pagemap.Fd()); err != nil {
 		tb.Skip("the kernel cannot say which pages are small (Linux 6.7 can): ", err)
 	}
 }
 
-func TestKeeperCollapses(t *testing.T) {
-	if !alone(t) {
+func TestRunCollapses(t *testing.T) {
+	if !inOwnProcess(t) {
 		return
 	}
-	collapses(t)
+	requireCollapse(t)
 	const n = 96 << 20
-	plenty(t, n)
+	requireHugePages(t, n)
 	b := smallHeap(t, n)
 	if huge := Bytes(); huge > n/4 {
-		t.Fatalf("%d bytes are huge before anyone has asked", huge)
+		t.Fatalf("%d bytes are huge before the first tick", huge)
 	}
-	var k Keeper
-	k.tend()
+	var c Collapser
+	c.collapse()
 	if huge := Bytes(); huge > n/4+perTick {
 		t.Errorf("one tick made %d bytes huge, want at most %d", huge, perTick)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- k.Run(ctx, 5*time.Millisecond) }()
-	for deadline := time.Now().Add(3 * time.Minute); k.HugeBytes() < n*3/4; time.Sleep(5 * time.Millisecond) {
+	go func() { done <- c.Run(ctx, 5*time.Millisecond) }()
+	for deadline := time.Now().Add(3 * time.Minute); c.HugeBytes() < n*3/4; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are huge, want most of %d", k.HugeBytes(), n)
+			t.Fatalf("%d bytes are huge, want most of %d", c.HugeBytes(), n)
 		}
 	}
 	stop()
@@ -80,38 +80,39 @@ func TestKeeperCollapses(t *testing.T) {
 	}
 }
 
-// TestKeeperLeavesSmallHeaps: what comes and goes with requests is not collapsed each time.
-func TestKeeperLeavesSmallHeaps(t *testing.T) {
-	if !alone(t) {
+// TestRunLeavesSmallHeaps: the memory of requests is not collapsed each time.
+func TestRunLeavesSmallHeaps(t *testing.T) {
+	if !inOwnProcess(t) {
 		return
 	}
-	collapses(t)
-	b := smallHeap(t, worthwhile*3/4)
+	requireCollapse(t)
+	b := smallHeap(t, minHeap*3/4)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	var k Keeper
-	if err := k.Run(ctx, time.Hour); err != nil || k.HugeBytes() != 0 {
-		t.Errorf("Run = %v, with %d bytes huge, want none of so small a heap", err, k.HugeBytes())
+	var c Collapser
+	if err := c.Run(ctx, time.Hour); err != nil || c.HugeBytes() != 0 {
+		t.Errorf("Run = %v, with %d bytes huge, want none of so small a heap", err, c.HugeBytes())
 	}
 	runtime.KeepAlive(b)
 }
 
-// TestGivenBackStaysSo: what Go gives back of memory that was collapsed the kernel does not fill again, as it does where memory is advised.
+// TestGivenBackStaysSo: the kernel does not refill pages that Go gives back from collapsed memory, as it does in advised
+// memory.
 func TestGivenBackStaysSo(t *testing.T) {
-	if !alone(t) {
+	if !inOwnProcess(t) {
 		return
 	}
-	collapses(t)
+	requireCollapse(t)
 	b := smallHeap(t, 96<<20)
-	var k Keeper
-	k.tend()
+	var c Collapser
+	c.collapse()
 	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(maps)) { // "VmFlags: rd wr mr mw me ac hg"
 		if flags := strings.Fields(line); len(flags) > 0 && flags[0] == "VmFlags:" && slices.Contains(flags, "hg") {
-			t.Errorf("memory is advised (%s): khugepaged may fill what was given back of it", strings.TrimSpace(line))
+			t.Errorf("memory is advised (%s): khugepaged may refill pages given back", strings.TrimSpace(line))
 		}
 	}
 	runtime.KeepAlive(b)
@@ -130,14 +131,14 @@ func TestTickGoesOn(t *testing.T) {
 	}
 }
 
-// BenchmarkTick is a tick that finds nothing to do.
+// BenchmarkTick measures a tick without small pages.
 func BenchmarkTick(b *testing.B) {
-	collapses(b)
+	requireCollapse(b)
 	heap := smallHeap(b, perTick)
-	var k Keeper
-	k.tend()
+	var c Collapser
+	c.collapse()
 	for b.Loop() {
-		k.tend()
+		c.collapse()
 	}
 	runtime.KeepAlive(heap)
 }

@@ -2,9 +2,9 @@ package hugepage
 
 import "os"
 
-// enough is the small pages in memory, of the 512 of a range, from which it is collapsed. The rest is added to what the process
-// takes, and may be what Go's scavenger has just given back.
-const enough = Size / 4096 * 7 / 8
+// minSmall is the number of small pages in memory, of the 512 of a range, from which it is collapsed. A
+// collapse adds the rest, which Go's scavenger may have just given back.
+const minSmall = Size / 4096 * 7 / 8
 
 // From linux/fs.h, since Linux 6.7.
 const (
@@ -13,8 +13,8 @@ const (
 	pageIsHuge    = 1 << 6
 )
 
-// query is struct pm_scan_arg, with room for what it finds: pages in memory that are not huge.
-type query struct {
+// pageScan is struct pm_scan_arg, with room for its result: small pages in memory.
+type pageScan struct {
 	size, flags, start, end, walked uint64
 	vector, length, maxPages        uint64
 	inverted, mask, anyOf, returned uint64
@@ -25,14 +25,14 @@ type query struct {
 // region is struct page_region: neighbouring pages of the same kind.
 type region struct{ start, end, categories uint64 }
 
-func newQuery() *query {
-	return &query{size: 96, length: 1024, inverted: pageIsHuge, mask: pageIsHuge | pageIsPresent}
+func newPageScan() *pageScan {
+	return &pageScan{size: 96, length: 1024, inverted: pageIsHuge, mask: pageIsHuge | pageIsPresent}
 }
 
-// smallRanges returns the ranges of the heap that are worth a collapse, each of perCall at most, in order of address. Before Linux 6.7 it
-// finds none.
+// smallRanges returns the ranges of the heap that are worth a collapse, each of at most perCall, by address.
+// Before Linux 6.7 it finds none.
 func smallRanges() []span {
-	if !asked() {
+	if !available() {
 		return nil
 	}
 	pagemap, err := os.Open("/proc/self/pagemap")
@@ -41,15 +41,15 @@ func smallRanges() []span {
 	}
 	defer pagemap.Close()
 	var found []span
-	q := newQuery()
+	scan := newPageScan()
 	for _, s := range heap() {
-		found = q.small(found, pagemap.Fd(), s.whole())
+		found = scan.appendSmall(found, pagemap.Fd(), s.whole())
 	}
 	return found
 }
 
-// small appends the ranges of s that have enough small pages in memory.
-func (q *query) small(found []span, fd uintptr, s span) []span {
+// appendSmall appends the ranges of s that have minSmall small pages in memory.
+func (p *pageScan) appendSmall(found []span, fd uintptr, s span) []span {
 	var current, pages uintptr
 	count := func(start, end uintptr) {
 		if r := start &^ (Size - 1); r != current {
@@ -57,29 +57,29 @@ func (q *query) small(found []span, fd uintptr, s span) []span {
 		}
 		before := pages
 		pages += (end - start) / 4096
-		if before < enough && pages >= enough {
+		if before < minSmall && pages >= minSmall {
 			found = join(found, span{current, current + Size})
 		}
 	}
-	q.start, q.end = uint64(s.start), uint64(s.end)
-	for q.start < q.end {
-		n, err := q.call(fd)
+	p.start, p.end = uint64(s.start), uint64(s.end)
+	for p.start < p.end {
+		n, err := p.call(fd)
 		if err != nil {
 			return found
 		}
-		for _, r := range q.regions[:n] {
+		for _, r := range p.regions[:n] {
 			for at, end := uintptr(r.start), uintptr(r.end); at < end; {
 				next := min(end, at&^(Size-1)+Size)
 				count(at, next)
 				at = next
 			}
 		}
-		q.start = q.walked
+		p.start = p.walked
 	}
 	return found
 }
 
-// join appends s, to the last of spans where that ends at s and has room in a call.
+// join appends s, to the last span if that ends at s and has room in a call.
 func join(spans []span, s span) []span {
 	if n := len(spans); n > 0 && spans[n-1].end == s.start && spans[n-1].end-spans[n-1].start < perCall {
 		spans[n-1].end = s.end
