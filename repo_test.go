@@ -86,7 +86,7 @@ var rules = map[string]rule{
 	"dataplane/cluster/natstest":  {},
 	"dataplane/cluster/codec":     {never: anyHTTP},
 	"dataplane/fleet/discover":    {allow: []string{"dataplane/fleet/worker"}},
-	"dataplane/routing/peers":     {allow: []string{"radix", "dataplane/routing/policy", "dataplane/routing", "dataplane/fleet/worker"}},
+	"dataplane/routing/peers":     {allow: []string{"dataplane/cluster/codec", "dataplane/routing", "dataplane/fleet/worker"}},
 	"dataplane/sidecar":           {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/sidecar/resident", "dataplane/tlsconfig", "dataplane/kvtier/store", "dataplane/fleet/worker"}},
 	"dataplane/kvtier/hint":       {never: anyHTTP},
 	"dataplane/kvtier/store":      {allow: []string{"nixl", "dataplane/kvtier/hint", "dataplane/cluster", "dataplane/tlsconfig"}},

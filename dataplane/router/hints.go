@@ -56,7 +56,7 @@ type queuedHint struct {
 	data        []byte
 }
 
-var _ routing.Hints = (*hinter)(nil)
+var _ routing.PullHints = (*hinter)(nil)
 
 func newHinter(bus publisher, node func(place uint32) string) *hinter {
 	h := &hinter{bus: bus, node: node, free: make(chan *queuedHint, queuedHints), full: make(chan *queuedHint, queuedHints)}
@@ -67,7 +67,7 @@ func newHinter(bus publisher, node func(place uint32) string) *hinter {
 }
 
 // Hint implements route.Hints.
-func (h *hinter) Hint(p routing.Hint) {
+func (h *hinter) Hint(p routing.PullHint) {
 	var q *queuedHint
 	select {
 	case q = <-h.free:
@@ -140,7 +140,7 @@ func (d *Router) newHints(router *routing.Router) *hinter {
 		return nil
 	}
 	h := newHinter(d.cfg.Cluster, d.places.name)
-	router.Hints = h
+	router.Pulls = h
 	return h
 }
 

@@ -17,7 +17,7 @@ func newPolicy(cfg *Config) (policy.Policy, error) {
 }
 
 // newRouter returns a router that picks by it.
-func (d *Router) newRouter(p policy.Policy, believed *routing.Approx) *routing.Router {
+func (d *Router) newRouter(p policy.Policy, believed *routing.ApproxIndex) *routing.Router {
 	router := routing.New(d.registry, d.index, d.intake.View, p, rand.Uint64)
 	router.Approx, router.MinUncached = believed, d.cfg.MinUncached
 	if d.cfg.Sticky {

@@ -26,8 +26,8 @@ func (d *Router) newGroup(router *routing.Router) *peers.Group {
 	if d.cfg.Cluster == nil || d.cfg.Replicas == ReplicasOff {
 		return nil
 	}
-	g := peers.New(peers.Config{ID: d.cfg.Cluster.Instance(), Bus: d.cfg.Cluster, Registry: d.registry, Chooser: router, Expected: &router.Expected, Log: d.cfg.Log})
-	router.Others = g
+	g := peers.New(peers.Config{ID: d.cfg.Cluster.Instance(), Bus: d.cfg.Cluster, Registry: d.registry, Chooser: router, Predictions: &router.Shared, Log: d.cfg.Log})
+	router.Peers = g
 	return g
 }
 

@@ -78,7 +78,7 @@ func New(cfg Config) (*Router, error) {
 	if d.watcher, err = upstream.NewWatcher(); err != nil {
 		return nil, err
 	}
-	believed := routing.NewApprox(cfg.ApproxMaxBytes)
+	believed := routing.NewApproxIndex(cfg.ApproxMaxBytes)
 	d.intake = ingest.NewManager(ingest.Config{Log: cfg.Log, OnRestart: believed.ClearRank}, d.index, zmq.Subscribe, zmq.Replay)
 	d.intake.Restore(restored)
 	saved.intake = d.intake

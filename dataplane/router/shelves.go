@@ -13,7 +13,7 @@ func (d *Router) newShelves(router *routing.Router) *directory.Index {
 	x := directory.New(directory.Config{
 		Bus: d.cfg.Cluster, Log: d.cfg.Log, Hash: func(ids []uint32) uint64 { return uint64(d.index.HashBlock(ids)) },
 	})
-	router.Stores = x
+	router.Tiers = x
 	return x
 }
 

@@ -81,7 +81,7 @@ func (k *known) group(model string, tokens int) *group {
 
 // Stored implements route.Stores. Of a prompt that no tier knows it hashes one page; of one that is known, the pages that some tier holds from the
 // first on, or less where it has hashed them before.
-func (x *Index) Stored(dst []routing.Shelf, a routing.Asked) []routing.Shelf {
+func (x *Index) Stored(dst []routing.TierMatch, a routing.TierQuery) []routing.TierMatch {
 	k := x.known.Load()
 	if k == nil || a.LoRA != "" {
 		return dst
@@ -139,7 +139,7 @@ type walk struct {
 }
 
 // run appends what each holder has.
-func (w *walk) run(dst []routing.Shelf) []routing.Shelf {
+func (w *walk) run(dst []routing.TierMatch) []routing.TierMatch {
 	w.words = copy(w.alive[:], w.group.any)
 	m, more := w.group.memo, true
 	var names [mostStretch]uint64
@@ -179,7 +179,7 @@ func (w *walk) run(dst []routing.Shelf) []routing.Shelf {
 }
 
 // step looks who holds the next page, and appends who does not, with all pages before. It reports whether anybody does.
-func (w *walk) step(dst []routing.Shelf, name uint64) ([]routing.Shelf, bool) {
+func (w *walk) step(dst []routing.TierMatch, name uint64) ([]routing.TierMatch, bool) {
 	held := w.table.find(name)
 	if len(held) == 1 && w.alive[0]&^atomic.LoadUint64(&held[0]) == 0 { // Fast path: all that are left, of few nodes.
 		w.at++
@@ -188,7 +188,7 @@ func (w *walk) step(dst []routing.Shelf, name uint64) ([]routing.Shelf, bool) {
 	return w.stepSlow(dst, held)
 }
 
-func (w *walk) stepSlow(dst []routing.Shelf, held []uint64) ([]routing.Shelf, bool) {
+func (w *walk) stepSlow(dst []routing.TierMatch, held []uint64) ([]routing.TierMatch, bool) {
 	left := uint64(0)
 	var now [mostHolders / 64]uint64
 	for i := range held {
@@ -211,12 +211,12 @@ func (w *walk) stepSlow(dst []routing.Shelf, held []uint64) ([]routing.Shelf, bo
 }
 
 // emit appends what a holder has: the pages before the present one.
-func (w *walk) emit(dst []routing.Shelf, bit int) []routing.Shelf {
+func (w *walk) emit(dst []routing.TierMatch, bit int) []routing.TierMatch {
 	s := &w.group.by[bit]
 	if w.at == 0 && !s.open {
 		return dst
 	}
-	return append(dst, routing.Shelf{Place: s.place, Tokens: w.at * w.group.tokens, Kind: s.kind, Open: s.open})
+	return append(dst, routing.TierMatch{Place: s.place, Tokens: w.at * w.group.tokens, Kind: s.kind, Open: s.open})
 }
 
 // hash names the page that follows the last one hashed.

@@ -50,7 +50,7 @@ type Index struct {
 	in      report        // that is read
 }
 
-var _ routing.Stores = (*Index)(nil)
+var _ routing.TierDirectory = (*Index)(nil)
 
 // counters are read by Status and metrics.
 type counters struct {
