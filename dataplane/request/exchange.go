@@ -39,7 +39,7 @@ type exchange struct {
 	failed   int         // of a pair that failed, 1 for the decode leg; else 0
 	client   *upstream.Client
 	lease    worker.Lease
-	flight   *routing.Flight
+	flight   *routing.Prediction
 	place    queue.Permit // in front of full workers
 	trial    trial
 
@@ -204,7 +204,7 @@ func (e *exchange) elsewhere(rank *worker.Rank) bool {
 		return false
 	}
 	var probe routing.Scratch // rare path: keep the decision's own scratch
-	return e.s.Router.Left(&probe, &e.prompt, append(slices.Clone(e.tried), rank))
+	return e.s.Router.HasUntried(&probe, &e.prompt, append(slices.Clone(e.tried), rank))
 }
 
 // begun ends the time in which the request may be sent elsewhere.
@@ -248,7 +248,7 @@ func (e *exchange) Closed(err error) {
 		if e.tellsIDs() {
 			e.ids = e.output.AppendIDs(e.ids)
 		}
-		e.s.Router.Ended(&e.scratch, e.flight, e.ids, now)
+		e.s.Router.Finish(&e.scratch, e.flight, e.ids, now)
 		e.flight = nil
 	}
 	if e.inferred && e.status == fasthttp.StatusNotFound {
@@ -323,7 +323,7 @@ func (e *exchange) tellsIDs() bool {
 func (e *exchange) endAttempt() {
 	e.lease.End()
 	e.unseated()
-	e.s.Router.Land(e.flight)
+	e.s.Router.Withdraw(e.flight)
 	e.flight = nil
 	if e.decision.Rank != nil {
 		e.s.Router.Failed(&e.scratch, &e.decision)

@@ -104,8 +104,8 @@ func (s *Server) serveExplain(ctx *fasthttp.RequestCtx) {
 	e.describe(call{ctx: ctx})
 	x := s.Router.Explain(&e.scratch, &e.prompt, seed)
 	answer := s.explained(&x, &e.prompt)
-	if others := s.replicaStatus(); others != nil && others.Chief != others.ID {
-		answer.Chief = others.Chief
+	if others := s.replicaStatus(); others != nil && others.Leader != others.ID {
+		answer.Chief = others.Leader
 	}
 	e.release()
 	s.serveJSON(ctx, fasthttp.StatusOK, answer)

@@ -36,7 +36,7 @@ func gpuHealth(w *worker.Worker, now time.Time) *GPUHealthStatus {
 
 // overruledWords say which facts a choice could not heed.
 func overruledWords(d *routing.Decision) string {
-	if d.Overruled == routing.AgainstNothing {
+	if d.Overruled == routing.NoGPUFault {
 		return ""
 	}
 	return "the facts about GPUs leave nobody out of those that could take it: the least bad are used (" + d.Overruled.String() + ")"
@@ -45,7 +45,7 @@ func overruledWords(d *routing.Decision) string {
 // healthCollector shows what is known of workers' GPUs, and what it did to choices.
 type healthCollector struct {
 	workers *worker.Registry
-	passed  *routing.Passed
+	passed  *routing.Exclusions
 }
 
 var (

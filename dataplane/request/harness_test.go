@@ -204,7 +204,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	}
 	index := radix.New(radix.Config{})
 	intake := ingest.NewManager(ingest.Config{Log: log}, index, noEvents, noReplay)
-	believed := routing.NewApprox(0)
+	believed := routing.NewApproxIndex(0)
 	registry := worker.NewRegistry(workerCfg, both{believed, intake})
 	pick, err := policy.New(name, policy.Options{OverlapWeight: 1})
 	require.NoError(t, err)

@@ -82,7 +82,7 @@ func newMetrics(s *Server) *metrics {
 	m.refused = counter("tls_refused_total", "Clients whose TLS handshake failed.").WithLabelValues()
 	m.registry.MustRegister(
 		newGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, fleetCollector{s}, budgetCollector{s.Index},
-		trustCollector{s.Registry}, healthCollector{s.Registry, &s.Router.Passed})
+		trustCollector{s.Registry}, healthCollector{s.Registry, &s.Router.Exclusions})
 	registerQuarantine(m.registry, s.ward)
 	m.registry.MustRegister(s.Metrics...)
 	if s.Replicas != nil {
@@ -157,7 +157,7 @@ func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err e
 	if e.req.N <= 1 {
 		m.fetch.answered(e.decision.Rank.ID(), &e.decision, usage.CachedTokens)
 	}
-	if d := &e.decision; d.Source != routing.Nothing {
+	if d := &e.decision; d.Source != routing.Unknown {
 		expected := d.Cached
 		if !d.Exact && d.PromptTokens > 0 { // both were estimated: their ratio is better than either
 			expected = int(float64(d.Cached) / float64(d.PromptTokens) * float64(usage.PromptTokens))

@@ -39,7 +39,7 @@ type prefillLeg struct {
 	canceler upstream.Canceler
 	decode   *upstream.Canceler // of the exchange
 	lease    worker.Lease
-	flight   *routing.Flight
+	flight   *routing.Prediction
 	key      uint64 // of the worker's Await
 	events   bool   // the answers are streams
 	keep     bool   // the whole answer is wanted
@@ -146,10 +146,10 @@ func (l *prefillLeg) work() {
 	l.rank.Worker.Begun(l.key)
 	l.lease.End()
 	if l.err != nil {
-		l.s.Router.Land(l.flight)
+		l.s.Router.Withdraw(l.flight)
 	} else {
 		l.rank.Worker.Fine(l.sent)
-		l.s.Router.Ended(nil, l.flight, nil, now)
+		l.s.Router.Finish(nil, l.flight, nil, now)
 	}
 	l.flight = nil
 	l.s.freed()

@@ -45,7 +45,7 @@ func newWaitRoom(s *Server) *waitRoom {
 	r := &waitRoom{seed: maphash.MakeSeed()}
 	r.most.Store(int64(cfg.MaxInFlight))
 	r.Gate = queue.New(queue.Config{Max: cfg.Max, Timeout: cfg.Timeout, FIFO: cfg.FIFO, Ranks: func(dst []queue.Rank, model string) []queue.Rank {
-		ranks, err := s.Router.Fit(&r.fit, &routing.Prompt{Model: model, DP: queue.AnyDP})
+		ranks, err := s.Router.Eligible(&r.fit, &routing.Prompt{Model: model, DP: queue.AnyDP})
 		if err != nil {
 			return dst
 		}
@@ -95,7 +95,7 @@ func (e *exchange) wait(c call) bool {
 }
 
 func (e *exchange) waitSlow(c call) bool {
-	ranks, err := e.s.Router.Fit(&e.scratch, &e.prompt)
+	ranks, err := e.s.Router.Eligible(&e.scratch, &e.prompt)
 	if err != nil {
 		return true // Pick says it better
 	}

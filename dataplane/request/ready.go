@@ -51,7 +51,7 @@ func (s *Server) servedModels() []ServedModel {
 // all, or both halves of a pair.
 func (s *Server) lacks(model string) string {
 	var scratch routing.Scratch
-	ranks, err := s.Router.Fit(&scratch, &routing.Prompt{Model: model, DP: -1})
+	ranks, err := s.Router.Eligible(&scratch, &routing.Prompt{Model: model, DP: -1})
 	switch {
 	case errors.Is(err, routing.ErrNoPrefill):
 		return "no prefill worker is ready"

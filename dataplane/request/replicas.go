@@ -51,7 +51,7 @@ func (c replicaCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
 	chief := 0.0
-	if st.Chief == st.ID {
+	if st.Leader == st.ID {
 		chief = 1
 	}
 	gauge(replicaPeers, float64(len(st.Peers)))

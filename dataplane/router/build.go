@@ -29,12 +29,12 @@ import (
 type builder struct {
 	*Router
 	parts  request.Parts
-	approx *routing.Approx
+	approx *routing.ApproxIndex
 	models *tokens.Models // nil: workers make all token ids
 }
 
 func newBuilder(r *Router) *builder {
-	return &builder{Router: r, approx: routing.NewApprox(r.cfg.Memory.Approx)}
+	return &builder{Router: r, approx: routing.NewApproxIndex(r.cfg.Memory.Approx)}
 }
 
 // build makes all parts and the server over them.
@@ -176,19 +176,19 @@ func (b *builder) joinCluster(router *routing.Router) {
 	c := b.cfg.Cluster.Conn
 	b.parts.Cluster = c
 	if b.cfg.Cluster.Replicas != config.ReplicasOff {
-		g := peers.New(peers.Config{ID: c.Instance(), Bus: c, Registry: b.registry, Chooser: router, Expected: &router.Expected, Log: b.cfg.Log})
-		router.Others, b.parts.Replicas = g, g
+		g := peers.New(peers.Config{ID: c.Instance(), Bus: c, Registry: b.registry, Chooser: router, Predictions: &router.Shared, Log: b.cfg.Log})
+		router.Peers, b.parts.Replicas = g, g
 		b.run(g.Run)
 	}
 	tiers := directory.New(directory.Config{
 		Bus: c, Log: b.cfg.Log, Hash: func(ids []uint32) uint64 { return uint64(b.parts.Index.HashBlock(ids)) },
 	})
-	router.Stores = tiers
+	router.Tiers = tiers
 	b.parts.Tiers, b.parts.Metrics = tiers.Status, append(b.parts.Metrics, tiers.Collector())
 	topology := fleet.NewTopology(b.registry, router.SetLinks, tiers.SetNodes)
 	if b.cfg.Cluster.Hints != config.HintsOff {
 		hints := directory.NewHintSender(c, topology.Name)
-		router.Hints = hints
+		router.Pulls = hints
 		b.parts.Metrics = append(b.parts.Metrics, hints.Collector())
 		b.run(hints.Run)
 	}

@@ -54,7 +54,7 @@ func BenchmarkChoice(b *testing.B) {
 					}
 					flight := r.Dispatch(&f.scratch, p, &d)
 					spent += time.Since(began)
-					r.Land(flight)
+					r.Withdraw(flight)
 				}
 				b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/choice")
 			})

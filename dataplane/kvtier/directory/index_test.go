@@ -93,8 +93,8 @@ func (w *town) list(names ...string) {
 }
 
 // want is what Stored should say, by a look at everything.
-func (w *town) want(a routing.Asked) []routing.Shelf {
-	var list []routing.Shelf
+func (w *town) want(a routing.TierQuery) []routing.TierMatch {
+	var list []routing.TierMatch
 	holds := map[int]bool{}
 	for name, s := range w.shops {
 		if w.places[name] == 0 {
@@ -118,7 +118,7 @@ func (w *town) want(a routing.Asked) []routing.Shelf {
 				n++
 			}
 			holds[k.PageSize] = holds[k.PageSize] || n > 0
-			shelf := routing.Shelf{Place: w.places[name], Tokens: n * k.PageSize, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
+			shelf := routing.TierMatch{Place: w.places[name], Tokens: n * k.PageSize, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
 			if n > 0 || shelf.Open {
 				list = append(list, shelf)
 			}
@@ -136,8 +136,8 @@ func pageOf(model string) int {
 	return n
 }
 
-func sorted(list []routing.Shelf) []routing.Shelf {
-	slices.SortFunc(list, func(a, b routing.Shelf) int {
+func sorted(list []routing.TierMatch) []routing.TierMatch {
+	slices.SortFunc(list, func(a, b routing.TierMatch) int {
 		return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Kind, b.Kind))
 	})
 	return list
@@ -273,9 +273,9 @@ func TestIndexAgainstNaive(t *testing.T) {
 // compare asks for some prompts, and returns how many some tier knows.
 func (w *town) compare(n int) (found int) {
 	w.t.Helper()
-	var got []routing.Shelf
+	var got []routing.TierMatch
 	for range n {
-		a := routing.Asked{Model: []string{"4", "16", "8"}[w.rng.IntN(3)], Tokens: prompt(w.rng), Salt: []string{"", "", "tenant"}[w.rng.IntN(3)]}
+		a := routing.TierQuery{Model: []string{"4", "16", "8"}[w.rng.IntN(3)], Tokens: prompt(w.rng), Salt: []string{"", "", "tenant"}[w.rng.IntN(3)]}
 		if w.rng.IntN(10) == 0 {
 			a.LoRA = "adapter"
 		}
@@ -284,7 +284,7 @@ func (w *town) compare(n int) (found int) {
 		if len(want) > 0 {
 			found++
 		}
-		require.Equal(w.t, append([]routing.Shelf{}, want...), append([]routing.Shelf{}, sorted(got)...), "model %s, %d tokens, salt %q", a.Model, len(a.Tokens), a.Salt)
+		require.Equal(w.t, append([]routing.TierMatch{}, want...), append([]routing.TierMatch{}, sorted(got)...), "model %s, %d tokens, salt %q", a.Model, len(a.Tokens), a.Salt)
 	}
 	return found
 }

@@ -21,36 +21,36 @@ type other struct {
 	router  *routing.Router
 	scratch routing.Scratch
 	away    bool                  // it does not answer
-	change  func(*routing.Answer) // of its answers; may be nil
+	change  func(*routing.PeerReply) // of its answers; may be nil
 	asked   int
 	sent    []uint64
-	last    routing.Ask
+	last    routing.PeerRequest
 }
 
-var _ routing.Others = (*other)(nil)
+var _ routing.Peers = (*other)(nil)
 
 func (o *other) Active() bool { return true }
 
 func (o *other) Sent(number uint64) { o.sent = append(o.sent, number) }
 
-func (o *other) Together() bool { return false }
+func (o *other) Present() bool { return false }
 
 func (o *other) Tell(uint64, int, []uint32) uint64 { return 0 }
 
 func (o *other) Done(uint64) {}
 
-func (o *other) Choose(a *routing.Ask) (answer routing.Answer, ok bool) {
+func (o *other) Choose(a *routing.PeerRequest) (answer routing.PeerReply, ok bool) {
 	o.asked++
 	o.last = *a
-	o.last.Held = append([]routing.RankHeld{}, a.Held...)
+	o.last.Overlaps = append([]routing.RankOverlap{}, a.Overlaps...)
 	if o.away {
 		return answer, false
 	}
-	d, err := o.router.Arbitrate(&o.scratch, a)
+	d, err := o.router.ChooseFor(&o.scratch, a)
 	if err != nil {
 		return answer, false
 	}
-	answer = routing.Answer{Number: uint64(o.asked), Rank: d.Rank.Hash(), Cost: d.Choice.Cost}
+	answer = routing.PeerReply{Number: uint64(o.asked), Rank: d.Rank.Hash(), Cost: d.Choice.Cost}
 	if d.Decode != nil {
 		answer.Decode = d.Decode.Hash()
 	}
@@ -64,7 +64,7 @@ func (o *other) Choose(a *routing.Ask) (answer routing.Answer, ok bool) {
 func (f *fleet) asking(p policy.Policy) (own, asks *routing.Router, o *other) {
 	own, asks = f.with(p), f.with(p)
 	o = &other{router: own}
-	asks.Others = o
+	asks.Peers = o
 	return own, asks, o
 }
 
@@ -153,19 +153,19 @@ func TestWhoAsksHasTheLastWord(t *testing.T) {
 		d, err := asks.Pick(&f.scratch, p, nil)
 		require.NoError(t, err, what)
 		require.NotContains(t, d.Choice.Why, "router", what)
-		asks.Land(asks.Dispatch(&f.scratch, p, &d))
+		asks.Withdraw(asks.Dispatch(&f.scratch, p, &d))
 	}
 	d, err := asks.Pick(&f.scratch, p, nil)
 	require.NoError(t, err)
 	require.Contains(t, d.Choice.Why, "router")
 	require.Empty(t, o.sent, "it is not counted yet")
-	asks.Land(asks.Dispatch(&f.scratch, p, &d))
+	asks.Withdraw(asks.Dispatch(&f.scratch, p, &d))
 	require.Equal(t, []uint64{1}, o.sent)
 
-	o.change = func(a *routing.Answer) { a.Rank++ }
+	o.change = func(a *routing.PeerReply) { a.Rank++ }
 	own("an unknown rank")
 	require.Equal(t, []uint64{1, 2}, o.sent, "what was promised is not needed")
-	o.change = func(a *routing.Answer) { a.Decode = f.ranks[0].Hash() }
+	o.change = func(a *routing.PeerReply) { a.Decode = f.ranks[0].Hash() }
 	own("a pair of ranks that need none")
 	o.change, o.away = nil, true
 	own("no answer")
@@ -186,8 +186,8 @@ func TestAskSaysOnce(t *testing.T) {
 	f.holds(3, radix.DomainKey{}, tokens(1, 100), 20, radix.TierCPU)
 	_, err := asks.Pick(&f.scratch, prompt(tokens(1, 100)), nil)
 	require.NoError(t, err)
-	require.Equal(t, 20, o.last.Base.Cached)
-	require.Len(t, o.last.Held, 2)
+	require.Equal(t, 20, o.last.Common.Cached)
+	require.Len(t, o.last.Overlaps, 2)
 	require.Equal(t, 100, o.last.Tokens)
 }
 
@@ -206,12 +206,12 @@ func BenchmarkArbitrate(b *testing.B) {
 			own := routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 42 })
 			asks := routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 42 })
 			o := &other{router: own}
-			asks.Others = o
+			asks.Peers = o
 			_, err := asks.Pick(&f.scratch, prompt(tokens(1, 4000)), nil)
 			require.NoError(b, err)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := own.Arbitrate(&o.scratch, &o.last); err != nil {
+				if _, err := own.ChooseFor(&o.scratch, &o.last); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -17,7 +17,7 @@ const deadline = 20 * time.Millisecond
 
 // emptiest makes r choose the rank with the fewest requests, by what it knows.
 func emptiest(r *router) {
-	r.chosen = func(*routing.Ask) *worker.Rank {
+	r.chosen = func(*routing.PeerRequest) *worker.Rank {
 		best := r.rank(0)
 		for _, rank := range r.registry.Snapshot().Ranks {
 			if rank.Load.See(time.Now()).InFlight < best.Load.See(time.Now()).InFlight {
@@ -29,14 +29,14 @@ func emptiest(r *router) {
 }
 
 // burst asks by each of the routers but the first n times at one instant.
-func burst(routers []*router, n int) (answers []routing.Answer, by []*router) {
+func burst(routers []*router, n int) (answers []routing.PeerReply, by []*router) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, r := range routers[1:] {
 		for range n {
 			wg.Go(func() {
 				_ = r.Active() // as a router does before
-				if a, ok := r.Choose(&routing.Ask{Model: "m", Tokens: 100, Exact: true}); ok {
+				if a, ok := r.Choose(&routing.PeerRequest{Model: "m", Tokens: 100, Exact: true}); ok {
 					mu.Lock()
 					defer mu.Unlock()
 					answers, by = append(answers, a), append(by, r)
@@ -59,7 +59,7 @@ func TestOneChoosesForAll(t *testing.T) {
 		emptiest(chief)
 		require.False(t, chief.Active())
 		require.True(t, routers[1].Active())
-		require.Equal(t, "router-4", routers[3].Status().Chief)
+		require.Equal(t, "router-4", routers[3].Status().Leader)
 		start := time.Now()
 		answers, by := burst(routers, 10)
 		require.Len(t, answers, 30)
@@ -140,7 +140,7 @@ func TestChiefDies(t *testing.T) {
 		for time.Since(start) < 2600*time.Millisecond {
 			before := time.Now()
 			if last.Active() {
-				_, ok := last.Choose(&routing.Ask{Tokens: 1})
+				_, ok := last.Choose(&routing.PeerRequest{Tokens: 1})
 				if took := time.Since(before); !ok && took > 0 {
 					waited, slow = max(waited, took), slow+1
 				}
@@ -149,13 +149,13 @@ func TestChiefDies(t *testing.T) {
 		}
 		require.LessOrEqual(t, waited, deadline)
 		require.LessOrEqual(t, slow, 8, "of some 2,000 requests")
-		require.Equal(t, "router-2", last.Status().Chief)
+		require.Equal(t, "router-2", last.Status().Leader)
 		answers, _ = burst(routers[1:], 5)
 		require.Len(t, answers, 5)
 
 		b.with(func() { b.deaf["router-3"] = false })
 		time.Sleep(time.Second)
-		require.Equal(t, "router-3", last.Status().Chief, "who was cut off knows its requests best, and has for longest")
+		require.Equal(t, "router-3", last.Status().Leader, "who was cut off knows its requests best, and has for longest")
 		answers, _ = burst(routers, 5)
 		require.Len(t, answers, 10)
 	})

@@ -14,24 +14,24 @@ import (
 )
 
 // told are hints that a router gave.
-type told []routing.Hint
+type told []routing.PullHint
 
-func (h *told) Hint(p routing.Hint) {
+func (h *told) Hint(p routing.PullHint) {
 	p.Tokens = append([]uint32(nil), p.Tokens...)
 	*h = append(*h, p)
 }
 
 // exactly are the shelves that tiers have, and no others.
-type exactly []routing.Shelf
+type exactly []routing.TierMatch
 
-func (s exactly) Stored(dst []routing.Shelf, _ routing.Asked) []routing.Shelf {
+func (s exactly) Stored(dst []routing.TierMatch, _ routing.TierQuery) []routing.TierMatch {
 	return append(dst, s...)
 }
 
 // between is a router by kv over ranks at places 1, 2 and so on, all linked.
-func (f *fleet) between(h routing.Hints, speed float64, all ...routing.Shelf) *routing.Router {
+func (f *fleet) between(h routing.PullHints, speed float64, all ...routing.TierMatch) *routing.Router {
 	r := f.with(policy.KV{Options: policy.Defaults})
-	r.Stores, r.Hints = exactly(all), h
+	r.Tiers, r.Pulls = exactly(all), h
 	var places []uint32
 	for i := range f.ranks {
 		places = append(places, uint32(i+1))
@@ -48,7 +48,7 @@ func TestTheChosenNodeIsToldWhatToPull(t *testing.T) {
 	f.holds(1, radix.DomainKey{}, ids, 100, radix.TierGPU)
 	f.ranks[1].SetExact(true)
 	var h told
-	r := f.between(&h, 10e9, routing.Shelf{Place: 2, Tokens: 800, Open: true}, routing.Shelf{Place: 3, Tokens: 3000, Kind: 7}, routing.Shelf{Place: 1, Tokens: 3002})
+	r := f.between(&h, 10e9, routing.TierMatch{Place: 2, Tokens: 800, Open: true}, routing.TierMatch{Place: 3, Tokens: 3000, Kind: 7}, routing.TierMatch{Place: 1, Tokens: 3002})
 	p := prompt(ids)
 	p.Salt = "pepper"
 	p.DP = -1
@@ -65,16 +65,16 @@ func TestTheChosenNodeIsToldWhatToPull(t *testing.T) {
 	require.True(t, salted)
 	assert.Equal(t, []int{800, 2200}, []int{d.Fetch.Tier, d.Fetch.Remote})
 	assert.Equal(t, 1001, d.Uncached())
-	r.Land(r.Dispatch(&f.scratch, p, &d))
+	r.Withdraw(r.Dispatch(&f.scratch, p, &d))
 	require.Len(t, h, 1)
 	require.True(t, slices.Equal(ids[:3000], h[0].Tokens))
 	h[0].Tokens = nil
-	assert.Equal(t, routing.Hint{Place: 2, From: 1, PageSize: page, Asked: routing.Asked{Model: model, Salt: "pepper"}}, h[0])
+	assert.Equal(t, routing.PullHint{Place: 2, From: 1, PageSize: page, TierQuery: routing.TierQuery{Model: model, Salt: "pepper"}}, h[0])
 
 	p.Salt = ""
 	d, err = r.Pick(&f.scratch, p, nil)
 	require.NoError(t, err)
-	r.Land(r.Dispatch(&f.scratch, p, &d))
+	r.Withdraw(r.Dispatch(&f.scratch, p, &d))
 	require.Len(t, h, 2)
 	assert.Equal(t, []int{400, 400, 2200, 3000}, []int{h[1].Have, d.Fetch.Tier, d.Fetch.Remote, len(h[1].Tokens)}, "what the rank has itself is not pulled")
 }
@@ -85,26 +85,26 @@ func TestNobodyIsToldInVain(t *testing.T) {
 	p := prompt(tokens(1, 4001))
 	for name, set := range map[string]func(r *routing.Router){
 		"its own tier has it": func(r *routing.Router) {
-			r.Stores = exactly{{Place: 1, Tokens: 4000, Open: true}, {Place: 2, Tokens: 4000, Open: true}}
+			r.Tiers = exactly{{Place: 1, Tokens: 4000, Open: true}, {Place: 2, Tokens: 4000, Open: true}}
 		},
 		"computing is faster": func(r *routing.Router) { f.linked(r, 2, 1e8) },
 		"nothing measured":    func(r *routing.Router) { r.SetLinks(nil) },
 		"another policy":      func(r *routing.Router) { r.SetPolicy(policy.LeastLoad{}) },
-		"nobody listens":      func(r *routing.Router) { r.Hints = nil },
+		"nobody listens":      func(r *routing.Router) { r.Pulls = nil },
 	} {
 		var h told
 		// Of two nodes with a tier, each would pull from a third.
-		r := f.between(&h, 10e9, routing.Shelf{Place: 1, Open: true}, routing.Shelf{Place: 2, Open: true}, routing.Shelf{Place: 3, Tokens: 4000})
+		r := f.between(&h, 10e9, routing.TierMatch{Place: 1, Open: true}, routing.TierMatch{Place: 2, Open: true}, routing.TierMatch{Place: 3, Tokens: 4000})
 		f.linked(r, 3, 10e9)
 		d, err := r.Pick(&f.scratch, p, nil)
 		require.NoError(t, err)
-		r.Land(r.Dispatch(&f.scratch, p, &d))
+		r.Withdraw(r.Dispatch(&f.scratch, p, &d))
 		require.Len(t, h, 1, "the case %s is none", name)
 		require.EqualValues(t, 3, h[0].From)
 		set(r)
 		d, err = r.Pick(&f.scratch, p, nil)
 		require.NoError(t, err)
-		r.Land(r.Dispatch(&f.scratch, p, &d))
+		r.Withdraw(r.Dispatch(&f.scratch, p, &d))
 		require.Len(t, h, 1, name)
 	}
 }
@@ -113,12 +113,12 @@ func TestNobodyIsToldInVain(t *testing.T) {
 func TestThePrefillNodeIsToldWhatToPull(t *testing.T) {
 	f := pairFleet(t)
 	var h told
-	r := f.between(&h, 10e9, routing.Shelf{Place: 1, Open: true}, routing.Shelf{Place: 2, Open: true}, routing.Shelf{Place: 4, Tokens: 4000})
+	r := f.between(&h, 10e9, routing.TierMatch{Place: 1, Open: true}, routing.TierMatch{Place: 2, Open: true}, routing.TierMatch{Place: 4, Tokens: 4000})
 	p := prompt(tokens(1, 4001))
 	d, err := r.Pick(&f.scratch, p, nil)
 	require.NoError(t, err)
 	require.NotNil(t, d.Decode)
-	r.Land(r.Dispatch(&f.scratch, p, &d))
+	r.Withdraw(r.Dispatch(&f.scratch, p, &d))
 	require.Len(t, h, 1)
 	assert.Equal(t, d.Rank.Worker.Place(), h[0].Place)
 	assert.EqualValues(t, 4, h[0].From)
@@ -128,7 +128,7 @@ func TestThePrefillNodeIsToldWhatToPull(t *testing.T) {
 // What a rank is trusted with, and how large it is believed to be, does not change by what it fetched.
 func TestFetchedTokensAreNotTheRanksOwn(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
-	r := f.between(nil, 10e9, routing.Shelf{Place: 1, Tokens: 4000, Open: true})
+	r := f.between(nil, 10e9, routing.TierMatch{Place: 1, Tokens: 4000, Open: true})
 	p := prompt(tokens(1, 4001))
 	d, err := r.Pick(&f.scratch, p, nil)
 	require.NoError(t, err)
@@ -143,8 +143,8 @@ func TestFetchedTokensAreNotTheRanksOwn(t *testing.T) {
 
 	// Answers that find all of each prompt in the tier: a rank without events would look as if its pool had no end.
 	r = f.with(policy.KV{Options: policy.Defaults})
-	r.Approx = routing.NewApprox(0)
-	r.Stores = exactly{{Place: 1, Tokens: 4000, Open: true}, {Place: 2, Tokens: 4000, Open: true}}
+	r.Approx = routing.NewApproxIndex(0)
+	r.Tiers = exactly{{Place: 1, Tokens: 4000, Open: true}, {Place: 2, Tokens: 4000, Open: true}}
 	for _, rank := range f.ranks {
 		r.Approx.Up(rank.Worker, rank.Worker.Info())
 	}
@@ -167,7 +167,7 @@ func TestFetchedTokensAreNotTheRanksOwn(t *testing.T) {
 		ask(100 + seed)
 	}
 	assert.Zero(t, surprised())
-	r.Stores = nil
+	r.Tiers = nil
 	ask(200)
 	assert.EqualValues(t, 1, surprised(), "the case is none")
 }

@@ -16,11 +16,11 @@ import (
 )
 
 // shelves are what tiers hold of any prompt. Each place has a tier, and all are of one kind.
-type shelves []routing.Shelf
+type shelves []routing.TierMatch
 
-func (s shelves) Stored(dst []routing.Shelf, _ routing.Asked) []routing.Shelf {
+func (s shelves) Stored(dst []routing.TierMatch, _ routing.TierQuery) []routing.TierMatch {
 	for place := uint32(1); place < 10; place++ {
-		shelf := routing.Shelf{Place: place, Open: true}
+		shelf := routing.TierMatch{Place: place, Open: true}
 		for _, known := range s {
 			if known.Place == place {
 				shelf.Tokens = known.Tokens
@@ -63,7 +63,7 @@ func TestTiersBecomeCandidates(t *testing.T) {
 	ids := tokens(1, 4001)
 	f.holds(1, radix.DomainKey{}, ids, 750, radix.TierGPU)
 	f.ranks[1].SetExact(true)
-	f.router.Stores = shelves{{Place: 1, Tokens: 1000}, {Place: 2, Tokens: 2000}, {Place: 3, Tokens: 4001}, {Place: 9, Tokens: 4000}}
+	f.router.Tiers = shelves{{Place: 1, Tokens: 1000}, {Place: 2, Tokens: 2000}, {Place: 3, Tokens: 4001}, {Place: 9, Tokens: 4000}}
 	f.linked(f.router, 3, speed)
 	_, _ = f.pick(prompt(ids))
 	type fetch struct{ tier, remote int32 }
@@ -114,7 +114,7 @@ func TestTheBestPeerIsFound(t *testing.T) {
 		var all shelves
 		links := policy.NewLinks(6)
 		for place := uint32(2); place <= 6; place++ {
-			all = append(all, routing.Shelf{Place: place, Tokens: page * rnd.IntN(5) * 10})
+			all = append(all, routing.TierMatch{Place: place, Tokens: page * rnd.IntN(5) * 10})
 			links.Set(place, 1, policy.Hop{Speed: float64(rnd.IntN(3)) * 1e9, Broken: rnd.IntN(4) == 0})
 		}
 		rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -128,7 +128,7 @@ func TestTheBestPeerIsFound(t *testing.T) {
 				most, took = s.Tokens, time
 			}
 		}
-		f.router.Stores = all
+		f.router.Tiers = all
 		f.router.SetLinks(links)
 		_, _ = f.pick(prompt(tokens(1, 400)))
 		require.EqualValues(t, most, f.spy.candidates[0].Remote)
@@ -142,7 +142,7 @@ func TestTiersMoveTheChoice(t *testing.T) {
 	f.at(1, 2)
 	p := prompt(tokens(1, 4001))
 	r := f.with(policy.KV{Options: policy.Defaults})
-	r.Stores = shelves{{Place: 2, Tokens: 4000}}
+	r.Tiers = shelves{{Place: 2, Tokens: 4000}}
 	f.linked(r, 2, 10e9)
 	pick := func() *worker.Rank {
 		d, err := r.Pick(&f.scratch, p, nil)
@@ -211,7 +211,7 @@ func choosesByTiers(t *testing.T) {
 		alone := f.with(policy.KV{Options: policy.Defaults})
 		known := shelves{{Place: 1 + rng.Uint32N(3), Tokens: rng.IntN(4000)}}
 		for _, r := range []*routing.Router{asks, alone} {
-			r.Stores = known
+			r.Tiers = known
 			f.linked(r, 3, 20e9)
 		}
 		p := prompt(tokens(1, 4001))

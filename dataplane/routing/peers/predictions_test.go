@@ -17,46 +17,46 @@ import (
 // book notes what a group tells of prompts.
 type book struct {
 	mu  sync.Mutex
-	all map[routing.Sender]string // chosen, sent or done; guarded by mu, as is own
-	own []uint64                  // numbers of prompts that this router has sent
+	all map[routing.PromptID]string // chosen, sent or done; guarded id mu, as is own
+	own []uint64                    // numbers of prompts that this router has sent
 }
 
-var _ peers.Expected = (*book)(nil)
+var _ peers.Predictions = (*book)(nil)
 
-func (b *book) set(by routing.Sender, is string) {
+func (b *book) set(id routing.PromptID, is string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.all == nil {
-		b.all = map[routing.Sender]string{}
+		b.all = map[routing.PromptID]string{}
 	}
-	if is != "chosen" && b.all[by] == "" {
+	if is != "chosen" && b.all[id] == "" {
 		return
 	}
-	b.all[by] = is
+	b.all[id] = is
 }
 
-func (b *book) Expect(_ time.Time, by routing.Sender, _ uint64, _ int, marks []uint32, sure bool) {
+func (b *book) Add(_ time.Time, id routing.PromptID, _ uint64, _ int, fingerprints []uint32, sent bool) {
 	switch {
-	case len(marks) == 0:
-	case sure:
-		b.set(by, "chosen")
-		b.set(by, "sent")
+	case len(fingerprints) == 0:
+	case sent:
+		b.set(id, "chosen")
+		b.set(id, "sent")
 	default:
-		b.set(by, "chosen")
+		b.set(id, "chosen")
 	}
 }
 
-func (b *book) Sent(_ time.Time, by routing.Sender) { b.set(by, "sent") }
+func (b *book) Sent(_ time.Time, id routing.PromptID) { b.set(id, "sent") }
 
-func (b *book) Done(_ time.Time, by routing.Sender) { b.set(by, "done") }
+func (b *book) Done(_ time.Time, id routing.PromptID) { b.set(id, "done") }
 
 func (b *book) Forget(router uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	maps.DeleteFunc(b.all, func(by routing.Sender, _ string) bool { return by.Router == router })
+	maps.DeleteFunc(b.all, func(id routing.PromptID, _ string) bool { return id.Router == router })
 }
 
-func (b *book) Own(_ time.Time, f func(number, rank uint64, tokens int, marks []uint32)) {
+func (b *book) Own(_ time.Time, f func(number, rank uint64, tokens int, fingerprints []uint32)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, n := range b.own {
@@ -82,9 +82,9 @@ func TestPromptsAreTold(t *testing.T) {
 		routers := cluster(t, b, 3, 2)
 		defer func() { stopAll(routers) }()
 		chief, one, two := routers[0], routers[1], routers[2]
-		ask := &routing.Ask{Model: "m", Tokens: 300, Exact: true, Marks: []uint32{1, 2, 3}}
+		ask := &routing.PeerRequest{Model: "m", Tokens: 300, Exact: true, Fingerprints: []uint32{1, 2, 3}}
 		rest := func() { time.Sleep(30 * time.Millisecond) }
-		require.True(t, chief.Together())
+		require.True(t, chief.Present())
 
 		a, ok := one.Choose(ask)
 		require.True(t, ok)
@@ -114,14 +114,14 @@ func TestPromptsAreTold(t *testing.T) {
 		one.book.own, two.book.own = []uint64{101, 102}, []uint64{103}
 		chief.stop()
 		time.Sleep(100 * time.Millisecond)
-		require.Equal(t, "router-2", two.Status().Chief)
-		require.Equal(t, [3]int{0, 1, 0}, one.book.count(), "the next one is told by others what they have sent")
+		require.Equal(t, "router-2", two.Status().Leader)
+		require.Equal(t, [3]int{0, 1, 0}, one.book.count(), "the next one is told id others what they have sent")
 		two.Done(103)
 		rest()
 		require.Equal(t, [3]int{0, 0, 1}, one.book.count())
 		two.stop()
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, [3]int{}, one.book.count(), "a router that ends leaves nothing")
-		require.False(t, one.Together())
+		require.False(t, one.Present())
 	})
 }

@@ -38,25 +38,25 @@ func TestMarks(t *testing.T) {
 		for common < min(len(a.Tokens), len(b.Tokens)) && a.Tokens[common] == b.Tokens[common] {
 			common++
 		}
-		am, bm := routing.AppendMarks(nil, "m", a), routing.AppendMarks(nil, "m", b)
-		require.Len(t, am, routing.MarksOf(len(a.Tokens)))
-		got := routing.Common(len(a.Tokens), am, len(b.Tokens), bm)
+		am, bm := routing.AppendFingerprints(nil, "m", a), routing.AppendFingerprints(nil, "m", b)
+		require.Len(t, am, routing.CountFingerprints(len(a.Tokens)))
+		got := routing.SharedTokens(len(a.Tokens), am, len(b.Tokens), bm)
 		require.LessOrEqual(t, got, common, "%d and %d tokens", len(a.Tokens), len(b.Tokens))
-		require.Equal(t, got, routing.Common(len(b.Tokens), bm, len(a.Tokens), am))
+		require.Equal(t, got, routing.SharedTokens(len(b.Tokens), bm, len(a.Tokens), am))
 		if slices.Equal(a.Tokens, b.Tokens) {
 			require.Equal(t, common, got)
 		} else {
 			require.GreaterOrEqual(t, got, common-max(63, common/9), "of %d", common)
 		}
 		for _, other := range [][]uint32{
-			routing.AppendMarks(nil, "another", b), routing.AppendMarks(nil, "m", &routing.Prompt{Tokens: b.Tokens, LoRA: "x"}),
-			routing.AppendMarks(nil, "m", &routing.Prompt{Tokens: b.Tokens, Salt: "x"}),
+			routing.AppendFingerprints(nil, "another", b), routing.AppendFingerprints(nil, "m", &routing.Prompt{Tokens: b.Tokens, LoRA: "x"}),
+			routing.AppendFingerprints(nil, "m", &routing.Prompt{Tokens: b.Tokens, Salt: "x"}),
 		} {
-			require.Zero(t, routing.Common(len(a.Tokens), am, len(b.Tokens), other), "another model, adapter or salt")
+			require.Zero(t, routing.SharedTokens(len(a.Tokens), am, len(b.Tokens), other), "another model, adapter or salt")
 		}
 	}
-	require.Equal(t, 41, routing.MarksOf(8192+64))
-	require.Less(t, routing.MarksOf(1<<31), routing.MostMarks)
+	require.Equal(t, 41, routing.CountFingerprints(8192+64))
+	require.Less(t, routing.CountFingerprints(1<<31), routing.MaxFingerprints)
 }
 
 // FuzzCommon: marks that no router makes do no harm, and are compared as a plain loop does.
@@ -64,13 +64,13 @@ func FuzzCommon(f *testing.F) {
 	f.Add(3, []byte("abc"), 3, []byte("abd"))
 	f.Fuzz(func(t *testing.T, n int, a []byte, m int, b []byte) {
 		wide := func(from []byte) (marks []uint32) {
-			for _, c := range from[:min(len(from), routing.MostMarks)] {
+			for _, c := range from[:min(len(from), routing.MaxFingerprints)] {
 				marks = append(marks, uint32(c))
 			}
 			return marks
 		}
 		am, bm := wide(a), wide(b)
-		got, equal := routing.Common(n, am, m, bm), 0
+		got, equal := routing.SharedTokens(n, am, m, bm), 0
 		for equal < min(len(am), len(bm)) && am[equal] == bm[equal] {
 			equal++
 		}
@@ -92,7 +92,7 @@ func place(equal int) int {
 	if equal == 0 {
 		return 0
 	}
-	return routing.MarkAt(equal - 1)
+	return routing.FingerprintAt(equal - 1)
 }
 
 // differences holds 1 where two lists differ.
@@ -115,16 +115,16 @@ type desk struct {
 	told int
 }
 
-func (o *desk) Together() bool { return true }
+func (o *desk) Present() bool { return true }
 
-func (o *desk) Choose(a *routing.Ask) (answer routing.Answer, ok bool) {
+func (o *desk) Choose(a *routing.PeerRequest) (answer routing.PeerReply, ok bool) {
 	if o.late {
 		return answer, false
 	}
 	if answer, ok = o.other.Choose(a); ok {
 		o.next++
 		answer.Number = o.next
-		o.router.Expected.Expect(time.Now(), routing.Sender{Router: o.id, Number: o.next}, answer.Rank, a.Tokens, a.Marks, false)
+		o.router.Shared.Add(time.Now(), routing.PromptID{Router: o.id, Number: o.next}, answer.Rank, a.Tokens, a.Fingerprints, false)
 	}
 	return answer, ok
 }
@@ -132,16 +132,16 @@ func (o *desk) Choose(a *routing.Ask) (answer routing.Answer, ok bool) {
 func (o *desk) Tell(rank uint64, tokens int, marks []uint32) uint64 {
 	o.next++
 	o.told++
-	o.router.Expected.Expect(time.Now(), routing.Sender{Router: o.id, Number: o.next}, rank, tokens, marks, true)
+	o.router.Shared.Add(time.Now(), routing.PromptID{Router: o.id, Number: o.next}, rank, tokens, marks, true)
 	return o.next
 }
 
 func (o *desk) Sent(number uint64) {
-	o.router.Expected.Sent(time.Now(), routing.Sender{Router: o.id, Number: number})
+	o.router.Shared.Sent(time.Now(), routing.PromptID{Router: o.id, Number: number})
 }
 
 func (o *desk) Done(number uint64) {
-	o.router.Expected.Done(time.Now(), routing.Sender{Router: o.id, Number: number})
+	o.router.Shared.Done(time.Now(), routing.PromptID{Router: o.id, Number: number})
 }
 
 // TestEqualPromptsOfRouters: a prompt that one router was chosen for is expected at its rank when
@@ -158,7 +158,7 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 	chooser := with()
 	asks := func(id uint64) (*routing.Router, *desk) {
 		r, o := with(), &desk{other: other{router: chooser}, id: id}
-		r.Others = o
+		r.Peers = o
 		return r, o
 	}
 	one, first := asks(1)
@@ -169,7 +169,7 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 		require.NoError(t, err)
 		return &s, d
 	}
-	send := func(r *routing.Router, p *routing.Prompt) (*routing.Flight, *worker.Rank) {
+	send := func(r *routing.Router, p *routing.Prompt) (*routing.Prediction, *worker.Rank) {
 		s, d := pick(r, p)
 		return r.Dispatch(s, p, &d), d.Rank
 	}
@@ -194,7 +194,7 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 		_, d := pick(chooser, p)
 		return d.Predicted == 0
 	}, time.Minute, time.Millisecond, "events tell of it now")
-	one.Land(flight)
+	one.Withdraw(flight)
 
 	// The answer is late: who chose alone tells of it.
 	first.late, second.late = true, false
@@ -203,30 +203,30 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 	require.Equal(t, 1, first.told)
 	_, d = pick(two, q)
 	require.Same(t, home, d.Rank)
-	one.Land(flight)
+	one.Withdraw(flight)
 
 	// The chooser's own prompts are expected for those that ask.
-	chooser.Others = &desk{other: other{router: with()}, id: 9, late: true}
+	chooser.Peers = &desk{other: other{router: with()}, id: 9, late: true}
 	own := prompt(tokens(5, 6000))
 	s, d := pick(chooser, own)
 	flight, home = chooser.Dispatch(s, own, &d), d.Rank
 	_, d = pick(two, own)
 	require.Same(t, home, d.Rank)
-	chooser.Land(flight)
+	chooser.Withdraw(flight)
 }
 
 // TestExpectedIsBounded: no history of prompts makes more than 512 entries, and routers that are
 // forgotten leave none.
 func TestExpectedIsBounded(t *testing.T) {
-	var x routing.Expected
+	var x routing.SharedPredictions
 	rng := rand.New(rand.NewPCG(1, 1))
 	now := time.Unix(1000, 0)
 	for range 20_000 {
 		now = now.Add(time.Duration(rng.IntN(2)) * time.Millisecond)
-		by := routing.Sender{Router: rng.Uint64N(4), Number: rng.Uint64N(5000)}
+		by := routing.PromptID{Router: rng.Uint64N(4), Number: rng.Uint64N(5000)}
 		switch rng.IntN(4) {
 		case 0, 1:
-			x.Expect(now, by, rng.Uint64(), rng.IntN(1000), make([]uint32, rng.IntN(300)), rng.IntN(2) == 0)
+			x.Add(now, by, rng.Uint64(), rng.IntN(1000), make([]uint32, rng.IntN(300)), rng.IntN(2) == 0)
 		case 2:
 			x.Sent(now, by)
 		case 3:
@@ -245,18 +245,18 @@ func TestExpectedIsBounded(t *testing.T) {
 // and one that is done for 100 ms.
 func TestExpectedEnds(t *testing.T) {
 	start := time.Unix(1000, 0)
-	count := func(x *routing.Expected, at time.Duration) (n int) {
+	count := func(x *routing.SharedPredictions, at time.Duration) (n int) {
 		x.Own(start.Add(at), func(uint64, uint64, int, []uint32) { n++ })
 		return n
 	}
-	by := routing.Sender{Number: 7}
-	var x routing.Expected
-	x.Expect(start, by, 1, 5, []uint32{1}, false)
+	by := routing.PromptID{Number: 7}
+	var x routing.SharedPredictions
+	x.Add(start, by, 1, 5, []uint32{1}, false)
 	require.Equal(t, []int{1, 0}, []int{count(&x, 900*time.Millisecond), count(&x, 1100*time.Millisecond)})
 	x.Sent(start, by)
 	require.Equal(t, []int{1, 0}, []int{count(&x, 50*time.Second), count(&x, 70*time.Second)})
 	x.Done(start, by)
 	require.Equal(t, []int{1, 0}, []int{count(&x, 50*time.Millisecond), count(&x, 150*time.Millisecond)})
-	x.Expect(start, by, 1, 5, nil, true)
+	x.Add(start, by, 1, 5, nil, true)
 	require.Equal(t, 1, x.Len(), "a prompt without marks is none")
 }

@@ -75,7 +75,7 @@ func TestFactsLeaveRanksOut(t *testing.T) {
 }
 
 func counts(r *routing.Router) []uint64 {
-	return []uint64{r.Passed.Dead.Load(), r.Passed.Draining.Load(), r.Passed.NoTP.Load(), r.Passed.Overruled.Load()}
+	return []uint64{r.Exclusions.Dead.Load(), r.Exclusions.Draining.Load(), r.Exclusions.NoTP.Load(), r.Exclusions.Overruled.Load()}
 }
 
 // Facts never leave nobody: then the least bad have the request, and it is said.
@@ -132,7 +132,7 @@ func TestFactsLeaveTheLeastBad(t *testing.T) {
 			if tt.overruled != "" {
 				overruled = 12
 			}
-			require.Equal(t, overruled, r.Passed.Overruled.Load())
+			require.Equal(t, overruled, r.Exclusions.Overruled.Load())
 			require.Equal(t, tt.overruled, r.Explain(&f.scratch, prompt(tokens(1, 100)), 1).Decision.Overruled.String())
 		})
 	}
@@ -143,11 +143,11 @@ func TestFactsYieldToFailures(t *testing.T) {
 	f := newFleet(t, on(1), on(1), on(1))
 	f.tell(0, gpuDead)
 	p := prompt(tokens(1, 100))
-	require.True(t, f.router.Left(&f.scratch, p, f.ranks[1:]))
+	require.True(t, f.router.HasUntried(&f.scratch, p, f.ranks[1:]))
 	d := f.kvPick(p, f.ranks[1:]...)
 	require.Same(t, f.ranks[0], d.Rank)
-	require.Equal(t, routing.AgainstAllWork, d.Overruled)
-	require.False(t, f.router.Left(&f.scratch, p, f.ranks))
+	require.Equal(t, routing.FaultDead, d.Overruled)
+	require.False(t, f.router.HasUntried(&f.scratch, p, f.ranks))
 }
 
 // The halves of a pair are left out by facts as others are.
@@ -173,7 +173,7 @@ func TestFactsLeaveLegsOut(t *testing.T) {
 	f.tell(3, gpuDraining)
 	d := f.kvPick(p)
 	require.True(t, slices.Contains(f.ranks[2:], d.Decode))
-	require.Equal(t, routing.AgainstNewWork, d.Overruled)
+	require.Equal(t, routing.FaultDrains, d.Overruled)
 	f.tell(2, worker.Health{})
 	f.tell(3, worker.Health{})
 	f.tell(0, worker.Health{})

@@ -10,12 +10,12 @@ import (
 
 // library is what tiers hold, by the first token of prompts.
 type library struct {
-	by     map[uint32][]routing.Shelf
+	by     map[uint32][]routing.TierMatch
 	model  string
 	looked int
 }
 
-func (l *library) Stored(dst []routing.Shelf, a routing.Asked) []routing.Shelf {
+func (l *library) Stored(dst []routing.TierMatch, a routing.TierQuery) []routing.TierMatch {
 	l.model = a.Model
 	l.looked++
 	return append(dst, l.by[a.Tokens[0]]...)
@@ -26,13 +26,13 @@ func TestKindsOfPagesAreKeptApart(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny(), tiny())
 	f.at(1, 2, 3, 4)
 	ids := tokens(7, 4001)
-	lib := &library{by: map[uint32][]routing.Shelf{ids[0]: {
+	lib := &library{by: map[uint32][]routing.TierMatch{ids[0]: {
 		{Place: 1, Tokens: 2000, Kind: 10, Open: true},
 		{Place: 1, Tokens: 3000, Kind: 20},
 		{Place: 2, Tokens: 0, Kind: 20, Open: true},
 		{Place: 3, Tokens: 4000, Kind: 30},
 	}}}
-	f.router.Stores = lib
+	f.router.Tiers = lib
 	f.linked(f.router, 4, 8e9)
 	_, _ = f.pick(prompt(ids))
 	var got [][2]int32

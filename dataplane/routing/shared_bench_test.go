@@ -14,7 +14,7 @@ func BenchmarkMarks(b *testing.B) {
 			p, marks := &routing.Prompt{Tokens: tokens(1, n)}, []uint32(nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				marks = routing.AppendMarks(marks[:0], "m", p)
+				marks = routing.AppendFingerprints(marks[:0], "m", p)
 			}
 			b.ReportMetric(float64(4*len(marks)), "message-bytes")
 		})
@@ -22,11 +22,11 @@ func BenchmarkMarks(b *testing.B) {
 }
 
 // expecting knows n prompts that share a system prompt.
-func expecting(now time.Time, n int) *routing.Expected {
-	x := &routing.Expected{}
+func expecting(now time.Time, n int) *routing.SharedPredictions {
+	x := &routing.SharedPredictions{}
 	for i := range n {
 		p := &routing.Prompt{Tokens: append(tokens(1, 2000), tokens(uint32(2+i), 6000)...)}
-		x.Expect(now, routing.Sender{Router: 1, Number: uint64(i)}, uint64(1+i%8), p.Len(), routing.AppendMarks(nil, "m", p), true)
+		x.Add(now, routing.PromptID{Router: 1, Number: uint64(i)}, uint64(1+i%8), p.Len(), routing.AppendFingerprints(nil, "m", p), true)
 	}
 	return x
 }
@@ -36,7 +36,7 @@ func BenchmarkExpected(b *testing.B) {
 		b.Run(fmt.Sprintf("prompts=%d", n), func(b *testing.B) {
 			now := time.Now()
 			x, p := expecting(now, n), &routing.Prompt{Tokens: append(tokens(1, 2000), tokens(7, 6000)...)}
-			marks := routing.AppendMarks(nil, "m", p)
+			marks := routing.AppendFingerprints(nil, "m", p)
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = x.Find(now, p.Len(), marks)

@@ -25,15 +25,15 @@ func (q *quiet) Active() bool { return !q.off }
 
 func (*quiet) Sent(uint64) {}
 
-func (*quiet) Together() bool { return true }
+func (*quiet) Present() bool { return true }
 
 func (*quiet) Tell(uint64, int, []uint32) uint64 { return 1 }
 
 func (*quiet) Done(uint64) {}
 
-func (q *quiet) Choose(a *routing.Ask) (routing.Answer, bool) {
-	d, err := q.router.Arbitrate(&q.scratch, a)
-	return routing.Answer{Number: 1, Rank: d.Rank.Hash()}, err == nil
+func (q *quiet) Choose(a *routing.PeerRequest) (routing.PeerReply, bool) {
+	d, err := q.router.ChooseFor(&q.scratch, a)
+	return routing.PeerReply{Number: 1, Rank: d.Rank.Hash()}, err == nil
 }
 
 // TestAskingDoesNotAllocate: with other routers or without, a request costs no memory, here or there.
@@ -45,7 +45,7 @@ func TestAskingDoesNotAllocate(t *testing.T) {
 		return routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
 	}
 	q, r := &quiet{router: fresh()}, fresh()
-	r.Others = q
+	r.Peers = q
 	p := prompt(tokens(1, 1000))
 	request := func() {
 		if d, err := r.Pick(&f.scratch, p, nil); err != nil || d.Rank == nil {
@@ -66,10 +66,10 @@ func TestTellingDoesNotAllocate(t *testing.T) {
 	view := &ingest.View{Shapes: f.shapes}
 	r := routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
 	p, number := prompt(tokens(1, 1000)), uint64(0)
-	marks := routing.AppendMarks(nil, model, p)
+	marks := routing.AppendFingerprints(nil, model, p)
 	request := func() {
 		number++
-		r.Expected.Expect(time.Now(), routing.Sender{Router: 1, Number: number}, 1, 1000, marks, true)
+		r.Shared.Add(time.Now(), routing.PromptID{Router: 1, Number: number}, 1, 1000, marks, true)
 		d, err := r.Pick(&f.scratch, p, nil)
 		if err != nil {
 			t.Error(err)
@@ -77,8 +77,8 @@ func TestTellingDoesNotAllocate(t *testing.T) {
 		}
 		flight := r.Dispatch(&f.scratch, p, &d)
 		flight.Prefilled()
-		r.Land(flight)
-		r.Expected.Forget(1)
+		r.Withdraw(flight)
+		r.Shared.Forget(1)
 	}
 	measure := func() float64 {
 		for range 2000 {
@@ -87,6 +87,6 @@ func TestTellingDoesNotAllocate(t *testing.T) {
 		return testing.AllocsPerRun(200, request)
 	}
 	alone := measure() // a prediction that nobody holds
-	r.Others = &quiet{router: r, off: true}
+	r.Peers = &quiet{router: r, off: true}
 	require.LessOrEqual(t, measure(), alone)
 }
