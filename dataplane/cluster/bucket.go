@@ -38,33 +38,33 @@ type watching struct {
 }
 
 // open finds or makes the buckets and watches them.
-func (c *Cluster) open() (*watching, error) {
-	ctx, cancel := context.WithCancel(c.ctx)
+func (w *writer) open() (*watching, error) {
+	ctx, cancel := context.WithCancel(w.ctx)
 	// The watches end with ctx, so it has no deadline, and is given up where opening takes too long.
 	late := time.AfterFunc(2*askTimeout, cancel)
-	w := &watching{cancel: cancel}
-	err := w.open(ctx, c)
+	b := &watching{cancel: cancel}
+	err := b.open(ctx, w)
 	if !late.Stop() && err == nil {
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
-		w.close()
+		b.close()
 		return nil, err
 	}
-	return w, nil
+	return b, nil
 }
 
-func (w *watching) open(ctx context.Context, c *Cluster) (err error) {
-	if w.buckets.records, err = c.bucket(ctx, "records", recordAge); err != nil {
+func (b *watching) open(ctx context.Context, w *writer) (err error) {
+	if b.buckets.records, err = w.bucket(ctx, "records", recordAge); err != nil {
 		return err
 	}
-	if w.buckets.marks, err = c.bucket(ctx, "marks", 0); err != nil {
+	if b.buckets.marks, err = w.bucket(ctx, "marks", 0); err != nil {
 		return err
 	}
-	if err := w.records.open(ctx, w.buckets.records); err != nil {
+	if err := b.records.open(ctx, b.buckets.records); err != nil {
 		return err
 	}
-	return w.marks.open(ctx, w.buckets.marks)
+	return b.marks.open(ctx, b.buckets.marks)
 }
 
 // close ends the watches and waits until nothing comes from them.
@@ -84,20 +84,20 @@ func (w *watching) close() {
 }
 
 // bucket finds a bucket or makes it.
-func (c *Cluster) bucket(ctx context.Context, name string, age time.Duration) (jetstream.KeyValue, error) {
-	full := c.cfg.Prefix + "-" + name
+func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (jetstream.KeyValue, error) {
+	full := w.cfg.Prefix + "-" + name
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	kv, err := c.js.KeyValue(ctx, full)
+	kv, err := w.js.KeyValue(ctx, full)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		cfg := jetstream.KeyValueConfig{
-			Bucket: full, Description: "Warmpath: " + name, TTL: age, History: 1, MaxValueSize: maxRecord, Replicas: c.cfg.Replicas,
+			Bucket: full, Description: "Warmpath: " + name, TTL: age, History: 1, MaxValueSize: maxRecord, Replicas: w.cfg.Replicas,
 		}
-		if c.server != nil && c.cfg.StoreDir == "" {
+		if w.server != nil && w.cfg.StoreDir == "" {
 			cfg.Storage = jetstream.MemoryStorage
 		}
-		if kv, err = c.js.CreateKeyValue(ctx, cfg); err != nil { // somebody else was faster, with other settings
-			if other, again := c.js.KeyValue(ctx, full); again == nil {
+		if kv, err = w.js.CreateKeyValue(ctx, cfg); err != nil { // somebody else was faster, with other settings
+			if other, again := w.js.KeyValue(ctx, full); again == nil {
 				return other, nil
 			}
 		}
@@ -128,32 +128,35 @@ type writer struct {
 	revisions map[key]uint64 // of what we wrote
 }
 
-// write opens the buckets, at first and whenever that is asked for, and writes our records into them.
-func (c *Cluster) write() {
-	w := &writer{Cluster: c, due: true, revisions: map[key]uint64{}}
+func newWriter(c *Cluster) *writer {
+	return &writer{Cluster: c, due: true, revisions: map[key]uint64{}}
+}
+
+// run opens the buckets, at first and whenever that is asked for, and writes our records into them.
+func (w *writer) run() {
 	defer func() { w.now.close() }()
 	refresh := time.NewTicker(refreshEvery - rand.N(refreshEvery/10))
 	defer refresh.Stop()
-	look := time.NewTicker(c.cfg.lookEvery - rand.N(c.cfg.lookEvery/5)) // not all processes at one instant
+	look := time.NewTicker(w.cfg.lookEvery - rand.N(w.cfg.lookEvery/5)) // not all processes at one instant
 	defer look.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
 		select {
-		case <-c.ctx.Done():
+		case <-w.ctx.Done():
 			return
-		case <-c.resync:
+		case <-w.resync:
 			w.due = true
-		case <-c.doubt:
+		case <-w.doubt:
 			w.look = true
 		case <-look.C:
 			w.look = true
-		case <-c.wake:
+		case <-w.wake:
 		case <-refresh.C:
-			c.own.again(func(key, *owned) bool { return true })
-		case lost := <-c.lostMarks:
+			w.own.again(func(key, *owned) bool { return true })
+		case lost := <-w.lostMarks:
 			w.restore(lost)
-		case l := <-c.leaving:
+		case l := <-w.leaving:
 			w.leave(l)
 		case <-again.C:
 		}
@@ -223,11 +226,11 @@ func (w *writer) reopen() error {
 }
 
 // hand gives run the watches to read. It returns false at the end.
-func (c *Cluster) hand(w *watching) bool {
+func (w *writer) hand(b *watching) bool {
 	select {
-	case c.opened <- w:
+	case w.opened <- b:
 		return true
-	case <-c.ctx.Done():
+	case <-w.ctx.Done():
 		return false
 	}
 }

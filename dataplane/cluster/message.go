@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 )
@@ -16,7 +17,14 @@ const (
 	wantSubject = ownSubjects + ".want" // and the key of the record that is wanted
 )
 
-func (c *Cluster) subject(s string) string { return c.cfg.Prefix + "." + s }
+// bus carries messages over core NATS.
+type bus struct {
+	nc      *nats.Conn
+	prefix  string      // of subjects
+	hearing atomic.Bool // NATS answered the last PING
+}
+
+func (b *bus) subject(s string) string { return b.prefix + "." + s }
 
 // checkSubject refuses what NATS would, and what is ours. Wildcards are for those who listen.
 func checkSubject(s string, wild bool) error {
@@ -34,14 +42,14 @@ func checkSubject(s string, wild bool) error {
 }
 
 // Publish sends to all who listen now, at most once. It does not wait; where NATS is out of reach it fails at once.
-func (c *Cluster) Publish(subject string, data []byte) error {
+func (b *bus) Publish(subject string, data []byte) error {
 	if err := checkSubject(subject, false); err != nil {
 		return err
 	}
-	if !c.hearing.Load() {
+	if !b.hearing.Load() {
 		return fmt.Errorf("cannot publish on %s: %w", subject, ErrDown)
 	}
-	if err := c.nc.Publish(c.subject(subject), data); err != nil {
+	if err := b.nc.Publish(b.subject(subject), data); err != nil {
 		return fmt.Errorf("cannot publish on %s: %w", subject, err)
 	}
 	return nil
@@ -49,15 +57,15 @@ func (c *Cluster) Publish(subject string, data []byte) error {
 
 // Subscribe calls f with each message on a subject, in order, from one goroutine; * stands for one token and a last > for all that
 // follow. f owns data. Messages that come while f is far behind are dropped (Status.Dropped). It holds through outages until stop.
-func (c *Cluster) Subscribe(subject string, f func(data []byte)) (stop func(), err error) {
-	return c.listen(subject, func(m *nats.Msg) { f(m.Data) })
+func (b *bus) Subscribe(subject string, f func(data []byte)) (stop func(), err error) {
+	return b.listen(subject, func(m *nats.Msg) { f(m.Data) })
 }
 
-func (c *Cluster) listen(subject string, f nats.MsgHandler) (stop func(), err error) {
+func (b *bus) listen(subject string, f nats.MsgHandler) (stop func(), err error) {
 	if err := checkSubject(subject, true); err != nil {
 		return nil, err
 	}
-	s, err := c.nc.Subscribe(c.subject(subject), f)
+	s, err := b.nc.Subscribe(b.subject(subject), f)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", subject, err)
 	}
@@ -66,11 +74,11 @@ func (c *Cluster) listen(subject string, f nats.MsgHandler) (stop func(), err er
 
 // Request asks who replies on a subject and returns the first answer. It fails with ErrNoReply at once where nobody does, and
 // when ctx ends, or after 3 s where ctx has no deadline: a request may reach somebody who goes away.
-func (c *Cluster) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
 	if err := checkSubject(subject, false); err != nil {
 		return nil, err
 	}
-	if !c.hearing.Load() {
+	if !b.hearing.Load() {
 		return nil, fmt.Errorf("cannot ask %s: %w", subject, ErrDown)
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -78,7 +86,7 @@ func (c *Cluster) Request(ctx context.Context, subject string, data []byte) ([]b
 		defer cancel()
 		ctx = bounded
 	}
-	m, err := c.nc.RequestWithContext(ctx, c.subject(subject), data)
+	m, err := b.nc.RequestWithContext(ctx, b.subject(subject), data)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, fmt.Errorf("cannot ask %s: %w", subject, ErrNoReply)
@@ -89,8 +97,8 @@ func (c *Cluster) Request(ctx context.Context, subject string, data []byte) ([]b
 }
 
 // Reply answers requests on a subject with what f returns, one after the other, from one goroutine.
-func (c *Cluster) Reply(subject string, f func(data []byte) []byte) (stop func(), err error) {
-	return c.listen(subject, func(m *nats.Msg) {
+func (b *bus) Reply(subject string, f func(data []byte) []byte) (stop func(), err error) {
+	return b.listen(subject, func(m *nats.Msg) {
 		if m.Reply != "" {
 			_ = m.Respond(f(m.Data)) // who asked gives up by himself
 		}

@@ -1,10 +1,7 @@
 package cluster
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,32 +40,38 @@ const longLoad = 5 * time.Second
 // maxLogged bounds what is remembered of skipped records.
 const maxLogged = 1024
 
+func newState(c *Cluster) *state {
+	return &state{
+		Cluster: c, table: newTable(), said: newSayings(), marks: marks{list: map[string]Mark{}, lost: map[string]bool{}},
+		logged: map[string]bool{},
+	}
+}
+
 // run reads everything that NATS tells and publishes views.
-func (c *Cluster) run() {
-	s := &state{Cluster: c, table: newTable(), said: newSayings(), marks: marks{list: map[string]Mark{}, lost: map[string]bool{}}, logged: map[string]bool{}}
+func (s *state) run() {
 	for {
 		select {
-		case <-c.ctx.Done():
+		case <-s.ctx.Done():
 			return
-		case m := <-c.beats:
+		case m := <-s.beats:
 			s.beat(m)
 			s.drain()
-		case m := <-c.wants:
+		case m := <-s.wants:
 			s.want(m)
-		case w := <-c.opened:
+		case w := <-s.opened:
 			s.open(w)
 		case e, ok := <-s.records:
 			s.record(e, ok)
 		case e, ok := <-s.marked:
 			s.mark(e, ok)
-		case at := <-c.pongs:
+		case at := <-s.pongs:
 			s.drain() // all that NATS sent before the PONG
 			s.pong(at)
-		case <-c.deaf:
+		case <-s.deaf:
 			s.table.grace()
-		case <-c.mute:
+		case <-s.mute:
 			s.silence()
-		case <-c.gone:
+		case <-s.gone:
 			s.silence()
 			s.table.lost()
 		}
@@ -125,11 +128,11 @@ func (s *state) record(e jetstream.KeyValueEntry, ok bool) {
 	if !ok {
 		s.records = nil
 		s.table.lost()
-		s.ask(s.resync)
+		s.resync.raise()
 		return
 	}
 	if !s.now.records.read(e) {
-		s.ask(s.doubt)
+		s.doubt.raise()
 	}
 	if e == nil {
 		s.table.end()
@@ -144,7 +147,7 @@ func (s *state) record(e jetstream.KeyValueEntry, ok bool) {
 	if e.Operation() != jetstream.KeyValuePut {
 		s.table.remove(k)
 		if s.own.again(func(mine key, r *owned) bool { return mine == k && e.Revision() > r.revision }) {
-			s.ask(s.wake)
+			s.wake.raise()
 		}
 		return
 	}
@@ -176,7 +179,7 @@ func (s *state) checkOwn() {
 		return m == nil || m.rec == nil || m.pass != s.table.pass || m.rec.Instance == s.own.instance && m.rec.Seq < r.acked
 	})
 	if again {
-		s.ask(s.wake)
+		s.wake.raise()
 	}
 }
 
@@ -184,13 +187,13 @@ func (s *state) checkOwn() {
 func (s *state) mark(e jetstream.KeyValueEntry, ok bool) {
 	s.moved = true
 	if ok && !s.now.marks.read(e) {
-		s.ask(s.doubt)
+		s.doubt.raise()
 	}
 	switch {
 	case !ok:
 		s.marked = nil
 		s.table.lost()
-		s.ask(s.resync)
+		s.resync.raise()
 	case e == nil:
 		s.marks.end()
 		s.restore()
@@ -227,7 +230,7 @@ func (s *state) want(m *nats.Msg) {
 	if s.own.again(func(k key, r *owned) bool {
 		return s.wantOf(want{k, s.own.instance}) == m.Subject && now.Sub(r.written) > wantGap
 	}) {
-		s.ask(s.wake)
+		s.wake.raise()
 	}
 }
 
@@ -245,10 +248,10 @@ func (s *state) pong(at time.Time) {
 		_ = s.nc.Publish(s.wantOf(w), nil) // where it is lost, the buckets are read again
 	}
 	if len(wants) > 0 {
-		s.ask(s.doubt)
+		s.doubt.raise()
 	}
 	if dead && s.table.now-s.begun > deadGap || s.stuck() {
-		s.ask(s.resync)
+		s.resync.raise()
 	}
 	if s.marks.seen == nil && s.table.now-s.restored > restoreGap {
 		s.restore()
@@ -256,7 +259,7 @@ func (s *state) pong(at time.Time) {
 	for _, k := range s.own.yielded() { // back, when who took it is gone
 		if m := s.table.members[k]; m == nil || !m.shown && s.table.now-m.heard > Lease {
 			s.own.yield(k, false)
-			s.ask(s.wake)
+			s.wake.raise()
 		}
 	}
 }
@@ -292,7 +295,7 @@ func (s *state) publish() {
 		if up != old.Up {
 			s.say(up)
 		}
-		s.watches.tell()
+		s.tell()
 	case up && s.lastPong.After(old.At):
 		fresh := *old
 		fresh.At = now
@@ -311,47 +314,4 @@ func (s *state) say(up bool) {
 		return
 	}
 	s.cfg.Log.Warn("cluster: NATS is out of reach; what was known last holds", "url", s.URL())
-}
-
-// pulse sends beats and PINGs.
-func (c *Cluster) pulse() {
-	c.ping(false)
-	// Not all processes of a rack that was switched on beat at one instant.
-	timer := time.NewTimer(rand.N(beatEvery))
-	defer timer.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-c.ctx.Done():
-			return
-		case <-timer.C:
-		}
-		begin := time.Now()
-		c.ping(n%int(beatEvery/pingEvery) == 0)
-		timer.Reset(max(0, pingEvery-time.Since(begin)))
-	}
-}
-
-func (c *Cluster) ping(beat bool) {
-	if !c.nc.IsConnected() {
-		c.ask(c.gone)
-		return
-	}
-	if beat {
-		for _, b := range c.own.beats() {
-			_ = c.nc.Publish(c.subject(beatSubject), b.encode()) // the PING finds out
-		}
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, deafAfter)
-	defer cancel()
-	if err := c.nc.FlushWithContext(ctx); err != nil {
-		if c.ctx.Err() == nil {
-			c.because(fmt.Errorf("no answer to PING: %w", err))
-			c.ask(c.mute)
-		}
-		return
-	}
-	select {
-	case c.pongs <- time.Now():
-	case <-c.ctx.Done():
-	}
 }

@@ -1,13 +1,21 @@
 package cluster
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
-// watches are the functions that are told of views.
-type watches struct {
+// views publishes views to the functions that watch them.
+type views struct {
+	view atomic.Pointer[View]
+
 	mu     sync.Mutex
 	closed bool                   // guarded by mu
 	list   map[*watchOne]struct{} // guarded by mu
 }
+
+// View returns what is known now; never nil.
+func (l *views) View() *View { return l.view.Load() }
 
 type watchOne struct {
 	news chan struct{} // holds one
@@ -17,19 +25,19 @@ type watchOne struct {
 
 // Watch calls f with the present view and then with each new one, from one goroutine; views that come while f runs are left out
 // but for the last. Views that differ in At alone are not told. stop waits for f; f must not call it.
-func (c *Cluster) Watch(f func(*View)) (stop func()) {
+func (l *views) Watch(f func(*View)) (stop func()) {
 	w := &watchOne{news: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	w.news <- struct{}{}
-	c.watches.mu.Lock()
-	if c.watches.closed {
-		c.watches.mu.Unlock()
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
 		return func() {}
 	}
-	if c.watches.list == nil {
-		c.watches.list = map[*watchOne]struct{}{}
+	if l.list == nil {
+		l.list = map[*watchOne]struct{}{}
 	}
-	c.watches.list[w] = struct{}{}
-	c.watches.mu.Unlock()
+	l.list[w] = struct{}{}
+	l.mu.Unlock()
 	go func() {
 		defer close(w.done)
 		for {
@@ -37,14 +45,14 @@ func (c *Cluster) Watch(f func(*View)) (stop func()) {
 			case <-w.stop:
 				return
 			case <-w.news:
-				f(c.View())
+				f(l.View())
 			}
 		}
 	}()
-	return func() { c.watches.end(w); <-w.done }
+	return func() { l.end(w); <-w.done }
 }
 
-func (l *watches) end(w *watchOne) {
+func (l *views) end(w *watchOne) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.list[w]; ok {
@@ -54,7 +62,7 @@ func (l *watches) end(w *watchOne) {
 }
 
 // tell wakes all.
-func (l *watches) tell() {
+func (l *views) tell() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w := range l.list {
@@ -66,7 +74,7 @@ func (l *watches) tell() {
 }
 
 // close ends all, and waits for them.
-func (l *watches) close() {
+func (l *views) close() {
 	l.mu.Lock()
 	l.closed = true
 	var ending []*watchOne
