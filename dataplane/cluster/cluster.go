@@ -26,11 +26,11 @@ type Cluster struct {
 	own     ownRecords
 	buckets atomic.Pointer[buckets] // nil: none yet
 
-	beats, wants chan *nats.Msg // as NATS delivers them; read by state
-	pongs        chan time.Time // from pulse to state
-	opened       chan *watching // from writer to state; nil: the present one is over
-	lostMarks    chan []Mark    // from state to writer: marks that a lost store had
-	leaving      chan leave     // from Withdraw to writer
+	beats, wants chan *nats.Msg      // as NATS delivers them; read by state
+	pongs        chan time.Time      // from pulse to state
+	opened       chan *bucketWatches // from writer to state; nil: the present one is over
+	lostMarks    chan []Mark         // from state to writer: marks that a lost store had
+	leaving      chan withdrawal     // from Withdraw to writer
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -53,9 +53,9 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	cfg.setDefaults()
 	c := &Cluster{
-		cfg: cfg, own: ownRecords{instance: NewInstance(), list: map[key]*owned{}}, signals: newSignals(),
+		cfg: cfg, own: ownRecords{instance: NewInstance(), list: map[key]*ownRecord{}}, signals: newSignals(),
 		beats: make(chan *nats.Msg, beatQueue), wants: make(chan *nats.Msg, wantQueue), pongs: make(chan time.Time),
-		opened: make(chan *watching), lostMarks: make(chan []Mark, 1), leaving: make(chan leave),
+		opened: make(chan *bucketWatches), lostMarks: make(chan []Mark, 1), leaving: make(chan withdrawal),
 	}
 	c.prefix, c.log = cfg.Prefix, cfg.Log
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -93,7 +93,7 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 		return fmt.Errorf("cannot listen to NATS: %w", err)
 	}
 	c.resync.raise()
-	c.running.Go(newState(c).run)
+	c.running.Go(newReader(c).run)
 	c.running.Go(pulse{c}.run)
 	c.running.Go(newWriter(c).run)
 	return nil
@@ -160,7 +160,7 @@ func (c *Cluster) Withdraw() {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, askTimeout)
 	defer cancel()
-	l := leave{ctx, taken, make(chan struct{})}
+	l := withdrawal{ctx, taken, make(chan struct{})}
 	select {
 	case c.leaving <- l:
 		<-l.done
@@ -205,7 +205,7 @@ func (c *Cluster) WaitUp(ctx context.Context) error {
 // cut notes that the connection is lost, or was not made.
 func (c *Cluster) cut(err error) {
 	if err != nil {
-		c.because(err)
+		c.noteFailure(err)
 	}
 	c.gone.raise()
 }
@@ -217,5 +217,5 @@ func (c *Cluster) fault(err error) {
 		c.deaf.raise()
 		return
 	}
-	c.because(err)
+	c.noteFailure(err)
 }

@@ -41,7 +41,7 @@ func (p pulse) ping(beat bool) {
 	defer cancel()
 	if err := p.nc.FlushWithContext(ctx); err != nil {
 		if p.ctx.Err() == nil {
-			p.because(fmt.Errorf("no answer to PING: %w", err))
+			p.noteFailure(fmt.Errorf("no answer to PING: %w", err))
 			p.mute.raise()
 		}
 		return

@@ -42,7 +42,7 @@ func (c *Cluster) Status() Status {
 }
 
 // because keeps a failure's words and logs them when they are new.
-func (t *trouble) because(err error) {
+func (t *trouble) noteFailure(err error) {
 	text := err.Error()
 	if old := t.reason.Swap(&text); old == nil || *old != text {
 		t.log.Warn("cluster: NATS", "url", t.url, "error", err)

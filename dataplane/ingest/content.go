@@ -95,7 +95,7 @@ func (c *content) store(ev *kvevent.Event, live bool) {
 	key := radix.DomainKey{
 		Model: c.model, BlockSize: ev.BlockSize, LoRA: loraName(ev), Salt: string(ev.CacheSalt), Bigram: ev.Bigram,
 	}
-	if c.extra.claim(ev, c.blocks, &c.rank.Keyed, live && storeTier(ev.Medium) == radix.TierGPU) {
+	if c.extra.claim(ev, c.blocks, &c.rank.ExtraKeys, live && storeTier(ev.Medium) == radix.TierGPU) {
 		key.Salt = extraKeySalt + key.Salt
 	}
 	store := radix.Store{
@@ -174,7 +174,7 @@ func (c *content) remove() {
 	c.publish()
 	c.rank.SetExact(false)
 	c.rank.SetDoubt(worker.NoDoubt)
-	c.rank.SetHolders(nil) // publish leaves out a stream that is no longer in the set
+	c.rank.SetIndexIDs(nil) // publish leaves out a stream that is no longer in the set
 	for _, id := range ids {
 		c.index.RemoveWorker(id)
 	}

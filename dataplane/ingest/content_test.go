@@ -179,7 +179,7 @@ func TestGroups(t *testing.T) {
 		send(group(store(a, 0, 5), 0))
 		w.wantHeld(5, a, "one group")
 		send(group(store(a, 0, 3), 1))
-		require.Len(t, w.worker.Ranks()[0].Holders(), 2)
+		require.Len(t, w.worker.Ranks()[0].IndexIDs(), 2)
 		w.wantHeld(3, a, "the least of two groups")
 		send(group(remove(a, 2, 3), 1))
 		w.wantHeld(2, a, "removed from one group")

@@ -24,7 +24,7 @@ type extraKeyBlocks struct {
 // claim reports whether the stored blocks belong to a prompt with an extra_key. first is set for a
 // live store that is no copy to another tier: in other stores all blocks that ever belonged to such
 // a prompt count.
-func (x *extraKeyBlocks) claim(ev *kvevent.Event, blocks []radix.Hash, known *worker.Keyed, first bool) (claimed bool) {
+func (x *extraKeyBlocks) claim(ev *kvevent.Event, blocks []radix.Hash, known *worker.ExtraKeys, first bool) (claimed bool) {
 	expected := known.Any()
 	if !expected && (first || len(x.blocks) == 0) {
 		return false

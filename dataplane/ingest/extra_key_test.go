@@ -13,19 +13,19 @@ import (
 )
 
 // expect tells the rank's stream of a prompt with an extra_key.
-func (w *world) expect(tokens []uint32) *worker.KeyedPrompt {
+func (w *world) expect(tokens []uint32) *worker.ExtraKeyPrompt {
 	var blocks []uint64
 	for _, h := range w.index.AppendHashes(nil, tokens, page) {
 		blocks = append(blocks, uint64(h))
 	}
-	return w.worker.Ranks()[0].Keyed.Expect(blocks)
+	return w.worker.Ranks()[0].ExtraKeys.Expect(blocks)
 }
 
 // TestKeyedPrompts: blocks of a prompt with an extra_key are held and credited to no plain prompt, in whatever order the events of both
 // come, with their answers and copies in host memory, and when a replay brings them again.
 func TestKeyedPrompts(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
-		p, keyed := w.pubs[0], &w.worker.Ranks()[0].Keyed
+		p, keyed := w.pubs[0], &w.worker.Ranks()[0].ExtraKeys
 		w.up()
 		sent := w.expect(a[:4*page])
 		p.publish(true, store(a, 0, 4), store(a, 4, 5)) // and a page of its answer

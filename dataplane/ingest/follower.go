@@ -23,15 +23,15 @@ type follower struct {
 	endpoint  string
 	log       *slog.Logger
 
-	unproven bool // the content is a snapshot's, and no replay has confirmed it yet
-	short    bool // the last history had a hole, and the content ends there
+	unverified bool // the content is a snapshot's, and no replay has confirmed it yet
+	truncated  bool // the last history had a hole, and the content ends there
 }
 
 // begin learns the rank. Restored content serves until the rank has answered: its worst effect is a
 // worse choice. The message before the snapshot's position identifies the process: it has a time
 // stamp, so no other process has an equal one.
 func (f *follower) begin() {
-	if f.unproven {
+	if f.unverified {
 		f.recovery.ask(askProof)
 		return
 	}
@@ -55,11 +55,11 @@ func (f *follower) take(msg zmq.Message) {
 // replayed ones.
 func (f *follower) receive(msg zmq.Message) {
 	r := f.recovery
-	if f.unproven && r.asking == nil { // events apply to confirmed content only
+	if f.unverified && r.asking == nil { // events apply to confirmed content only
 		r.ask(askProof)
 	}
 	a := r.asking
-	waits := a != nil && (a.kind == askHistory || r.held.any() || f.inDoubt() || f.unproven)
+	waits := a != nil && (a.kind == askHistory || r.held.any() || f.inDoubt() || f.unverified)
 	if waits && !r.held.add(msg, f.cfg.HoldBytes) {
 		f.stats.Lost.Add(uint64(len(r.held.messages)))
 		r.held.drop()
@@ -107,7 +107,7 @@ func (f *follower) apply(msg zmq.Message, live bool) {
 	}
 	now := time.Now()
 	f.stats.last.Store(now.UnixNano())
-	f.rank.Trust.Told(now)
+	f.rank.Trust.Confirmed(now)
 	if batch := &f.content.batch; live && batch.Time > 0 { // a replayed batch is old
 		f.stats.delayed(now, batch.Time)
 	}
@@ -126,7 +126,7 @@ func (f *follower) gap(msg zmq.Message) (waits bool) {
 		if r.asking == nil || r.asking.kind != askProof {
 			r.ask(askProof)
 		}
-		f.setState(Unproven)
+		f.setState(Unverified)
 		f.receive(msg)
 		return true
 	}
@@ -162,14 +162,14 @@ func (f *follower) reconnected(connected bool) {
 	if f.silence.found || (!f.joined && r.asking == nil) {
 		return
 	}
-	known := f.unproven || f.stats.State() == Live || f.stats.State() == Unproven
+	known := f.unverified || f.stats.State() == Live || f.stats.State() == Unverified
 	switch {
 	case r.endpoint == "":
 		f.rank.SetDoubt(worker.DoubtProcess)
 	case known:
 		r.drop()
 		r.held.drop() // of the connection before
-		f.setState(Unproven)
+		f.setState(Unverified)
 		f.rank.SetDoubt(worker.DoubtProcess)
 		if connected {
 			r.ask(askProof)
@@ -186,7 +186,7 @@ func (f *follower) check() {
 	now := time.Now()
 	r, st := f.recovery, f.stats.State()
 	if f.silence.observe(now, f.cfg.TailCheck, f.stats.Batches.Load(), f.rank.Count.Stored.Load()) {
-		if r.endpoint != "" && (st == Live || st == Unproven) {
+		if r.endpoint != "" && (st == Live || st == Unverified) {
 			if r.asking == nil {
 				r.ask(askProof)
 			}
@@ -200,11 +200,11 @@ func (f *follower) check() {
 	}
 	again := f.mayResync(now)
 	switch {
-	case f.unproven:
+	case f.unverified:
 		if again {
 			r.ask(askProof)
 		}
-	case st != Live && st != Unproven, f.short && again:
+	case st != Live && st != Unverified, f.truncated && again:
 		if again {
 			r.ask(askSurvey)
 		}
@@ -265,7 +265,7 @@ func (f *follower) reach(seq uint64) {
 func (f *follower) degrade() {
 	f.lose()
 	f.restart(false)
-	f.unproven, f.short = false, false
+	f.unverified, f.truncated = false, false
 	f.setState(Degraded)
 }
 
@@ -278,7 +278,7 @@ func (f *follower) lose() {
 // setState publishes how well the rank is known.
 func (f *follower) setState(st State) {
 	f.stats.setState(st)
-	if st == Unproven {
+	if st == Unverified {
 		f.rank.SetDoubt(max(f.rank.Doubt(), worker.DoubtIndex))
 		return
 	}
@@ -287,4 +287,4 @@ func (f *follower) setState(st State) {
 }
 
 // confirmed notes that the rank has just shown that its content is right.
-func (f *follower) confirmed() { f.rank.Trust.Told(time.Now()) }
+func (f *follower) confirmed() { f.rank.Trust.Confirmed(time.Now()) }

@@ -30,7 +30,7 @@ var (
 	// errGone is a replay that begins after the message that it should begin with.
 	errGone = errors.New("ingest: the rank no longer keeps the messages")
 	// errStranger is a replay of another process than the known one.
-	errStranger = errors.New("ingest: the replay is another process's")
+	errOtherProcess = errors.New("ingest: the replay is another process's")
 	// errReplaced ends a replay that another one has replaced.
 	errReplaced = errors.New("ingest: the replay is no longer wanted")
 	// errOverflow is a replay that took so long that too many live messages waited for it.
@@ -165,7 +165,7 @@ func (r *recovery) prepare(a *ask) (limit, stall time.Duration, err error) {
 		a.from, a.last = f.next-min(f.next, 1), f.last
 		a.met = a.from == f.next // at 0 there is nothing to compare
 		stall = min(proofStall, stall)
-		if !f.unproven {
+		if !f.unverified {
 			limit = min(proofTimeout, limit)
 		}
 	}
@@ -203,7 +203,7 @@ func (r *recovery) answerProof(a *ask, msg zmq.Message) error {
 	case !a.met && msg.Seq == a.from && f.digest(msg) == a.last:
 		a.met = true
 	case !a.met && msg.Seq == a.from:
-		return errStranger
+		return errOtherProcess
 	case !a.met:
 		return errGone
 	case msg.Seq == f.next:
@@ -225,7 +225,7 @@ func (r *recovery) answerHistory(a *ask, msg zmq.Message) error {
 			return errHole
 		}
 		f.stats.Lost.Add(msg.Seq - f.next)
-		f.short = true
+		f.truncated = true
 	}
 	if f.joined && msg.Seq < f.next {
 		return nil

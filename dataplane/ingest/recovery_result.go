@@ -14,7 +14,7 @@ func (r *recovery) conclude(a *ask, err error) (pause time.Duration) {
 	if a.kind == askProof && err == nil {
 		switch {
 		case !a.met: // it has published less than was heard
-			err = errStranger
+			err = errOtherProcess
 		case r.held.any() && r.held.messages[0].Seq > r.f.next:
 			err = errHole
 		}
@@ -49,8 +49,8 @@ func (r *recovery) giveUp(err error) {
 // proved goes on with a rank that is the known one.
 func (r *recovery) proved(a *ask) {
 	f := r.f
-	if f.unproven {
-		f.unproven, f.wait = false, f.cfg.ResyncEvery
+	if f.unverified {
+		f.unverified, f.wait = false, f.cfg.ResyncEvery
 		f.log.Info("KV events go on where the snapshot ended", "from", a.before, "next", f.next)
 	} else if a.brought && !r.held.any() {
 		f.stats.Gaps.Add(1)
@@ -74,7 +74,7 @@ func (r *recovery) learnt(a *ask) {
 		f.joined = true
 	}
 	// Orphans in a whole history, and holes, will be there in the next replay too.
-	if f.content.orphans && f.complete || f.short {
+	if f.content.orphans && f.complete || f.truncated {
 		f.backOff()
 	} else {
 		f.wait = f.cfg.ResyncEvery
@@ -99,7 +99,7 @@ func (r *recovery) surveyed(a *ask) {
 	case a.holed:
 		f.backOff()
 	default: // the rank's buffer has the hole no more
-		f.short = false
+		f.truncated = false
 	}
 }
 
@@ -109,7 +109,7 @@ func (r *recovery) fail(a *ask, err error) {
 	f.resynced = time.Now()
 	level := severity(err)
 	switch {
-	case errors.Is(err, errStranger):
+	case errors.Is(err, errOtherProcess):
 		f.log.Info("the replay of KV events is another process's; starting over", "from", a.from)
 		f.processChanged()
 		f.heard = false // its sequence numbers begin anew
@@ -118,7 +118,7 @@ func (r *recovery) fail(a *ask, err error) {
 		f.log.Log(context.Background(), level, "cannot find dropped KV events; starting over", "from", f.next, "error", err)
 		if r.held.any() {
 			f.stats.Lost.Add(r.held.missingFrom(f.next))
-		} else if !f.unproven {
+		} else if !f.unverified {
 			f.stats.Gaps.Add(1)
 		}
 		f.resync()
@@ -154,13 +154,13 @@ func (r *recovery) unproved(err error) {
 			f.log.Log(context.Background(), severity(err), "cannot fill a gap in KV events", "missing", missing, "from", f.next, "error", err)
 		}
 		f.degrade()
-	case f.unproven:
+	case f.unverified:
 		f.log.Warn("cannot replay KV events; routing by the snapshot until that works", "endpoint", r.endpoint, "error", err)
 		f.backOff()
 	default:
 		f.log.Debug("cannot check for dropped KV events", "endpoint", r.endpoint, "error", err)
 		f.failed = min(f.failed+1, maxCheckBackOff)
-		f.setState(Unproven)
+		f.setState(Unverified)
 	}
 	r.release()
 }

@@ -88,7 +88,7 @@ func (m *Manager) adoptLocked(s *Stream) {
 	delete(m.restored, r.Rank)
 	s.content.restore(r.holders, r.Shapes)
 	f.restore(r.At)
-	f.unproven = true
+	f.unverified = true
 	s.Stats.Sequence.Store(f.next - 1)
 	f.setState(Restored)
 }

@@ -21,7 +21,7 @@ const (
 	Restored
 	// Unproven knew all, and waits for a proof that it still does: messages are missing, the connection
 	// was lost, or a check was not answered.
-	Unproven
+	Unverified
 )
 
 // String names the state as /status shows it.

@@ -38,7 +38,7 @@ func buildView(streams []*Stream) *View {
 		for i, id := range holders {
 			ids[i] = uint32(id)
 		}
-		s.rank.SetHolders(ids)
+		s.rank.SetIndexIDs(ids)
 		for _, shape := range shapes {
 			if !slices.Contains(v.Shapes, shape) {
 				v.Shapes = append(v.Shapes, shape)

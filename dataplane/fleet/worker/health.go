@@ -67,7 +67,7 @@ const (
 	// its activations, and an allocation that fails ends the engine. The number is ours.
 	ScarceMemory = 1 << 30
 	// oneInstant is how close deaths must be to look like one event.
-	oneInstant = 10 * time.Second
+	deathBurst = 10 * time.Second
 	// deathSettles is how long facts must call a worker dead before its waiting requests are given up: time for those of the other workers
 	// to come, by which a bug of the monitoring is told from a death.
 	deathSettles = 500 * time.Millisecond
@@ -165,7 +165,7 @@ func (p *fleetHealth) reckonLocked(now time.Time) {
 	}
 	for from := range dead {
 		first, to := dead[from].died.Load(), from
-		for to < len(dead) && dead[to].died.Load()-first <= int64(oneInstant) {
+		for to < len(dead) && dead[to].died.Load()-first <= int64(deathBurst) {
 			to++
 		}
 		if 2*(to-from) <= answering-from {
@@ -190,8 +190,8 @@ func (f *gpuHealth) keepSpeeds(before, after Verdict) {
 	for _, rank := range f.ranks() {
 		rate := 0.0
 		if slowed {
-			rate = rank.Load.SeeAt(now).Rate
+			rate = rank.Load.ViewAt(now).Rate
 		}
-		rank.full.Store(math.Float64bits(rate))
+		rank.fullSpeed.Store(math.Float64bits(rate))
 	}
 }

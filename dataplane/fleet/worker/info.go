@@ -133,7 +133,7 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)
 	}
 	if name := string(v.GetStringBytes("served_model_name")); name != "" {
-		info.answers(served{bases: []string{unique.Make(name).Value()}})
+		info.addNames(modelNames{bases: []string{unique.Make(name).Value()}})
 	}
 	if kv := v.Get("kv_events"); kv != nil && kv.Type() == fastjson.TypeObject {
 		info.Events, info.Loads = parseEvents(kv, host, info), parseLoads(kv, host, info)

@@ -69,7 +69,7 @@ func (p *poller) run(ctx context.Context, every time.Duration) {
 func (p *poller) readLoads(ctx context.Context, now time.Time) {
 	ranks := p.w.Ranks()
 	quiet := slices.ContainsFunc(ranks, func(r *Rank) bool {
-		v := r.Load.See(now)
+		v := r.Load.View(now)
 		return v.Polled || v.Age < 0 || v.Age > publishedFor
 	})
 	if p.none || !quiet {
@@ -110,7 +110,7 @@ func (p *poller) readModels() {
 		return
 	}
 	fresh := *info
-	fresh.answers(said)
+	fresh.addNames(said)
 	if !slices.Equal(fresh.Models, info.Models) {
 		p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just described it anew
 	}

@@ -49,7 +49,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	}
 	l.check.checkUsed(now, &r, l.peaks())
 	l.backlog.Reported(at, float64(r.Queued), 0)
-	s := &l.shown
+	s := &l.published
 	s.begin()
 	s.running.Store(r.Running)
 	s.queue.Store(r.Waiting)
@@ -63,7 +63,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.ownFlight.Store(l.flight())
 	s.ownBegun.Store(l.flight() - l.unbegun())
 	s.ownUsed.Store(l.used())
-	l.shown.setRate(l.check.speed(now))
+	l.published.setRate(l.check.speed(now))
 	s.store(&l.backlog)
 	s.end()
 }
@@ -76,7 +76,7 @@ func (l *Load) Forget() {
 	l.speed = policy.Speed{}
 	l.check.forget()
 	l.backlog.Heard, l.backlog.Told, l.backlog.At = false, 0, 0
-	s := &l.shown
+	s := &l.published
 	s.begin()
 	for _, v := range [...]*atomic.Int64{&s.running, &s.queue, &s.queued, &s.used, &s.pool, &s.most} {
 		v.Store(0)
@@ -88,24 +88,24 @@ func (l *Load) Forget() {
 }
 
 // SetPeers tells the median speed of the other ranks with the same model and role; 0 is unknown.
-func (l *Load) SetPeers(now time.Time, speed float64) {
+func (l *Load) SetSimilarSpeed(now time.Time, speed float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.check.peers == speed {
+	if l.check.similar == speed {
 		return
 	}
-	l.check.peers = speed
-	l.shown.begin()
-	l.shown.setRate(l.check.speed(now))
-	l.shown.end()
+	l.check.similar = speed
+	l.published.begin()
+	l.published.setRate(l.check.speed(now))
+	l.published.end()
 }
 
 // Proved returns the rank's speed by its own counters and first bytes alone; 0 is unknown.
-func (l *Load) Proved() float64 {
+func (l *Load) OwnSpeed() float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := &l.check
-	speed, _ := BelieveSpeed(c.claimed, SpeedBasis{Seen: c.seen[:min(c.nSeen, glimpses)], Aside: c.why != ""})
+	speed, _ := BelieveSpeed(c.claimed, SpeedBasis{Samples: c.samples[:min(c.nSamples, maxSamples)], Aside: c.why != ""})
 	return speed
 }
 
@@ -118,7 +118,7 @@ func (l *Load) SetAside() (all []Aside) {
 		all = append(all, Aside{AsideUsed, whyUsed, c.usedAt, float64(c.usedSaid), float64(l.used())})
 	}
 	if c.why != "" {
-		all = append(all, Aside{AsideSpeed, c.why, c.speedAt, c.claimed, math.Float64frombits(l.shown.rate.Load())})
+		all = append(all, Aside{AsideSpeed, c.why, c.speedAt, c.claimed, math.Float64frombits(l.published.rate.Load())})
 	}
 	return all
 }

@@ -81,7 +81,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 	state := classify(err)
 	if errors.Is(err, errForeignServer) && m.reported == nil {
 		m.reported = err
-		m.cfg.Log.Warn("worker is no model server", "worker", m.w.URL, "is", m.probe.strange, "error", err)
+		m.cfg.Log.Warn("worker is no model server", "worker", m.w.URL, "is", m.probe.engine, "error", err)
 	}
 	if m.w.respec.Swap(false) && m.known {
 		m.reconsider()
@@ -91,7 +91,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 			state = Probing
 		}
 	}
-	if state == Ready && m.known && m.w.suspicion.due(time.Now(), m.probe.line.number()) {
+	if state == Ready && m.known && m.w.suspicion.due(time.Now(), m.probe.watch.number()) {
 		err = m.recognize(ctx)
 		state = classify(err)
 	}
@@ -160,7 +160,7 @@ func (m *monitor) discover(ctx context.Context) error {
 // adopt begins the life of a process that has described itself.
 func (m *monitor) adopt(ctx context.Context, info *Info) {
 	if old := m.w.Info(); old != nil && info.Process != 0 && info.sameProcess(old) {
-		info.keeps(old) // it was out of reach, and lives
+		info.keepNames(old) // it was out of reach, and lives
 	}
 	m.expected.mode = info.Disaggregation.Mode
 	info.Vocabulary = m.probe.vocabulary(info)
@@ -233,7 +233,7 @@ func (m *monitor) down() {
 	for _, rank := range m.w.Ranks() {
 		rank.Load.Forget()
 		rank.Trust.Forget()
-		rank.full.Store(0)
+		rank.fullSpeed.Store(0)
 	}
 	if m.r.observer != nil {
 		m.r.observer.Down(m.w)

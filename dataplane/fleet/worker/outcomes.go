@@ -17,7 +17,7 @@ func (o *Outcomes) Fault(now time.Time) { o.Breaker.fault(now.UnixNano(), openMo
 func (o *Outcomes) Busy(now time.Time) { o.Breaker.fault(now.UnixNano(), openBusy) }
 
 // Fine tells that the worker has answered well, up to the end, what was sent to it at a time.
-func (o *Outcomes) Fine(sent time.Time) {
+func (o *Outcomes) Succeeded(sent time.Time) {
 	o.Refusals.end()
 	b := &o.Breaker
 	if b.recent.Load() != 0 || b.until.Load() != 0 { // else closed, as nearly always
@@ -26,7 +26,7 @@ func (o *Outcomes) Fine(sent time.Time) {
 }
 
 // Unclear tells that a request to the worker has ended without showing whether the worker is well.
-func (o *Outcomes) Unclear() {
+func (o *Outcomes) Inconclusive() {
 	if o.Breaker.until.Load() != 0 {
 		o.Breaker.trial.Store(0)
 	}
@@ -34,7 +34,7 @@ func (o *Outcomes) Unclear() {
 
 // Doubtful notes an answer with an error's status and reports whether another worker should be
 // asked. Statuses from 500 on always are.
-func (o *Outcomes) Doubtful(status int) bool {
+func (o *Outcomes) NeedsSecondOpinion(status int) bool {
 	f := &o.Refusals
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -47,8 +47,8 @@ func (m *monitor) recognize(ctx context.Context) error {
 // update takes over what a process says now that it did not say before: after a change of weights, another name.
 func (m *monitor) update(old, info *Info) {
 	fresh := *old
-	fresh.answers(info.said())
-	if !old.knows(fresh.said()) {
+	fresh.addNames(info.names())
+	if !old.knows(fresh.names()) {
 		m.cfg.Log.Info("worker answers to another name; it keeps those that it had", "worker", m.w.URL, "names", fresh.Models)
 	}
 	m.w.info.Store(&fresh)
@@ -71,12 +71,12 @@ func (m *monitor) learnVocabulary(now time.Time) {
 }
 
 // checking notes that the process is being checked.
-func (m *monitor) checking() { m.w.suspicion.checking(time.Now(), m.probe.line.number()) }
+func (m *monitor) checking() { m.w.suspicion.checking(time.Now(), m.probe.watch.number()) }
 
 // suspicionTimer fires when a suspicion that came too early counts.
 func (m *monitor) suspicionTimer(now time.Time) <-chan time.Time {
 	if !m.known {
 		return nil
 	}
-	return m.w.suspicion.timer(now, m.probe.line.number())
+	return m.w.suspicion.timer(now, m.probe.watch.number())
 }

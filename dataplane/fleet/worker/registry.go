@@ -112,7 +112,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if _, ok := r.workers[w.URL]; ok {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
-	w.node, w.gpuHealth.fleet = r.nodeLocked(w.host), r.health
+	w.hostNumber, w.gpuHealth.fleet = r.hostNumberLocked(w.host), r.health
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
 	r.added++
@@ -124,14 +124,14 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 
 // nodeLocked numbers a host: as a worker that is there, else by the smallest
 // number that none has.
-func (r *Registry) nodeLocked(host string) uint32 {
+func (r *Registry) hostNumberLocked(host string) uint32 {
 	taken := make([]bool, len(r.workers)+1)
 	for _, m := range r.workers {
 		if m.w.host == host {
-			return m.w.node
+			return m.w.hostNumber
 		}
-		if int(m.w.node) < len(taken) {
-			taken[m.w.node] = true
+		if int(m.w.hostNumber) < len(taken) {
+			taken[m.w.hostNumber] = true
 		}
 	}
 	return uint32(slices.Index(taken, false))

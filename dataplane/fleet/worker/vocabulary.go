@@ -66,8 +66,8 @@ func (p *prober) askVocabulary() int {
 	req.Header.SetMethod(fasthttp.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.SetBodyRaw(vocabularyQuestion)
-	p.line.use(true)
-	defer p.line.use(false)
+	p.watch.use(true)
+	defer p.watch.use(false)
 	if err := p.client.DoTimeout(req, resp, vocabularyTimeout); err != nil || resp.StatusCode() != fasthttp.StatusBadRequest {
 		return 0
 	}

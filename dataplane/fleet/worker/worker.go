@@ -24,14 +24,14 @@ type Worker struct {
 	Addr string      // host:port to dial
 	TLS  *tls.Config // nil for plain HTTP
 
-	spec atomic.Pointer[Spec]
-	host string // of the URL
-	node uint32
+	spec       atomic.Pointer[Spec]
+	host       string // of the URL
+	hostNumber uint32
 
 	respec    atomic.Bool // the monitor has not seen spec yet
 	suspicion suspicion
 	gpuHealth
-	place atomic.Uint32 // see SetPlace
+	nodeNumber atomic.Uint32 // see SetPlace
 	probeRecord
 	ranks atomic.Pointer[[]*Rank]
 	kick  chan struct{} // capacity 1: probe now
@@ -97,7 +97,7 @@ func (w *Worker) State() State {
 
 // Node numbers the host that the worker is on: workers with one number share
 // it. Numbers are small, and those of hosts without a worker are used again.
-func (w *Worker) Node() uint32 { return w.node }
+func (w *Worker) HostNumber() uint32 { return w.hostNumber }
 
 // Info returns what the worker said of itself, or nil before its first answer.
 func (w *Worker) Info() *Info { return w.info.Load() }
@@ -164,7 +164,7 @@ func (w *Worker) Fit() bool {
 
 // SetPlace publishes which node of the cluster the worker is on, by a number from 1 that measured links go by; 0 is unknown. Node numbers
 // hosts instead, which several nodes may share and one may have more than one name for.
-func (w *Worker) SetPlace(n uint32) { w.place.Store(n) }
+func (w *Worker) SetNodeNumber(n uint32) { w.nodeNumber.Store(n) }
 
 // Place returns what SetPlace published.
-func (w *Worker) Place() uint32 { return w.place.Load() }
+func (w *Worker) NodeNumber() uint32 { return w.nodeNumber.Load() }

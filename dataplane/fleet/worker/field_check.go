@@ -59,10 +59,10 @@ const (
 	// doubtReports in a row, over doubtSeconds, must contradict before a field is set aside: a
 	// report that crosses a request on the wire does so once. The same number must agree before it
 	// is believed again.
-	doubtReports = 3
-	doubtSeconds = 3
+	asideReports = 3
+	asideSeconds = 3
 	// doubtLongest bounds how long a rank must be right that was set aside again and again.
-	doubtLongest = 300 // seconds
+	asideLongest = 300 // seconds
 )
 
 // FieldCheck decides over several findings whether a field is set aside. The zero value believes. Times
@@ -78,10 +78,10 @@ type FieldCheck struct {
 func (d *FieldCheck) Aside() bool { return d.aside }
 
 // Hear takes one finding and reports whether it changed the decision.
-func (d *FieldCheck) Hear(at float64, f Finding) (changed bool) {
-	against, need := Contradict, float64(doubtSeconds)
+func (d *FieldCheck) Add(at float64, f Finding) (changed bool) {
+	against, need := Contradict, float64(asideSeconds)
 	if d.aside {
-		against, need = Agrees, min(doubtSeconds*float64(int(1)<<min(d.times-1, 10)), doubtLongest)
+		against, need = Agrees, min(asideSeconds*float64(int(1)<<min(d.times-1, 10)), asideLongest)
 	}
 	switch {
 	case f == Silent || (d.aside && f == Unseen):
@@ -93,7 +93,7 @@ func (d *FieldCheck) Hear(at float64, f Finding) (changed bool) {
 	if d.n == 0 || at < d.since { // also a clock that was set back
 		d.n, d.since = 0, at
 	}
-	if d.n++; d.n < doubtReports || at-d.since < need {
+	if d.n++; d.n < asideReports || at-d.since < need {
 		return false
 	}
 	d.aside, d.n = !d.aside, 0
@@ -106,14 +106,14 @@ func (d *FieldCheck) Hear(at float64, f Finding) (changed bool) {
 // Glimpse is what one first byte shows of a rank's prefill speed, in tokens a second. The truth
 // lies between the two unless the rank has requests that nobody knows of, or cached more of the
 // prompt than its events say.
-type Glimpse struct {
+type SpeedSample struct {
 	Least float32 // by the request's own uncached tokens; 0: not known
 	Most  float32 // by all tokens that the rank had to compute meanwhile
 }
 
 const (
 	// glimpses is how many of the last ones count, enoughGlimpses how many there must be.
-	glimpses, enoughGlimpses = 16, 8
+	maxSamples, minSamples = 16, 8
 	// wrongShare of them must contradict a speed; calmShare of those may still do so when it is
 	// believed again.
 	wrongShare, calmShare = 0.75, 0.5
@@ -127,9 +127,9 @@ const (
 
 // SpeedBasis is the evidence that a reported speed is compared with.
 type SpeedBasis struct {
-	Seen  []Glimpse // the last ones, in any order
-	Peers float64   // median speed of the other ranks with the same model and role; 0: not known
-	Aside bool      // the speed is set aside now
+	Samples []SpeedSample // the last ones, in any order
+	Similar float64       // median speed of the other ranks with the same model and role; 0: not known
+	Aside   bool          // the speed is set aside now
 }
 
 // Reasons for which a speed is set aside.
@@ -147,14 +147,14 @@ func BelieveSpeed(reported float64, on SpeedBasis) (speed float64, why string) {
 	if !(reported > 0) {
 		return 0, ""
 	}
-	n, fast, slow, lower := len(on.Seen), 0, 0, 0
+	n, fast, slow, lower := len(on.Samples), 0, 0, 0
 	above, below := float64(plausible), float64(plausible)
-	if on.Peers > 0 && reported > different*on.Peers {
+	if on.Similar > 0 && reported > different*on.Similar {
 		above = different
-	} else if reported*different < on.Peers {
+	} else if reported*different < on.Similar {
 		below = different
 	}
-	for _, g := range on.Seen {
+	for _, g := range on.Samples {
 		if float64(g.Most)*above < reported {
 			fast++
 		}
@@ -170,29 +170,29 @@ func BelieveSpeed(reported float64, on SpeedBasis) (speed float64, why string) {
 		share = calmShare
 	}
 	switch {
-	case n >= enoughGlimpses && float64(fast) >= share*float64(n):
-		return on.equal(quartile(on.Seen, func(g Glimpse) float32 { return -g.Most })), whyFast
-	case lower >= enoughGlimpses && float64(slow) >= share*float64(lower):
-		return on.equal(quartile(on.Seen, func(g Glimpse) float32 { return g.Least })), whySlow
-	case n >= enoughGlimpses && 2*fast < n:
+	case n >= minSamples && float64(fast) >= share*float64(n):
+		return on.equal(quartile(on.Samples, func(g SpeedSample) float32 { return -g.Most })), whyFast
+	case lower >= minSamples && float64(slow) >= share*float64(lower):
+		return on.equal(quartile(on.Samples, func(g SpeedSample) float32 { return g.Least })), whySlow
+	case n >= minSamples && 2*fast < n:
 		return reported, "" // first bytes confirm it
-	case on.Peers > 0 && reported > plausible*on.Peers:
-		return plausible * on.Peers, whyPeers
+	case on.Similar > 0 && reported > plausible*on.Similar:
+		return plausible * on.Similar, whyPeers
 	}
 	return reported, ""
 }
 
 // equal returns the speed of the peers where first bytes show about that, for it is the better known.
 func (on *SpeedBasis) equal(seen float64) float64 {
-	if on.Peers > 0 && seen < different*on.Peers && seen*different > on.Peers {
-		return on.Peers
+	if on.Similar > 0 && seen < different*on.Similar && seen*different > on.Similar {
+		return on.Similar
 	}
 	return seen
 }
 
 // quartile returns the number at a quarter of the order of keys that are not 0, without their sign.
-func quartile(all []Glimpse, key func(Glimpse) float32) float64 {
-	var room [glimpses]float32
+func quartile(all []SpeedSample, key func(SpeedSample) float32) float64 {
+	var room [maxSamples]float32
 	keys := room[:0]
 	for _, g := range all {
 		if k := key(g); k != 0 {

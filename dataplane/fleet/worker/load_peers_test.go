@@ -21,7 +21,7 @@ type twin struct {
 // shared are two routers' loads of one rank, and one router's that sends all that they send.
 type shared struct {
 	routers [2]worker.Load
-	told    [2]worker.Share // by whom, to the other one
+	told    [2]worker.RouterLoad // by whom, to the other one
 	whole   worker.Load
 	decodes bool // what it is sent are decode legs
 }
@@ -29,8 +29,8 @@ type shared struct {
 // tell lets each router know what the other one has.
 func (s *shared) tell() {
 	for i := range s.routers {
-		is := s.routers[i].Share()
-		s.routers[1-i].Foreign(time.Now(), s.told[i], is)
+		is := s.routers[i].Own()
+		s.routers[1-i].ReplacePeer(time.Now(), s.told[i], is)
 		s.told[i] = is
 	}
 }
@@ -82,9 +82,9 @@ func TestSharedLoadIsOneRouters(t *testing.T) {
 					}))
 				}
 				s.tell()
-				want := s.whole.See(time.Now())
+				want := s.whole.View(time.Now())
 				for k := range s.routers {
-					got := s.routers[k].See(time.Now())
+					got := s.routers[k].View(time.Now())
 					got.Reserved = want.Reserved // is said of the own ones
 					require.InDelta(t, want.Pending, got.Pending, 1)
 					got.Pending = want.Pending
@@ -108,16 +108,16 @@ func TestLostSharesHeal(t *testing.T) {
 		}
 		s.tell()
 		now := time.Now()
-		want, got := s.whole.See(now), s.routers[0].See(now)
+		want, got := s.whole.View(now), s.routers[0].View(now)
 		require.Equal(t, []int64{want.InFlight, want.Waiting, want.Used}, []int64{got.InFlight, got.Waiting, got.Used}, "seed %d", seed)
 		require.InDelta(t, want.Pending, got.Pending, 1, "seed %d", seed)
 
-		s.routers[0].Foreign(now, s.told[1], worker.Share{Sent: s.told[1].Sent})
-		own := s.routers[0].Share()
-		got = s.routers[0].See(now)
+		s.routers[0].ReplacePeer(now, s.told[1], worker.RouterLoad{Sent: s.told[1].Sent})
+		own := s.routers[0].Own()
+		got = s.routers[0].View(now)
 		require.Equal(t, []int64{own.InFlight, own.Waiting, own.Used}, []int64{got.InFlight, got.Waiting, got.Used}, "seed %d", seed)
 		require.InDelta(t, own.Pending, got.Pending, 1, "seed %d", seed)
-		require.Zero(t, s.routers[0].ForeignInFlight())
+		require.Zero(t, s.routers[0].PeerInFlight())
 	}
 }
 
@@ -126,11 +126,11 @@ func TestShareInPlaceOfAnother(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		var l worker.Load
 		l.Report(time.Now(), learnt(worker.Report{Running: 1, Queued: 100, Pool: 10_000, Most: 8}))
-		promised := worker.Share{InFlight: 1, Waiting: 1, Pending: 700, Used: 700, Sent: 700}
-		l.Foreign(time.Now(), worker.Share{}, promised)
+		promised := worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: 700, Used: 700, Sent: 700}
+		l.ReplacePeer(time.Now(), worker.RouterLoad{}, promised)
 		time.Sleep(10 * time.Millisecond)
-		before := fmt.Sprint(l.See(time.Now()))
-		l.Foreign(time.Now(), promised, worker.Share{}.Plus(promised))
-		require.Equal(t, before, fmt.Sprint(l.See(time.Now())))
+		before := fmt.Sprint(l.View(time.Now()))
+		l.ReplacePeer(time.Now(), promised, worker.RouterLoad{}.Plus(promised))
+		require.Equal(t, before, fmt.Sprint(l.View(time.Now())))
 	})
 }

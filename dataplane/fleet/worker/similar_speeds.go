@@ -38,7 +38,7 @@ func (s *speeds) compare(now time.Time, snap *Snapshot) {
 	for _, rank := range snap.Ranks {
 		if info := rank.Worker.Info(); info != nil {
 			g := speedGroup{info.Model(), info.Role()}
-			groups[g] = append(groups[g], proved{rank, rank.Load.Proved()})
+			groups[g] = append(groups[g], proved{rank, rank.Load.OwnSpeed()})
 		}
 	}
 	for _, all := range groups {
@@ -50,7 +50,7 @@ func (s *speeds) compare(now time.Time, snap *Snapshot) {
 		}
 		slices.Sort(sorted)
 		for _, p := range all {
-			p.rank.Load.SetPeers(now, medianWithout(sorted, p.speed))
+			p.rank.Load.SetSimilarSpeed(now, medianWithout(sorted, p.speed))
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestFieldCheck(t *testing.T) {
 		changes, at := 0, 1000.0
 		for _, f := range tt.heard {
 			before := d.Aside()
-			if d.Hear(at, f) {
+			if d.Add(at, f) {
 				changes++
 				require.NotEqual(t, before, d.Aside(), tt.name)
 			}
@@ -107,8 +107,8 @@ func TestFieldCheck(t *testing.T) {
 	}
 }
 
-func all(n int, g worker.Glimpse) []worker.Glimpse {
-	many := make([]worker.Glimpse, n)
+func all(n int, g worker.SpeedSample) []worker.SpeedSample {
+	many := make([]worker.SpeedSample, n)
 	for i := range many {
 		many[i] = g
 	}
@@ -116,7 +116,7 @@ func all(n int, g worker.Glimpse) []worker.Glimpse {
 }
 
 func TestBelieveSpeed(t *testing.T) {
-	honest := worker.Glimpse{Least: 14_000, Most: 18_000}
+	honest := worker.SpeedSample{Least: 14_000, Most: 18_000}
 	tests := []struct {
 		name     string
 		reported float64
@@ -124,23 +124,23 @@ func TestBelieveSpeed(t *testing.T) {
 		low, up  float64
 		aside    bool
 	}{
-		{"unknown", 0, worker.SpeedBasis{Seen: all(16, honest), Peers: 16_000}, 0, 0, false},
+		{"unknown", 0, worker.SpeedBasis{Samples: all(16, honest), Similar: 16_000}, 0, 0, false},
 		{"nothing to compare with", 574_000, worker.SpeedBasis{}, 574_000, 574_000, false},
-		{"true", 16_000, worker.SpeedBasis{Seen: all(16, honest), Peers: 16_000}, 16_000, 16_000, false},
-		{"far too fast, and so are all", 574_000, worker.SpeedBasis{Seen: all(16, honest), Peers: 500_000}, 16_000, 20_000, true},
-		{"too fast among equals", 54_000, worker.SpeedBasis{Seen: all(16, honest), Peers: 16_000}, 16_000, 20_000, true},
-		{"as fast as its equals: jitter", 54_000, worker.SpeedBasis{Seen: all(16, honest), Peers: 54_000}, 54_000, 54_000, false},
-		{"too few first bytes: peers bound it", 574_000, worker.SpeedBasis{Seen: all(7, honest), Peers: 16_000}, 64_000, 64_000, true},
-		{"an H100 beside L4s", 30_000, worker.SpeedBasis{Seen: all(16, worker.Glimpse{Least: 25_000, Most: 33_000}), Peers: 2_000}, 30_000, 30_000, false},
-		{"an L4 beside H100s", 2_000, worker.SpeedBasis{Seen: all(16, worker.Glimpse{Least: 1_800, Most: 2_300}), Peers: 30_000}, 2_000, 2_000, false},
-		{"an L4 that nobody asks", 2_000, worker.SpeedBasis{Peers: 30_000}, 2_000, 2_000, false},
-		{"far too slow", 300, worker.SpeedBasis{Seen: all(16, honest)}, 14_000, 14_000, true},
-		{"far too slow among equals", 300, worker.SpeedBasis{Seen: all(16, honest), Peers: 16_000}, 16_000, 16_000, true},
-		{"too slow, caches not known", 300, worker.SpeedBasis{Seen: all(16, worker.Glimpse{Most: 18_000}), Peers: 16_000}, 300, 300, false},
-		{"some hidden queues", 16_000, worker.SpeedBasis{Seen: append(all(9, honest), all(7, worker.Glimpse{Least: 100, Most: 150})...)}, 16_000, 16_000, false},
-		{"some prompts were cached", 16_000, worker.SpeedBasis{Seen: append(all(11, honest), all(5, worker.Glimpse{Least: 4e5, Most: 5e5})...)}, 16_000, 16_000, false},
-		{"set aside, still doubtful", 100_000, worker.SpeedBasis{Seen: append(all(9, honest), all(7, worker.Glimpse{Least: 6e4, Most: 9e4})...), Aside: true}, 18_000, 90_000, true},
-		{"no first byte at all", 100, worker.SpeedBasis{Seen: all(16, worker.Glimpse{})}, 0, 0, true},
+		{"true", 16_000, worker.SpeedBasis{Samples: all(16, honest), Similar: 16_000}, 16_000, 16_000, false},
+		{"far too fast, and so are all", 574_000, worker.SpeedBasis{Samples: all(16, honest), Similar: 500_000}, 16_000, 20_000, true},
+		{"too fast among equals", 54_000, worker.SpeedBasis{Samples: all(16, honest), Similar: 16_000}, 16_000, 20_000, true},
+		{"as fast as its equals: jitter", 54_000, worker.SpeedBasis{Samples: all(16, honest), Similar: 54_000}, 54_000, 54_000, false},
+		{"too few first bytes: peers bound it", 574_000, worker.SpeedBasis{Samples: all(7, honest), Similar: 16_000}, 64_000, 64_000, true},
+		{"an H100 beside L4s", 30_000, worker.SpeedBasis{Samples: all(16, worker.SpeedSample{Least: 25_000, Most: 33_000}), Similar: 2_000}, 30_000, 30_000, false},
+		{"an L4 beside H100s", 2_000, worker.SpeedBasis{Samples: all(16, worker.SpeedSample{Least: 1_800, Most: 2_300}), Similar: 30_000}, 2_000, 2_000, false},
+		{"an L4 that nobody asks", 2_000, worker.SpeedBasis{Similar: 30_000}, 2_000, 2_000, false},
+		{"far too slow", 300, worker.SpeedBasis{Samples: all(16, honest)}, 14_000, 14_000, true},
+		{"far too slow among equals", 300, worker.SpeedBasis{Samples: all(16, honest), Similar: 16_000}, 16_000, 16_000, true},
+		{"too slow, caches not known", 300, worker.SpeedBasis{Samples: all(16, worker.SpeedSample{Most: 18_000}), Similar: 16_000}, 300, 300, false},
+		{"some hidden queues", 16_000, worker.SpeedBasis{Samples: append(all(9, honest), all(7, worker.SpeedSample{Least: 100, Most: 150})...)}, 16_000, 16_000, false},
+		{"some prompts were cached", 16_000, worker.SpeedBasis{Samples: append(all(11, honest), all(5, worker.SpeedSample{Least: 4e5, Most: 5e5})...)}, 16_000, 16_000, false},
+		{"set aside, still doubtful", 100_000, worker.SpeedBasis{Samples: append(all(9, honest), all(7, worker.SpeedSample{Least: 6e4, Most: 9e4})...), Aside: true}, 18_000, 90_000, true},
+		{"no first byte at all", 100, worker.SpeedBasis{Samples: all(16, worker.SpeedSample{})}, 0, 0, true},
 	}
 	for _, tt := range tests {
 		speed, why := worker.BelieveSpeed(tt.reported, tt.on)
@@ -157,7 +157,7 @@ func TestBelieveSpeedProperties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 20_000 {
 		truth := 200 * float64(uint(1)<<rng.IntN(11)) * (1 + rng.Float64())
-		seen := make([]worker.Glimpse, 8+rng.IntN(9))
+		seen := make([]worker.SpeedSample, 8+rng.IntN(9))
 		for i := range seen {
 			own := 4096 + rng.Float64()*30_000
 			work := own * (1 + rng.Float64()) // others in the same batch
@@ -165,13 +165,13 @@ func TestBelieveSpeedProperties(t *testing.T) {
 			if i%5 == 4 { // a request that this router does not know of
 				took += work / truth * 5 * rng.Float64()
 			}
-			seen[i] = worker.Glimpse{Least: float32(own / took), Most: float32(work / took)}
+			seen[i] = worker.SpeedSample{Least: float32(own / took), Most: float32(work / took)}
 		}
 		peers := [...]float64{0, truth, truth / 20, truth * 20}[rng.IntN(4)]
-		speed, why := worker.BelieveSpeed(truth, worker.SpeedBasis{Seen: seen, Peers: peers})
+		speed, why := worker.BelieveSpeed(truth, worker.SpeedBasis{Samples: seen, Similar: peers})
 		require.Equal(t, truth, speed, "%s: peers %v of %v, %+v", why, peers, truth, seen)
 		for _, lie := range []float64{truth * 10, truth / 10} {
-			speed, _ := worker.BelieveSpeed(lie, worker.SpeedBasis{Seen: seen, Peers: peers})
+			speed, _ := worker.BelieveSpeed(lie, worker.SpeedBasis{Samples: seen, Similar: peers})
 			require.InDelta(t, 1.5, speed/truth, 1.5, "%v for %v: peers %v, %+v", lie, truth, peers, seen)
 			require.Greater(t, speed/truth, 0.3)
 		}

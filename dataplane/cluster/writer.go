@@ -31,18 +31,18 @@ const (
 type buckets struct{ records, marks jetstream.KeyValue }
 
 // watching is both buckets with their watches.
-type watching struct {
+type bucketWatches struct {
 	buckets
-	records, marks watched
+	records, marks bucketWatch
 	cancel         context.CancelFunc
 }
 
 // open finds or makes the buckets and watches them.
-func (w *writer) open() (*watching, error) {
+func (w *writer) open() (*bucketWatches, error) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	// The watches end with ctx, so it has no deadline, and is given up where opening takes too long.
 	late := time.AfterFunc(2*askTimeout, cancel)
-	b := &watching{cancel: cancel}
+	b := &bucketWatches{cancel: cancel}
 	err := b.open(ctx, w)
 	if !late.Stop() && err == nil {
 		err = context.DeadlineExceeded
@@ -54,7 +54,7 @@ func (w *writer) open() (*watching, error) {
 	return b, nil
 }
 
-func (b *watching) open(ctx context.Context, w *writer) (err error) {
+func (b *bucketWatches) open(ctx context.Context, w *writer) (err error) {
 	if b.buckets.records, err = w.bucket(ctx, "records", recordAge); err != nil {
 		return err
 	}
@@ -68,12 +68,12 @@ func (b *watching) open(ctx context.Context, w *writer) (err error) {
 }
 
 // close ends the watches and waits until nothing comes from them.
-func (w *watching) close() {
+func (w *bucketWatches) close() {
 	if w == nil {
 		return
 	}
 	w.cancel()
-	for _, b := range []*watched{&w.records, &w.marks} {
+	for _, b := range []*bucketWatch{&w.records, &w.marks} {
 		if b.watch == nil {
 			continue
 		}
@@ -112,7 +112,7 @@ func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (je
 }
 
 // leave asks write to take records out of the bucket.
-type leave struct {
+type withdrawal struct {
 	ctx  context.Context
 	keys []key
 	done chan struct{}
@@ -121,7 +121,7 @@ type leave struct {
 // writer is what the goroutine of write owns, the only one that waits for JetStream.
 type writer struct {
 	*Cluster
-	now       *watching      // nil: none
+	now       *bucketWatches // nil: none
 	due       bool           // the buckets must be opened and read again
 	look      bool           // the streams must be compared with the watches
 	failures  int            // of opening them, in a row
@@ -153,7 +153,7 @@ func (w *writer) run() {
 			w.look = true
 		case <-w.wake:
 		case <-refresh.C:
-			w.own.again(func(key, *owned) bool { return true })
+			w.own.again(func(key, *ownRecord) bool { return true })
 		case lost := <-w.lostMarks:
 			w.restore(lost)
 		case l := <-w.leaving:
@@ -174,13 +174,13 @@ func (w *writer) step() time.Duration {
 	if w.look {
 		w.look = false
 		if err := w.compare(); err != nil {
-			w.because(err)
+			w.noteFailure(err)
 			w.due = true
 		}
 	}
 	if w.due {
 		if err := w.reopen(); err != nil {
-			w.because(err)
+			w.noteFailure(err)
 			w.failures++
 			return resyncGap + rand.N(min(resyncGap<<min(w.failures, 8), lastResync))
 		}
@@ -201,7 +201,7 @@ func (w *writer) compare() error {
 	if err == nil {
 		err = w.now.marks.compare(ctx)
 	}
-	if errors.Is(err, errOutlived) {
+	if errors.Is(err, errStaleWatch) {
 		return err
 	}
 	return nil
@@ -226,7 +226,7 @@ func (w *writer) reopen() error {
 }
 
 // hand gives run the watches to read. It returns false at the end.
-func (w *writer) hand(b *watching) bool {
+func (w *writer) hand(b *bucketWatches) bool {
 	select {
 	case w.opened <- b:
 		return true
@@ -249,7 +249,7 @@ func (w *writer) flush() time.Duration {
 		w.own.wrote(next, revision, err == nil)
 		if err != nil {
 			if w.ctx.Err() == nil {
-				w.because(fmt.Errorf("cannot write %s: %w", next.key, err))
+				w.noteFailure(fmt.Errorf("cannot write %s: %w", next.key, err))
 				w.due = true // the bucket may be gone
 			}
 			return retryWrite + rand.N(retryWrite)
@@ -265,7 +265,7 @@ func (w *writer) flush() time.Duration {
 }
 
 // leave deletes records, but not what somebody else wrote under their names since.
-func (w *writer) leave(l leave) {
+func (w *writer) leave(l withdrawal) {
 	defer close(l.done)
 	for _, k := range l.keys {
 		if revision := w.revisions[k]; revision != 0 && w.now != nil {

@@ -15,12 +15,12 @@ import (
 const lookEvery = 5 * time.Second
 
 // errOutlived says that a watch no longer follows its stream.
-var errOutlived = errors.New("cluster: a watch has outlived its bucket")
+var errStaleWatch = errors.New("cluster: a watch has outlived its bucket")
 
 // watched is a bucket's stream with its watch. The client library keeps a watch alive: after an outage, or when its consumer is
 // gone, it asks for the revisions after the last one that it read. It does not look whether that is still the same stream, and a
 // new one counts from 1, so the watch would say nothing until the new stream has overtaken the old one. compare finds that out.
-type watched struct {
+type bucketWatch struct {
 	kv      jetstream.KeyValue
 	watch   jetstream.KeyWatcher
 	created time.Time // of the stream; two streams of one name differ in it
@@ -36,7 +36,7 @@ type watched struct {
 }
 
 // open watches a bucket. The stream is looked at before and after, so that created is that of the stream that is watched.
-func (b *watched) open(ctx context.Context, kv jetstream.KeyValue) error {
+func (b *bucketWatch) open(ctx context.Context, kv jetstream.KeyValue) error {
 	b.kv, b.keys = kv, map[string]struct{}{}
 	info, err := b.info(ctx)
 	if err != nil {
@@ -47,12 +47,12 @@ func (b *watched) open(ctx context.Context, kv jetstream.KeyValue) error {
 		return fmt.Errorf("cannot watch bucket %s: %w", kv.Bucket(), err)
 	}
 	if info, err = b.info(ctx); err == nil && !info.Created.Equal(b.created) {
-		err = fmt.Errorf("%w: %s was made anew", errOutlived, kv.Bucket())
+		err = fmt.Errorf("%w: %s was made anew", errStaleWatch, kv.Bucket())
 	}
 	return err
 }
 
-func (b *watched) info(ctx context.Context) (*jetstream.StreamInfo, error) {
+func (b *bucketWatch) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	status, err := b.kv.Status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot look at bucket %s: %w", b.kv.Bucket(), err)
@@ -66,7 +66,7 @@ func (b *watched) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 
 // read takes an entry of the watch in; nil ends the snapshot. It returns false where revisions go back, which they do not within
 // one stream.
-func (b *watched) read(e jetstream.KeyValueEntry) bool {
+func (b *bucketWatch) read(e jetstream.KeyValueEntry) bool {
 	ordered := true
 	if e == nil {
 		b.whole, b.high = true, max(b.high, b.first)
@@ -83,7 +83,7 @@ func (b *watched) read(e jetstream.KeyValueEntry) bool {
 }
 
 // compare asks for the stream's state and returns an error that wraps errOutlived unless the watch follows it.
-func (b *watched) compare(ctx context.Context) error {
+func (b *bucketWatch) compare(ctx context.Context) error {
 	seen, count := b.seen.Load(), b.count.Load() // before the question: the stream has them at least
 	if seen == 0 && b.first != 0 {
 		return nil // the snapshot's end is waited for elsewhere
@@ -91,17 +91,17 @@ func (b *watched) compare(ctx context.Context) error {
 	info, err := b.info(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
-		return fmt.Errorf("%w: %s is gone", errOutlived, b.kv.Bucket())
+		return fmt.Errorf("%w: %s is gone", errStaleWatch, b.kv.Bucket())
 	case err != nil:
 		return err
 	case !info.Created.Equal(b.created):
-		return fmt.Errorf("%w: %s was made anew", errOutlived, b.kv.Bucket())
+		return fmt.Errorf("%w: %s was made anew", errStaleWatch, b.kv.Bucket())
 	case info.State.LastSeq < seen:
-		return fmt.Errorf("%w: %s is an older state of itself", errOutlived, b.kv.Bucket())
+		return fmt.Errorf("%w: %s is an older state of itself", errStaleWatch, b.kv.Bucket())
 	case seen < b.last:
-		return fmt.Errorf("%w: of %s revision %d did not come", errOutlived, b.kv.Bucket(), b.last)
+		return fmt.Errorf("%w: of %s revision %d did not come", errStaleWatch, b.kv.Bucket(), b.last)
 	case info.Config.MaxAge == 0 && int64(info.State.Msgs) < count: // nothing ages, so it was purged
-		return fmt.Errorf("%w: %s lacks keys that it had", errOutlived, b.kv.Bucket())
+		return fmt.Errorf("%w: %s lacks keys that it had", errStaleWatch, b.kv.Bucket())
 	}
 	b.last = info.State.LastSeq
 	return nil

@@ -17,8 +17,8 @@ const (
 	// patience is how long a beat may name a record that we do not have: the bucket's watch is behind core NATS by ms, and by
 	// seconds where all have just come. What is asked for after it is written again, and where that does not come within
 	// deadWatch the buckets are read again, which costs more the more there are.
-	patience  = 2 * time.Second
-	deadWatch = 6 * time.Second
+	missingAfter   = 2 * time.Second
+	watchDeadAfter = 6 * time.Second
 	// searchAgain is how long the first search for a record goes on before the next one begins; each goes on for twice as long.
 	searchAgain = 20 * time.Second
 	// settle is how long records that lie in the bucket have to beat before a view counts as whole: each living one beats twice.
@@ -245,22 +245,22 @@ func (t *table) whole() bool {
 }
 
 // want is a record that beats name and the bucket did not bring.
-type want struct {
+type recordRequest struct {
 	key
 	instance string
 }
 
 // missed returns the records to ask for, and whether the watch of the bucket seems dead because one that was asked for did not
 // come either; that holds until the next snapshot begins. No search is the last one.
-func (t *table) missed() (wants []want, dead bool) {
+func (t *table) missed() (wants []recordRequest, dead bool) {
 	for k, m := range t.members {
 		age := t.now - m.missing
 		switch {
 		case m.missing == 0 || m.foreign || t.loading:
-		case m.asked == 0 && age > patience:
+		case m.asked == 0 && age > missingAfter:
 			m.asked = 1
-			wants = append(wants, want{k, m.wanted})
-		case m.asked == 1 && age > deadWatch:
+			wants = append(wants, recordRequest{k, m.wanted})
+		case m.asked == 1 && age > watchDeadAfter:
 			m.asked, t.dead = 2, true
 		case m.asked == 2 && age > searchAgain<<min(m.searches, 5):
 			m.asked, m.missing = 0, t.now

@@ -13,26 +13,26 @@ import (
 // line is a prober's kept connection, watched between requests: when a process dies, its kernel closes the connection at
 // once, which tells of the death hundreds of milliseconds before the next probe, and also where another process
 // listens by then.
-type line struct {
+type connWatch struct {
 	ended func()        // the connection ended between two requests
 	count atomic.Uint64 // connections that were made
 	busy  atomic.Bool   // a request is under way: its sender sees how the connection ends
 }
 
 // number returns which connection it is; 0 is none yet.
-func (l *line) number() uint64 { return l.count.Load() }
+func (l *connWatch) number() uint64 { return l.count.Load() }
 
-func (l *line) use(on bool) {
+func (l *connWatch) use(on bool) {
 	if l != nil {
 		l.busy.Store(on)
 	}
 }
 
 // watch reads from conn all the time, on a goroutine that ends with it. What comes is read from the result.
-func (l *line) watch(conn net.Conn, encrypted bool) net.Conn {
+func (l *connWatch) watch(conn net.Conn, encrypted bool) net.Conn {
 	l.count.Add(1)
 	near, far := net.Pipe()
-	p := &pumped{Conn: conn, near: near}
+	p := &watchedConn{Conn: conn, near: near}
 	go p.pump(far, func() bool { return !encrypted && !l.busy.Load() }, func() {
 		if !l.busy.Load() {
 			l.ended()
@@ -42,7 +42,7 @@ func (l *line) watch(conn net.Conn, encrypted bool) net.Conn {
 }
 
 // pumped is a connection that a goroutine reads from.
-type pumped struct {
+type watchedConn struct {
 	net.Conn
 	near   net.Conn
 	closed atomic.Bool
@@ -54,7 +54,7 @@ type pumped struct {
 const pumpBytes = 4 << 10
 
 // pump carries bytes to far. Bytes for which unasked is true answer nothing: some servers send a 408 before they close.
-func (p *pumped) pump(far net.Conn, unasked func() bool, ended func()) {
+func (p *watchedConn) pump(far net.Conn, unasked func() bool, ended func()) {
 	buf := make([]byte, pumpBytes)
 	for {
 		n, err := p.Conn.Read(buf)
@@ -81,7 +81,7 @@ func (p *pumped) pump(far net.Conn, unasked func() bool, ended func()) {
 }
 
 // Read implements net.Conn.
-func (p *pumped) Read(b []byte) (int, error) {
+func (p *watchedConn) Read(b []byte) (int, error) {
 	n, err := p.near.Read(b)
 	switch {
 	case errors.Is(err, io.ErrClosedPipe):
@@ -97,15 +97,15 @@ func (p *pumped) Read(b []byte) (int, error) {
 }
 
 // SetDeadline implements net.Conn.
-func (p *pumped) SetDeadline(t time.Time) error {
+func (p *watchedConn) SetDeadline(t time.Time) error {
 	return errors.Join(p.near.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
 // SetReadDeadline implements net.Conn.
-func (p *pumped) SetReadDeadline(t time.Time) error { return p.near.SetReadDeadline(t) }
+func (p *watchedConn) SetReadDeadline(t time.Time) error { return p.near.SetReadDeadline(t) }
 
 // Close implements net.Conn.
-func (p *pumped) Close() (err error) {
+func (p *watchedConn) Close() (err error) {
 	p.once.Do(func() {
 		p.closed.Store(true)
 		_ = p.near.Close()

@@ -19,7 +19,7 @@ const routerEngine = "a Warmpath router"
 const foreignEvery = time.Minute
 
 // answer is what a question to a server brought.
-type answer struct {
+type probeAnswer struct {
 	status int
 	body   []byte
 	server string // header Server
@@ -28,7 +28,7 @@ type answer struct {
 
 // kinds are servers that are no SGLang, by a route that no other one has. field is there in its answer, and version, where it is
 // not "", holds the release.
-var kinds = []struct{ name, path, field, version string }{
+var otherEngines = []struct{ name, path, field, version string }{
 	{"llama.cpp", "/props", "default_generation_settings", "build_info"},
 	{"TGI", "/info", "model_id", "version"},
 	{"Ollama", "/api/version", "version", "version"},
@@ -36,12 +36,12 @@ var kinds = []struct{ name, path, field, version string }{
 }
 
 // owners are the owned_by of /v1/models that tell servers with the same routes apart.
-var owners = map[string]string{
+var ownedBy = map[string]string{
 	"vllm": "vLLM", "tensorrt_llm": "TensorRT-LLM", "llamacpp": "llama.cpp", "library": "Ollama",
 }
 
 // kind finds out what a server is that has no /server_info: "vLLM 0.32.0". It asks at most as many short questions as there are kinds.
-func (p *prober) kind(described answer, deadline time.Time) string {
+func (p *prober) identifyEngine(described probeAnswer, deadline time.Time) string {
 	switch {
 	case described.routed:
 		return routerEngine
@@ -53,9 +53,9 @@ func (p *prober) kind(described answer, deadline time.Time) string {
 		if a.routed {
 			return routerEngine
 		}
-		owner = owners[strings.ToLower(fastjson.GetString(a.body, "data", "0", "owned_by"))]
+		owner = ownedBy[strings.ToLower(fastjson.GetString(a.body, "data", "0", "owned_by"))]
 	}
-	for _, k := range kinds {
+	for _, k := range otherEngines {
 		a, err := p.fetch(k.path, time.Until(deadline))
 		if err != nil || a.status != fasthttp.StatusOK {
 			continue

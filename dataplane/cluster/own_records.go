@@ -10,7 +10,7 @@ import (
 )
 
 // owned is one record of our own.
-type owned struct {
+type ownRecord struct {
 	node     *Node // or
 	replica  *Replica
 	skeleton []byte  // JSON of what is worth a write
@@ -30,8 +30,8 @@ type ownRecords struct {
 	instance string
 
 	mu   sync.Mutex
-	seq  uint64         // of the last write; guarded by mu
-	list map[key]*owned // guarded by mu
+	seq  uint64             // of the last write; guarded by mu
+	list map[key]*ownRecord // guarded by mu
 }
 
 // set replaces what is announced under k and tells whether it must be written.
@@ -47,7 +47,7 @@ func (o *ownRecords) set(k key, node *Node, replica *Replica) (bool, error) {
 	defer o.mu.Unlock()
 	r := o.list[k]
 	if r == nil {
-		r = &owned{}
+		r = &ownRecord{}
 		o.list[k] = r
 	}
 	r.node, r.replica = node, replica
@@ -138,7 +138,7 @@ func (o *ownRecords) wrote(w *write, revision uint64, ok bool) {
 
 // again has records written once more: those that which names, of those that NATS had. They keep their numbers, so that whoever
 // is behind in reading does not fall further behind.
-func (o *ownRecords) again(which func(k key, r *owned) bool) (found bool) {
+func (o *ownRecords) again(which func(k key, r *ownRecord) bool) (found bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for k, r := range o.list {

@@ -9,12 +9,12 @@ import (
 )
 
 // state is what run owns.
-type state struct {
+type reader struct {
 	*Cluster
 	table    *table
-	said     sayings
+	said     beatCache
 	marks    marks
-	now      *watching                      // that records and marked come from
+	now      *bucketWatches                 // that records and marked come from
 	created  time.Time                      // of the stream of records
 	restored time.Duration                  // when lost marks were handed to write
 	records  <-chan jetstream.KeyValueEntry // nil: not watched
@@ -35,20 +35,20 @@ const deadGap = 10 * time.Second
 const restoreGap = 2 * time.Second
 
 // longLoad is how long a snapshot may take, of the time that NATS is heard: it has some hundred KB.
-const longLoad = 5 * time.Second
+const maxSnapshotRead = 5 * time.Second
 
 // maxLogged bounds what is remembered of skipped records.
 const maxLogged = 1024
 
-func newState(c *Cluster) *state {
-	return &state{
-		Cluster: c, table: newTable(), said: newSayings(), marks: marks{list: map[string]Mark{}, lost: map[string]bool{}},
+func newReader(c *Cluster) *reader {
+	return &reader{
+		Cluster: c, table: newTable(), said: newBeatCache(), marks: marks{list: map[string]Mark{}, lost: map[string]bool{}},
 		logged: map[string]bool{},
 	}
 }
 
 // run reads everything that NATS tells and publishes views.
-func (s *state) run() {
+func (s *reader) run() {
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -79,13 +79,13 @@ func (s *state) run() {
 	}
 }
 
-func (s *state) drain() {
+func (s *reader) drain() {
 	for range len(s.beats) {
 		s.beat(<-s.beats)
 	}
 }
 
-func (s *state) beat(m *nats.Msg) {
+func (s *reader) beat(m *nats.Msg) {
 	b, err := s.said.read(m.Data)
 	if err != nil {
 		s.skip("beat", err)
@@ -95,7 +95,7 @@ func (s *state) beat(m *nats.Msg) {
 }
 
 // skip counts what cannot be read and says so once for each source.
-func (s *state) skip(what string, err error) {
+func (s *reader) skip(what string, err error) {
 	s.counts.skipped.Add(1)
 	if errors.Is(err, errNewer) {
 		what += " (newer)"
@@ -107,7 +107,7 @@ func (s *state) skip(what string, err error) {
 }
 
 // open begins to read new watches; nil: the present ones are over.
-func (s *state) open(w *watching) {
+func (s *reader) open(w *bucketWatches) {
 	if w == nil {
 		s.records, s.marked = nil, nil
 		s.table.lost()
@@ -124,7 +124,7 @@ func (s *state) open(w *watching) {
 }
 
 // record takes one change of the bucket in; a nil entry ends the snapshot.
-func (s *state) record(e jetstream.KeyValueEntry, ok bool) {
+func (s *reader) record(e jetstream.KeyValueEntry, ok bool) {
 	if !ok {
 		s.records = nil
 		s.table.lost()
@@ -146,7 +146,7 @@ func (s *state) record(e jetstream.KeyValueEntry, ok bool) {
 	}
 	if e.Operation() != jetstream.KeyValuePut {
 		s.table.remove(k)
-		if s.own.again(func(mine key, r *owned) bool { return mine == k && e.Revision() > r.revision }) {
+		if s.own.again(func(mine key, r *ownRecord) bool { return mine == k && e.Revision() > r.revision }) {
 			s.wake.raise()
 		}
 		return
@@ -162,7 +162,7 @@ func (s *state) record(e jetstream.KeyValueEntry, ok bool) {
 }
 
 // contest yields our name to a process that took it after us: the last one wins, as after a restart.
-func (s *state) contest(k key, rec *record, revision uint64) {
+func (s *reader) contest(k key, rec *record, revision uint64) {
 	if mine, ok := s.own.revision(k); !ok || rec.Instance == s.own.instance || revision < mine {
 		return
 	}
@@ -173,8 +173,8 @@ func (s *state) contest(k key, rec *record, revision uint64) {
 }
 
 // checkOwn has records written again that a snapshot lacks: the store was lost, or is older.
-func (s *state) checkOwn() {
-	again := s.own.again(func(k key, r *owned) bool {
+func (s *reader) checkOwn() {
+	again := s.own.again(func(k key, r *ownRecord) bool {
 		m := s.table.members[k]
 		return m == nil || m.rec == nil || m.pass != s.table.pass || m.rec.Instance == s.own.instance && m.rec.Seq < r.acked
 	})
@@ -184,7 +184,7 @@ func (s *state) checkOwn() {
 }
 
 // mark takes one change of the marks in.
-func (s *state) mark(e jetstream.KeyValueEntry, ok bool) {
+func (s *reader) mark(e jetstream.KeyValueEntry, ok bool) {
 	s.moved = true
 	if ok && !s.now.marks.read(e) {
 		s.doubt.raise()
@@ -212,7 +212,7 @@ func (s *state) mark(e jetstream.KeyValueEntry, ok bool) {
 }
 
 // restore hands marks of a lost store to write.
-func (s *state) restore() {
+func (s *reader) restore() {
 	lost := s.marks.unsaved()
 	if len(lost) == 0 {
 		return
@@ -225,17 +225,17 @@ func (s *state) restore() {
 }
 
 // want writes a record of ours again because somebody who hears our beats lacks it.
-func (s *state) want(m *nats.Msg) {
+func (s *reader) want(m *nats.Msg) {
 	now := time.Now()
-	if s.own.again(func(k key, r *owned) bool {
-		return s.wantOf(want{k, s.own.instance}) == m.Subject && now.Sub(r.written) > wantGap
+	if s.own.again(func(k key, r *ownRecord) bool {
+		return s.wantOf(recordRequest{k, s.own.instance}) == m.Subject && now.Sub(r.written) > wantGap
 	}) {
 		s.wake.raise()
 	}
 }
 
 // pong moves the leases' clock, and asks for what is missing.
-func (s *state) pong(at time.Time) {
+func (s *reader) pong(at time.Time) {
 	if s.lastPong.IsZero() {
 		s.table.grace()
 	} else {
@@ -265,26 +265,26 @@ func (s *state) pong(at time.Time) {
 }
 
 // wantOf is where a record is asked for.
-func (s *state) wantOf(w want) string {
+func (s *reader) wantOf(w recordRequest) string {
 	return s.subject(wantSubject) + "." + w.instance + "." + w.String()
 }
 
 // stuck tells whether the buckets must be read again: the connection was lost since, or the snapshot does not end.
-func (s *state) stuck() bool {
+func (s *reader) stuck() bool {
 	if s.records == nil || s.marked == nil { // write is at it
 		return false
 	}
-	return s.table.synced == 0 && !s.table.loading || (s.table.loading || s.marks.seen != nil) && s.table.now-s.begun > longLoad
+	return s.table.synced == 0 && !s.table.loading || (s.table.loading || s.marks.seen != nil) && s.table.now-s.begun > maxSnapshotRead
 }
 
 // silence stops the clock until NATS is heard again.
-func (s *state) silence() {
+func (s *reader) silence() {
 	s.lastPong = time.Time{}
 	s.hearing.Store(false)
 }
 
 // publish makes a new view where there is news. Numbers alone wait for the next PONG, at which most of them come together.
-func (s *state) publish() {
+func (s *reader) publish() {
 	old := s.view.Load()
 	up := s.hearing.Load() && s.records != nil && s.marked != nil && s.marks.seen == nil && s.table.whole()
 	now := time.Now()
@@ -304,7 +304,7 @@ func (s *state) publish() {
 }
 
 // say logs that NATS was lost or is back.
-func (s *state) say(up bool) {
+func (s *reader) say(up bool) {
 	switch {
 	case up:
 		s.cfg.Log.Info("cluster: up", "url", s.URL(), "nodes", len(s.view.Load().Nodes), "routers", len(s.view.Load().Replicas))

@@ -12,7 +12,7 @@ import (
 
 func TestKeyed(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
-		var k worker.Keyed
+		var k worker.ExtraKeys
 		require.False(t, k.Any())
 		require.False(t, k.Take(1))
 		a, b := k.Expect([]uint64{1, 2, 3, 3}), k.Expect([]uint64{2, 4})

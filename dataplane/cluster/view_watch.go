@@ -10,14 +10,14 @@ type views struct {
 	view atomic.Pointer[View]
 
 	mu     sync.Mutex
-	closed bool                   // guarded by mu
-	list   map[*watchOne]struct{} // guarded by mu
+	closed bool                    // guarded by mu
+	list   map[*viewWatch]struct{} // guarded by mu
 }
 
 // View returns what is known now; never nil.
 func (l *views) View() *View { return l.view.Load() }
 
-type watchOne struct {
+type viewWatch struct {
 	news chan struct{} // holds one
 	stop chan struct{}
 	done chan struct{}
@@ -26,7 +26,7 @@ type watchOne struct {
 // Watch calls f with the present view and then with each new one, from one goroutine; views that come while f runs are left out
 // but for the last. Views that differ in At alone are not told. stop waits for f; f must not call it.
 func (l *views) Watch(f func(*View)) (stop func()) {
-	w := &watchOne{news: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &viewWatch{news: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	w.news <- struct{}{}
 	l.mu.Lock()
 	if l.closed {
@@ -34,7 +34,7 @@ func (l *views) Watch(f func(*View)) (stop func()) {
 		return func() {}
 	}
 	if l.list == nil {
-		l.list = map[*watchOne]struct{}{}
+		l.list = map[*viewWatch]struct{}{}
 	}
 	l.list[w] = struct{}{}
 	l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *views) Watch(f func(*View)) (stop func()) {
 	return func() { l.end(w); <-w.done }
 }
 
-func (l *views) end(w *watchOne) {
+func (l *views) end(w *viewWatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.list[w]; ok {
@@ -77,7 +77,7 @@ func (l *views) tell() {
 func (l *views) close() {
 	l.mu.Lock()
 	l.closed = true
-	var ending []*watchOne
+	var ending []*viewWatch
 	for w := range l.list {
 		close(w.stop)
 		ending = append(ending, w)

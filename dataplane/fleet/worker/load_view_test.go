@@ -24,14 +24,14 @@ func TestSeenOfOwnRequests(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		var l worker.Load
 		a, b := l.Begin(4000), l.Begin(1000)
-		require.Equal(t, worker.Seen{InFlight: 2, Waiting: 2, Pending: 5000, Used: 5000, Age: -1}, l.See(time.Now()))
+		require.Equal(t, worker.LoadView{InFlight: 2, Waiting: 2, Pending: 5000, Used: 5000, Age: -1}, l.View(time.Now()))
 		time.Sleep(time.Second)
-		require.EqualValues(t, 5000, l.See(time.Now()).Pending, "an unknown rate takes off nothing")
+		require.EqualValues(t, 5000, l.View(time.Now()).Pending, "an unknown rate takes off nothing")
 		a.FirstByte()
-		require.Equal(t, worker.Seen{InFlight: 2, Waiting: 1, Pending: 1000, Used: 5000, Age: -1}, l.See(time.Now()))
+		require.Equal(t, worker.LoadView{InFlight: 2, Waiting: 1, Pending: 1000, Used: 5000, Age: -1}, l.View(time.Now()))
 		a.End()
 		b.End()
-		require.Equal(t, worker.Seen{Age: -1}, l.See(time.Now()))
+		require.Equal(t, worker.LoadView{Age: -1}, l.View(time.Now()))
 	})
 }
 
@@ -41,23 +41,23 @@ func TestSeenWithReports(t *testing.T) {
 		own := l.Begin(2000)
 		l.Report(time.Now(), learnt(worker.Report{Running: 3, Waiting: 2, Queued: 6000, Used: 9000, Pool: 50_000, Most: 8}))
 		// Of the five requests there one may be ours.
-		require.Equal(t, worker.Seen{
+		require.Equal(t, worker.LoadView{
 			InFlight: 5, Waiting: 2, Pending: 6000, Used: 9000, Pool: 50_000, Most: 8, Rate: 10_000,
-		}, l.See(time.Now()))
+		}, l.View(time.Now()))
 		more := l.Begin(1000)
-		require.Equal(t, worker.Seen{
+		require.Equal(t, worker.LoadView{
 			InFlight: 6, Waiting: 3, Pending: 7000, Used: 10_000, Pool: 50_000, Most: 8, Rate: 10_000,
-		}, l.See(time.Now()), "what was sent since is added")
+		}, l.View(time.Now()), "what was sent since is added")
 		time.Sleep(250 * time.Millisecond)
-		seen := l.See(time.Now())
+		seen := l.View(time.Now())
 		require.InDelta(t, 4500, seen.Pending, 2, "the rank computes meanwhile")
 		require.InDelta(t, 0.25, seen.Age, 1e-3)
 		own.End()
 		more.End()
-		require.EqualValues(t, 4, l.See(time.Now()).InFlight)
+		require.EqualValues(t, 4, l.View(time.Now()).InFlight)
 
 		time.Sleep(5 * time.Second)
-		seen = l.See(time.Now())
+		seen = l.View(time.Now())
 		require.True(t, seen.Stale())
 		require.Zero(t, seen.InFlight, "others' requests of an old report")
 		require.Zero(t, seen.Pending)
@@ -65,16 +65,16 @@ func TestSeenWithReports(t *testing.T) {
 		require.EqualValues(t, 50_000, seen.Pool)
 
 		l.Forget()
-		require.Equal(t, worker.Seen{Age: -1}, l.See(time.Now()))
+		require.Equal(t, worker.LoadView{Age: -1}, l.View(time.Now()))
 	})
 }
 
 func TestReportOfNonsense(t *testing.T) {
 	var l worker.Load
 	l.Report(time.Now(), worker.Report{Running: -1, Waiting: math.MinInt64, Queued: -5, Used: -1, Pool: -1, Most: -1, Prefilled: -9, Busy: -time.Second})
-	seen := l.See(time.Now())
+	seen := l.View(time.Now())
 	seen.Age = 0
-	require.Equal(t, worker.Seen{}, seen)
+	require.Equal(t, worker.LoadView{}, seen)
 }
 
 // TestSeenWhileItChanges: readers never see more requests than there were at once, nor fewer, and what is left at the end is nothing.
@@ -108,7 +108,7 @@ func TestSeenWhileItChanges(t *testing.T) {
 					return
 				default:
 				}
-				seen := l.See(time.Now())
+				seen := l.View(time.Now())
 				if seen.InFlight < 0 || seen.InFlight > writers || seen.Pending < 0 || seen.Pending > writers*100 {
 					t.Errorf("seen %+v of at most %d requests", seen, writers)
 				}
@@ -119,7 +119,7 @@ func TestSeenWhileItChanges(t *testing.T) {
 	close(done)
 	readers.Wait()
 	l.Forget()
-	require.Equal(t, worker.Seen{Age: -1}, l.See(time.Now()))
+	require.Equal(t, worker.LoadView{Age: -1}, l.View(time.Now()))
 }
 
 func TestParseLoads(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Seen is a rank's load as a choice sees it.
-type Seen struct {
+type LoadView struct {
 	InFlight int64   // requests there: own, those that other routers tell of, and others' as of the last report
 	Waiting  int64   // of those, the ones without a first token
 	Pending  int64   // prompt tokens that are left to compute now
@@ -30,7 +30,7 @@ const reportFor = 5
 // shown is what Load shows to choices: a few cache lines that are written under
 // Load.mu and read without a lock. A reader that saw two states at once tries
 // again (a sequence lock).
-type shown struct {
+type publishedLoad struct {
 	version atomic.Uint64 // odd while it is being written
 
 	own, since, told, at atomic.Uint64 // policy.Backlog, as float64 bits; at is 0 before the first report
@@ -43,13 +43,13 @@ type shown struct {
 }
 
 // setRate shows a speed, between begin and end.
-func (s *shown) setRate(speed float64) { s.rate.Store(math.Float64bits(speed)) }
+func (s *publishedLoad) setRate(speed float64) { s.rate.Store(math.Float64bits(speed)) }
 
-func (s *shown) begin() { s.version.Add(1) }
-func (s *shown) end()   { s.version.Add(1) }
+func (s *publishedLoad) begin() { s.version.Add(1) }
+func (s *publishedLoad) end()   { s.version.Add(1) }
 
 // store shows a backlog, between begin and end.
-func (s *shown) store(b *policy.Backlog) {
+func (s *publishedLoad) store(b *policy.Backlog) {
 	s.own.Store(math.Float64bits(b.Own))
 	s.since.Store(math.Float64bits(b.Since))
 	s.told.Store(math.Float64bits(b.Told))
@@ -58,22 +58,22 @@ func (s *shown) store(b *policy.Backlog) {
 
 // seenTries bounds how often a reader tries again: writers take 20 ns, and what
 // was read in the last try is off by one request at worst.
-const seenTries = 8
+const viewTries = 8
 
 // See returns the load as it is now.
-func (l *Load) See(now time.Time) Seen { return l.SeeAt(now.UnixNano()) }
+func (l *Load) View(now time.Time) LoadView { return l.ViewAt(now.UnixNano()) }
 
 // SeeAt is See at a time in unix nanoseconds: a choice reads the clock once for
 // all ranks.
-func (l *Load) SeeAt(now int64) (v Seen) {
-	l.SeeInto(&v, now)
+func (l *Load) ViewAt(now int64) (v LoadView) {
+	l.ViewInto(&v, now)
 	return v
 }
 
 // SeeInto is SeeAt into memory of the caller's.
-func (l *Load) SeeInto(v *Seen, now int64) {
-	s := &l.shown
-	for range seenTries {
+func (l *Load) ViewInto(v *LoadView, now int64) {
+	s := &l.published
+	for range viewTries {
 		before := s.version.Load()
 		l.read(v, float64(now)*1e-9)
 		if before&1 == 0 && before == s.version.Load() {
@@ -82,8 +82,8 @@ func (l *Load) SeeInto(v *Seen, now int64) {
 	}
 }
 
-func (l *Load) read(v *Seen, at float64) {
-	s := &l.shown
+func (l *Load) read(v *LoadView, at float64) {
+	s := &l.published
 	float := func(f *atomic.Uint64) float64 { return math.Float64frombits(f.Load()) }
 	flight, waiting := l.flight(), l.unbegun()
 	// Field by field: a literal is made on the stack and copied, which costs as much as reading.
@@ -113,21 +113,21 @@ func (l *Load) read(v *Seen, at float64) {
 }
 
 // Stale reports whether the last report is too old to count.
-func (v *Seen) Stale() bool { return v.Age >= reportFor }
+func (v *LoadView) Stale() bool { return v.Age >= reportFor }
 
 // watch notes the state before a request is sent. The first byte of one that must wait for room in
 // the pool or in the batch says nothing of the speed.
-func (l *Load) watch(now time.Time, w *Work) watch {
-	at := watch{at: now, exact: w.Exact}
-	if w.Uncached < glimpseTokens || w.Fetched > 0 {
+func (l *Load) watch(now time.Time, w *Work) dispatched {
+	at := dispatched{at: now, exact: w.Exact}
+	if w.Uncached < sampleTokens || w.Fetched > 0 {
 		return at
 	}
-	var v Seen
+	var v LoadView
 	l.read(&v, seconds(now))
 	own := l.peaks()
-	at.work, at.sent = own.pending, l.sent.Load()+l.foreign.sent.Load()
+	at.work, at.sent = own.pending, l.sent.Load()+l.peers.sent.Load()
 	if v.Age >= 0 && !v.Stale() {
-		at.work = max(at.work, l.shown.queued.Load())
+		at.work = max(at.work, l.published.queued.Load())
 	}
 	at.counts = (v.Most == 0 || v.InFlight < v.Most) && (v.Pool == 0 || v.Used+int64(w.Prompt) < v.Pool)
 	return at

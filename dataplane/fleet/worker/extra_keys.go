@@ -11,13 +11,13 @@ import (
 // format) name their blocks as those of a plain prompt: only who sent the prompt
 // can tell. Each block that is expected stands for one store. The zero value
 // expects nothing. Its methods may be called from any goroutine.
-type Keyed struct {
+type ExtraKeys struct {
 	prompts atomic.Int64 // that are known
 
 	mu     sync.Mutex
 	blocks map[uint64]expected // guarded by mu, as is all below
 	active int                 // stores expected
-	ended  []*KeyedPrompt      // the oldest first
+	ended  []*ExtraKeyPrompt   // the oldest first
 }
 
 // expected is what is known of a block.
@@ -27,26 +27,26 @@ type expected struct {
 }
 
 // KeyedPrompt is a prompt with an extra_key that was sent to a rank.
-type KeyedPrompt struct {
+type ExtraKeyPrompt struct {
 	blocks map[uint64]int // and how often it has them
 	until  time.Time      // when nothing more is expected of it
 }
 
 const (
 	// keyedGrace is how long behind its answer's end a prompt's stores are expected: events come within 80 ms on a slow machine.
-	keyedGrace = 2 * time.Second
+	extraKeyGrace = 2 * time.Second
 	// maxKeyed bounds the blocks that are expected of one rank: 16 MiB. Beyond, prompts are not told apart.
-	maxKeyed = 1 << 18
+	maxExtraKeyBlocks = 1 << 18
 )
 
 // Expect notes that stores of these blocks are to come. End must follow.
-func (k *Keyed) Expect(blocks []uint64) *KeyedPrompt {
-	p := &KeyedPrompt{}
+func (k *ExtraKeys) Expect(blocks []uint64) *ExtraKeyPrompt {
+	p := &ExtraKeyPrompt{}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forgetLocked(time.Now())
 	k.prompts.Add(1)
-	if k.active+len(blocks) > maxKeyed {
+	if k.active+len(blocks) > maxExtraKeyBlocks {
 		return p
 	}
 	p.blocks = make(map[uint64]int, len(blocks))
@@ -66,20 +66,20 @@ func (k *Keyed) Expect(blocks []uint64) *KeyedPrompt {
 }
 
 // End notes that a prompt has been answered, or failed. nil is ignored.
-func (k *Keyed) End(p *KeyedPrompt) {
+func (k *ExtraKeys) End(p *ExtraKeyPrompt) {
 	if p == nil {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	p.until = now.Add(keyedGrace)
+	p.until = now.Add(extraKeyGrace)
 	k.ended = append(k.ended, p)
 	k.forgetLocked(now)
 }
 
 // Any reports whether a prompt is known that has not ended, or only just.
-func (k *Keyed) Any() bool {
+func (k *ExtraKeys) Any() bool {
 	if k.prompts.Load() == 0 {
 		return false
 	}
@@ -90,7 +90,7 @@ func (k *Keyed) Any() bool {
 }
 
 // Take reports whether a store of a block is one that was expected.
-func (k *Keyed) Take(block uint64) bool {
+func (k *ExtraKeys) Take(block uint64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forgetLocked(time.Now())
@@ -107,7 +107,7 @@ func (k *Keyed) Take(block uint64) bool {
 
 // forgetLocked ends what is expected of prompts that ended a while ago. Stores
 // that came count for the prompts that ended first.
-func (k *Keyed) forgetLocked(now time.Time) {
+func (k *ExtraKeys) forgetLocked(now time.Time) {
 	for len(k.ended) > 0 && k.ended[0].until.Before(now) {
 		p := k.ended[0]
 		k.ended[0], k.ended = nil, k.ended[1:]

@@ -12,13 +12,13 @@ type check struct {
 	usedSaid int64 // when it was set aside
 	usedAt   time.Time
 
-	claimed float64 // prompt tokens a second by the rank's own counters; 0: it has computed too few
-	peers   float64 // see SpeedBasis
-	seen    [glimpses]Glimpse
-	nSeen   int     // ever
-	floor   float64 // shortest time to a first byte in seconds, without work for the GPU; it rises slowly
-	why     string  // the speed is set aside; "": it is not
-	speedAt time.Time
+	claimed  float64 // prompt tokens a second by the rank's own counters; 0: it has computed too few
+	similar  float64 // see SpeedBasis
+	samples  [maxSamples]SpeedSample
+	nSamples int     // ever
+	floor    float64 // shortest time to a first byte in seconds, without work for the GPU; it rises slowly
+	why      string  // the speed is set aside; "": it is not
+	speedAt  time.Time
 }
 
 // peaks are the largest values of Account's fields of these names.
@@ -29,7 +29,7 @@ func (p *peaks) add(o peaks) {
 }
 
 // forget drops what was learnt of a process that is gone.
-func (c *check) forget() { *c = check{now: c.now, before: c.before, peers: c.peers} }
+func (c *check) forget() { *c = check{now: c.now, before: c.before, similar: c.similar} }
 
 // note must follow each step that adds work.
 func (c *check) note(p peaks) { c.now.add(p) }
@@ -44,13 +44,13 @@ func (c *check) checkUsed(now time.Time, r *Report, own peaks) {
 		Running: r.Running, Waiting: r.Waiting, Queued: r.Queued, Used: r.Used, Pool: r.Pool,
 		Flight: most.flight, Pending: most.pending, Held: most.held,
 	})
-	if c.used.Hear(seconds(now), found) {
+	if c.used.Add(seconds(now), found) {
 		c.usedAt, c.usedSaid = now, r.Used
 	}
 }
 
 // watch is what a first byte is compared with.
-type watch struct {
+type dispatched struct {
 	at     time.Time
 	work   int64 // tokens that the rank had to compute before the request was sent
 	sent   int64 // that were ever sent before
@@ -60,7 +60,7 @@ type watch struct {
 
 // glimpseTokens is the least that a prompt must compute to show a speed: policy.Speed needs as
 // much.
-const glimpseTokens = 4096
+const sampleTokens = 4096
 
 // FirstToken tells that a prompt is prefilled: the first byte of an answer that is a stream has
 // come, before anything else of the request was computed. FirstByte or End must follow.
@@ -83,21 +83,21 @@ func (l *Lease) FirstToken(now time.Time) {
 	}
 	// A time of which only long prompts are known may be their prefill, too: no more than half of
 	// it is not.
-	work := l.watch.work + load.sent.Load() + load.foreign.sent.Load() - l.watch.sent
-	g := Glimpse{Most: float32(float64(max(work, l.tokens)) / (took - min(c.floor, took/2)))}
+	work := l.watch.work + load.sent.Load() + load.peers.sent.Load() - l.watch.sent
+	g := SpeedSample{Most: float32(float64(max(work, l.tokens)) / (took - min(c.floor, took/2)))}
 	if l.watch.exact {
 		g.Least = float32(float64(l.tokens) / took)
 	}
-	c.seen[c.nSeen%glimpses] = g
-	c.nSeen++
-	load.shown.begin()
-	load.shown.setRate(c.speed(now))
-	load.shown.end()
+	c.samples[c.nSamples%maxSamples] = g
+	c.nSamples++
+	load.published.begin()
+	load.published.setRate(c.speed(now))
+	load.published.end()
 }
 
 // speed returns the speed that choices use, and notes whether the reported one is set aside.
 func (c *check) speed(now time.Time) float64 {
-	speed, why := BelieveSpeed(c.claimed, SpeedBasis{Seen: c.seen[:min(c.nSeen, glimpses)], Peers: c.peers, Aside: c.why != ""})
+	speed, why := BelieveSpeed(c.claimed, SpeedBasis{Samples: c.samples[:min(c.nSamples, maxSamples)], Similar: c.similar, Aside: c.why != ""})
 	if (why == "") != (c.why == "") {
 		c.speedAt = now
 	}

@@ -14,10 +14,10 @@ import (
 func TestUsedSetAside(t *testing.T) {
 	var l worker.Load
 	now := time.Unix(1000, 0)
-	report := func(used, running int64) worker.Seen {
+	report := func(used, running int64) worker.LoadView {
 		now = now.Add(500 * time.Millisecond)
 		l.Report(now, worker.Report{Running: running, Used: used, Pool: 100_000, Most: 16})
-		return l.See(now)
+		return l.View(now)
 	}
 	require.EqualValues(t, 95_000, report(95_000, 0).Used, "one report is no proof")
 	for range 10 {
@@ -31,7 +31,7 @@ func TestUsedSetAside(t *testing.T) {
 
 	lease := l.BeginWork(now, worker.Work{Uncached: 700, Prompt: 5000, Output: 100})
 	require.EqualValues(t, 700, report(96_000, 1).Used, "own requests count")
-	require.EqualValues(t, 100_000, l.See(now).Pool)
+	require.EqualValues(t, 100_000, l.View(now).Pool)
 	lease.FirstByteAt(now)
 	lease.End()
 	require.Zero(t, report(97_000, 1).Used, "a report that is older than the end of a request")
@@ -55,13 +55,13 @@ func TestUsedOfOthers(t *testing.T) {
 		l.Report(now, worker.Report{Running: 9, Used: 95_000, Pool: 100_000})
 		require.Empty(t, l.SetAside(), "requests that nobody told of")
 	}
-	l.Foreign(now, worker.Share{}, worker.Share{InFlight: 9, Held: 95_000})
+	l.ReplacePeer(now, worker.RouterLoad{}, worker.RouterLoad{InFlight: 9, Held: 95_000})
 	for range 20 {
 		now = now.Add(500 * time.Millisecond)
 		l.Report(now, worker.Report{Running: 9, Used: 95_000, Pool: 100_000})
 		require.Empty(t, l.SetAside(), "requests that were told of")
 	}
-	l.Foreign(now, worker.Share{InFlight: 9, Held: 95_000}, worker.Share{InFlight: 9, Held: 9000})
+	l.ReplacePeer(now, worker.RouterLoad{InFlight: 9, Held: 95_000}, worker.RouterLoad{InFlight: 9, Held: 9000})
 	for range 20 {
 		now = now.Add(500 * time.Millisecond)
 		l.Report(now, worker.Report{Running: 9, Used: 95_000, Pool: 100_000})
@@ -109,15 +109,15 @@ func TestSpeedSetAside(t *testing.T) {
 			}
 		}
 		run(40, claims)
-		require.InDelta(t, truth, l.See(now).Rate, truth/2, name)
+		require.InDelta(t, truth, l.View(now).Rate, truth/2, name)
 		require.Len(t, l.SetAside(), 1, name)
 		require.InDelta(t, claims, l.SetAside()[0].Reported, claims/100)
 		require.Equal(t, worker.AsideSpeed, l.SetAside()[0].Field)
-		require.InDelta(t, truth, l.Proved(), truth/2, "what peers are told")
+		require.InDelta(t, truth, l.OwnSpeed(), truth/2, "what peers are told")
 
 		run(10, truth)
 		require.Empty(t, l.SetAside(), "%s: the same process tells the truth", name)
-		require.InDelta(t, truth, l.See(now).Rate, 500, name)
+		require.InDelta(t, truth, l.View(now).Rate, 500, name)
 		if claims > truth { // a slower span moves the estimate by little
 			run(40, claims)
 			require.Len(t, l.SetAside(), 1, name)
@@ -125,10 +125,10 @@ func TestSpeedSetAside(t *testing.T) {
 
 		l.Forget()
 		require.Empty(t, l.SetAside())
-		require.Zero(t, l.See(now).Rate)
+		require.Zero(t, l.View(now).Rate)
 		computed, busy = 0, 0
 		run(40, truth)
-		require.InDelta(t, truth, l.See(now).Rate, 100, "%s: a process that tells the truth", name)
+		require.InDelta(t, truth, l.View(now).Rate, 100, "%s: a process that tells the truth", name)
 		require.Empty(t, l.SetAside(), name)
 	}
 }
@@ -157,7 +157,7 @@ func TestSpeedOfShortPrompts(t *testing.T) {
 		send(worker.Work{Uncached: 5000, Prompt: 5000}) // the batch is full
 	}
 	require.Empty(t, l.SetAside())
-	require.InDelta(t, 100_000, l.See(now).Rate, 1)
+	require.InDelta(t, 100_000, l.View(now).Rate, 1)
 	for i := range full {
 		full[i].End()
 	}
@@ -173,14 +173,14 @@ func TestSpeedOfPeers(t *testing.T) {
 	var l worker.Load
 	now := time.Unix(1000, 0)
 	l.Report(now, worker.Report{Pool: 1_000_000, Prefilled: 1_000_000, Busy: 10 * time.Second})
-	l.SetPeers(now, 2000)
-	require.InDelta(t, 8000, l.See(now).Rate, 1e-6)
+	l.SetSimilarSpeed(now, 2000)
+	require.InDelta(t, 8000, l.View(now).Rate, 1e-6)
 	require.Len(t, l.SetAside(), 1)
 	for range 10 {
 		prompt(&l, &now, 100, 100_000)
 		prompt(&l, &now, 9000, 100_000)
 	}
-	require.InDelta(t, 100_000, l.See(now).Rate, 1e-6)
+	require.InDelta(t, 100_000, l.View(now).Rate, 1e-6)
 	require.Empty(t, l.SetAside())
 }
 
@@ -193,7 +193,7 @@ func TestAbsurdReports(t *testing.T) {
 		now = now.Add(time.Second)
 		l.Report(now, worker.Report{Running: most, Waiting: most, Queued: most, Used: most, Wanted: most, Pool: most, Most: most, Prefilled: most, Busy: most})
 		l.Report(now, worker.Report{Running: -most, Waiting: -1, Queued: -most, Used: -most, Pool: -most, Prefilled: -1, Busy: -most})
-		v := l.See(now)
+		v := l.View(now)
 		for _, n := range []int64{v.InFlight, v.Waiting, v.Pending, v.Used, v.Pool, v.Most} {
 			require.GreaterOrEqual(t, n, int64(0), "%+v", v)
 		}
