@@ -40,10 +40,10 @@ type Config struct {
 // source that fails keeps its last answer.
 type Manager struct {
 	registry *worker.Registry
-	marks    clusterMarks
-	log      *slog.Logger
-	wake     chan struct{}  // capacity 1: Run must reconcile
-	running  sync.WaitGroup // sources and removals
+	drainer
+	log     *slog.Logger
+	wake    chan struct{}  // capacity 1: Run must reconcile
+	running sync.WaitGroup // sources and removals
 
 	mu       sync.Mutex
 	cfg      Config
@@ -82,8 +82,13 @@ type member struct {
 // and cordon marks; nil: there is no cluster.
 func NewManager(registry *worker.Registry, marker Marker, cfg Config) *Manager {
 	m := &Manager{
-		registry: registry, log: cfg.Log, wake: make(chan struct{}, 1), marks: clusterMarks{marker: marker},
+		registry: registry, log: cfg.Log, wake: make(chan struct{}, 1), drainer: drainer{registry: registry, marker: marker},
 		added: map[string]worker.Spec{}, banned: map[string]bool{}, members: map[string]*member{}, removing: map[string]bool{},
+	}
+	m.changed = func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.reconcileNowLocked()
 	}
 	m.Configure(cfg)
 	return m

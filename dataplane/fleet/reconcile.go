@@ -51,7 +51,7 @@ func (m *Manager) desiredLocked() map[string]*desired {
 // applyMarksLocked applies drain and cordon marks. A cordon keeps a source's worker out that is not
 // used yet.
 func (m *Manager) applyMarksLocked(all map[string]*desired) {
-	for url, mark := range m.marks.byTarget {
+	for url, mark := range m.current() {
 		d := all[url]
 		if d == nil {
 			continue

@@ -58,7 +58,7 @@ func (t *Topology) replace(v *cluster.View) (numbers map[string]uint32) {
 // assignLocked tells all workers their nodes.
 func (t *Topology) assignLocked() {
 	for _, w := range t.registry.Snapshot().Workers {
-		w.SetPlace(t.number[t.node[w.URL]])
+		w.SetNodeNumber(t.number[t.node[w.URL]])
 	}
 }
 

@@ -36,9 +36,9 @@ func TestTopologyFollowAView(t *testing.T) {
 	}
 	p.update(&cluster.View{Nodes: []cluster.Node{node("a"), node("b"), node("c")}})
 	assert.Nil(t, router.Links(), "nothing was measured")
-	a, b, c := workers["a"].Place(), workers["b"].Place(), workers["c"].Place()
+	a, b, c := workers["a"].NodeNumber(), workers["b"].NodeNumber(), workers["c"].NodeNumber()
 	assert.ElementsMatch(t, []uint32{1, 2, 3}, []uint32{a, b, c})
-	assert.Zero(t, workers["alone"].Place(), "it is on no node of the cluster")
+	assert.Zero(t, workers["alone"].NodeNumber(), "it is on no node of the cluster")
 
 	p.update(&cluster.View{Nodes: []cluster.Node{
 		node("a", cluster.Link{To: "b", Read: 1e9, Write: 2e9}, cluster.Link{To: "c", Broken: "no route"}, cluster.Link{To: "gone", Write: 1}),
@@ -62,7 +62,7 @@ func TestTopologyFollowAView(t *testing.T) {
 	// One node goes and another one comes: the others keep their numbers.
 	workers["d"] = workers["alone"]
 	p.update(&cluster.View{Nodes: []cluster.Node{node("c"), node("d"), node("a")}})
-	assert.Equal(t, []uint32{a, 0, c, b}, []uint32{workers["a"].Place(), workers["b"].Place(), workers["c"].Place(), workers["d"].Place()})
+	assert.Equal(t, []uint32{a, 0, c, b}, []uint32{workers["a"].NodeNumber(), workers["b"].NodeNumber(), workers["c"].NodeNumber(), workers["d"].NodeNumber()})
 	assert.Nil(t, router.Links())
 	assert.Equal(t, b, p.Number("d"))
 	assert.Zero(t, p.Number("b"))
@@ -96,7 +96,7 @@ func TestTopologyOfLateWorkers(t *testing.T) {
 	go func() { done <- p.Follow(ctx, from) }()
 	w, err := reg.Add(url)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.Place() == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return w.NodeNumber() == 1 }, time.Minute, time.Millisecond)
 	stop()
 	require.NoError(t, <-done)
 	<-from.stopped

@@ -77,7 +77,7 @@ func (a *ApproxIndex) Up(w *worker.Worker, info *worker.Info) {
 		// Ids are reused. With the life beside it, a request that outlives its rank's process changes
 		// no entry of the next process.
 		a.lives++
-		rank.SetTrack(a.lives<<32 | uint64(id))
+		rank.SetApproxID(a.lives<<32 | uint64(id))
 	}
 }
 
@@ -88,7 +88,7 @@ func (a *ApproxIndex) Down(w *worker.Worker) {
 	delete(a.known, w)
 	a.mu.Unlock()
 	for _, t := range ranks {
-		t.rank.SetTrack(0)
+		t.rank.SetApproxID(0)
 		a.tree.RemoveWorker(t.id)
 	}
 }
@@ -105,7 +105,7 @@ func (a *ApproxIndex) Clear(w *worker.Worker) {
 
 // ClearRank empties a rank whose process was replaced.
 func (a *ApproxIndex) ClearRank(r *worker.Rank) {
-	if track := r.Track(); track != 0 {
+	if track := r.ApproxID(); track != 0 {
 		a.tree.Clear(approx.Worker(uint32(track)))
 	}
 }
@@ -115,7 +115,7 @@ func (a *ApproxIndex) Stats() approx.Stats { return a.tree.Stats() }
 
 // Held returns the prompt tokens that the index has of a rank.
 func (a *ApproxIndex) Held(r *worker.Rank) int64 {
-	track := r.Track()
+	track := r.ApproxID()
 	if track == 0 {
 		return 0
 	}
@@ -136,7 +136,7 @@ type learnt struct {
 	track uint64
 	since approx.Tick
 	keyed bool // the Scratch has the keys of a prompt whose overlap is exact
-	extra *worker.KeyedPrompt
+	extra *worker.ExtraKeyPrompt
 }
 
 // source returns the origin of a prompt's overlap with a rank.
@@ -184,7 +184,7 @@ func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, onl
 		m.byID[o.Worker] = o.Units
 	}
 	for i, rank := range ranks {
-		track := rank.Track()
+		track := rank.ApproxID()
 		if id := int(uint32(track)); track != 0 && id < len(m.byID) && m.sources[i] == Answers {
 			m.tokens[i] = m.byID[id] * unitTokens
 		}
@@ -210,14 +210,14 @@ func (a *ApproxIndex) key(m *approxMatch, p *Prompt, rank *worker.Rank) {
 
 // insert adds a prompt on its way to the decision's rank.
 func (a *ApproxIndex) insert(m *approxMatch, d *Decision) {
-	if d.learnt.track = d.Rank.Track(); d.learnt.track != 0 {
+	if d.learnt.track = d.Rank.ApproxID(); d.learnt.track != 0 {
 		d.learnt.since = a.tree.Insert(approx.Worker(uint32(d.learnt.track)), m.keys)
 	}
 }
 
 // withdraw takes back a prompt whose rank did not begin to answer.
 func (a *ApproxIndex) withdraw(m *approxMatch, d *Decision) {
-	if d.learnt.since != 0 && d.learnt.track == d.Rank.Track() {
+	if d.learnt.since != 0 && d.learnt.track == d.Rank.ApproxID() {
 		a.tree.Withdraw(approx.Worker(uint32(d.learnt.track)), m.keys, d.learnt.since)
 	}
 }
@@ -226,12 +226,12 @@ func (a *ApproxIndex) withdraw(m *approxMatch, d *Decision) {
 // prefix cache; 0 prompt tokens are unreported.
 func (a *ApproxIndex) correct(m *approxMatch, p *Prompt, d *Decision, prompt, cached int) {
 	if d.Source == Events { // not inserted: the rank's own events are faster
-		d.learnt.track = d.Rank.Track()
+		d.learnt.track = d.Rank.ApproxID()
 		if !d.learnt.keyed {
 			a.key(m, p, d.Rank)
 		}
 	}
-	if track := d.learnt.track; track != 0 && track == d.Rank.Track() && len(m.keys) > 0 {
+	if track := d.learnt.track; track != 0 && track == d.Rank.ApproxID() && len(m.keys) > 0 {
 		actual := approx.Unreported
 		if prompt > 0 {
 			actual = units(p, prompt, cached-d.FetchedOf(cached)) // fetched tokens were not in the rank's cache

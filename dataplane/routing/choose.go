@@ -168,7 +168,7 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	for _, rank := range r.registry.Snapshot().Ranks {
 		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {
 			e.Ranks = append(e.Ranks, Considered{
-				Rank: rank, Role: rank.Worker.Role(), Excluded: excluded(rank, p, len(s.decodes) > 0, now), Load: rank.Load.See(now),
+				Rank: rank, Role: rank.Worker.Role(), Excluded: excluded(rank, p, len(s.decodes) > 0, now), Load: rank.Load.View(now),
 			})
 		}
 	}
@@ -203,11 +203,11 @@ func (r *Router) fill(s *Scratch, p *Prompt) {
 		}
 		// A prediction is known from dispatch and needs no trust.
 		credit, load := s.credit(i), &s.loads[i]
-		rank.Load.SeeInto(load, s.now)
+		rank.Load.ViewInto(load, s.now)
 		s.overlaps[i], s.credits[i] = o, credit
 		// Field by field: a literal is made on the stack and copied, which doubles the time of this loop.
 		c := &s.candidates[i]
-		c.ID, c.Predicted = rank.Hash(), f.tokens
+		c.ID, c.Predicted = rank.IDHash(), f.tokens
 		c.Cached, c.Host, c.Disk = trusted(o.tokens, credit), trusted(o.tokens-o.gpu, credit), 0
 		c.Pending, c.InFlight, c.Waiting = load.Pending, load.InFlight, load.Waiting
 		c.Rate, c.Pool, c.Used, c.Most = load.Rate, load.Pool, load.Used, load.Most
@@ -216,7 +216,7 @@ func (r *Router) fill(s *Scratch, p *Prompt) {
 		c.Weight, c.Full = 0, 0
 		if s.judged {
 			if v := rank.Worker.Verdict(s.now); v != 0 {
-				c.Weight, c.Full = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.Full()
+				c.Weight, c.Full = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.FullSpeed()
 			}
 		}
 		if load.Pool == 0 {

@@ -36,8 +36,8 @@ func (r *Router) expectKeyed(p *Prompt, d *Decision) {
 	for i, h := range hashes {
 		blocks[i] = uint64(h)
 	}
-	d.Rank.Keyed.End(d.learnt.extra)
-	d.learnt.extra = d.Rank.Keyed.Expect(blocks)
+	d.Rank.ExtraKeys.End(d.learnt.extra)
+	d.learnt.extra = d.Rank.ExtraKeys.Expect(blocks)
 }
 
 // Withdraw ends the prediction of a request without an answer: its rank failed, or was told to stop.
@@ -65,7 +65,7 @@ func (r *Router) Finish(s *Scratch, f *Prediction, generated []uint32, now time.
 // begins alike. Answered or Failed must follow, with the same Scratch and no other Pick in between.
 func (r *Router) Sent(s *Scratch, d *Decision) {
 	if r.Sessions != nil && d.session != 0 {
-		r.Sessions.remember(d.session, d.Rank.Hash())
+		r.Sessions.remember(d.session, d.Rank.IDHash())
 	}
 	if r.Approx != nil && d.Source == Answers && len(s.approx.keys) > 0 {
 		r.Approx.insert(&s.approx, d)
@@ -74,7 +74,7 @@ func (r *Router) Sent(s *Scratch, d *Decision) {
 
 // Failed notes that the rank did not begin to answer. After Answered it has no effect.
 func (r *Router) Failed(s *Scratch, d *Decision) {
-	d.Rank.Keyed.End(d.learnt.extra)
+	d.Rank.ExtraKeys.End(d.learnt.extra)
 	if r.Approx != nil {
 		r.Approx.withdraw(&s.approx, d)
 	}
@@ -99,8 +99,8 @@ func (r *Router) share(s *Scratch, p *Prompt, d *Decision, now time.Time) uint64
 	}
 	fingerprints, number := s.shared.of(s.ranks[0].Worker.Info().Model(), p), d.reply
 	if number == 0 {
-		number = r.Peers.Tell(d.Rank.Hash(), len(p.Tokens), fingerprints)
+		number = r.Peers.Tell(d.Rank.IDHash(), len(p.Tokens), fingerprints)
 	}
-	r.Shared.Add(now, PromptID{Number: number}, d.Rank.Hash(), len(p.Tokens), fingerprints, true)
+	r.Shared.Add(now, PromptID{Number: number}, d.Rank.IDHash(), len(p.Tokens), fingerprints, true)
 	return number
 }

@@ -85,7 +85,7 @@ func (e *eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank)
 				}
 			}
 		}
-		if fit == unfit || (p.Unpaired && role != worker.RoleAggregated) || (p.DP >= 0 && p.DP != rank.DP) || (len(tried) > 0 && slices.Contains(tried, rank)) {
+		if fit == unfit || (p.Unpaired && role != worker.RoleAggregated) || (p.DP >= 0 && p.DP != rank.DPRank) || (len(tried) > 0 && slices.Contains(tried, rank)) {
 			continue
 		}
 		if fit&unfitGPU != 0 {

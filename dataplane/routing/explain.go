@@ -26,7 +26,7 @@ type Explanation struct {
 type Decoder struct {
 	Rank      *worker.Rank
 	Candidate policy.Candidate
-	Load      worker.Seen
+	Load      worker.LoadView
 	Cost      policy.DecodeCost // with the transfer from First
 	Broken    bool              // the link from First moves no data
 }
@@ -41,7 +41,7 @@ type Considered struct {
 	GPU       int     // of Cached, on the GPU
 	Source    Source  // of Cached
 	Credit    float64 // trusted share of Cached
-	Load      worker.Seen
+	Load      worker.LoadView
 	Weight    float64     // share of its speed, by the facts about its GPUs
 	Cost      policy.Cost // in seconds, by the kv policy's terms, for every policy
 	Score     float64     // in the policy's own unit, lower is better
@@ -106,7 +106,7 @@ func excluded(rank *worker.Rank, p *Prompt, paired bool, now time.Time) string {
 		return "has not described itself yet"
 	case !Serves(info, p.Model):
 		return "serves another model"
-	case p.DP >= 0 && p.DP != rank.DP:
+	case p.DP >= 0 && p.DP != rank.DPRank:
 		return "is not the data-parallel rank asked for"
 	case state == worker.Ready && facts != "":
 		return facts + ", and others are fit"

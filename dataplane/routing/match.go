@@ -111,7 +111,7 @@ func (m *indexMatch) of(rank *worker.Rank) overlap {
 	if rank.Doubt() != worker.NoDoubt {
 		return least
 	}
-	for i, id := range rank.Holders() {
+	for i, id := range rank.IndexIDs() {
 		if int(id) >= len(m.byID) {
 			return overlap{}
 		}
@@ -128,7 +128,7 @@ func (m *indexMatch) of(rank *worker.Rank) overlap {
 
 // predictedOf returns the overlap that requests in flight at a rank have on the GPU, or will.
 func (m *indexMatch) predictedOf(rank *worker.Rank) overlap {
-	if id := int(rank.Seat()) - 1; m.predicted && id >= 0 && id < len(m.byID) {
+	if id := int(rank.PredictionID()) - 1; m.predicted && id >= 0 && id < len(m.byID) {
 		return m.byID[id]
 	}
 	return overlap{}

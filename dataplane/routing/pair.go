@@ -15,7 +15,7 @@ const DefaultMinUncached = 256
 // pairScratch is the memory of a choice among pairs.
 type pairScratch struct {
 	decodes       []policy.Candidate // of eligible.decodes
-	loads         []worker.Seen      // of eligible.decodes
+	loads         []worker.LoadView  // of eligible.decodes
 	first, second int                // the best pair: indices among prefill ranks and among decode ranks
 
 	prefillNodes, decodeNodes   []uint32
@@ -29,13 +29,13 @@ func (s *Scratch) fillDecodes(p *Prompt) {
 	s.pair.decodes, s.pair.loads = slices.Grow(s.pair.decodes[:0], n)[:n], slices.Grow(s.pair.loads[:0], n)[:n]
 	s.pair.prefillNodes, s.pair.decodeNodes = s.pair.prefillNodes[:0], s.pair.decodeNodes[:0]
 	for _, rank := range s.ranks[s.alone:] {
-		s.pair.prefillNodes = append(s.pair.prefillNodes, rank.Worker.Node())
+		s.pair.prefillNodes = append(s.pair.prefillNodes, rank.Worker.HostNumber())
 	}
 	for j, rank := range s.decodes {
 		load, info := &s.pair.loads[j], rank.Worker.Info()
-		rank.Load.SeeInto(load, s.now)
+		rank.Load.ViewInto(load, s.now)
 		c := policy.Candidate{
-			ID: rank.Hash(), InFlight: load.InFlight, Waiting: load.Waiting, Pool: load.Pool, Used: load.Used, Most: load.Most,
+			ID: rank.IDHash(), InFlight: load.InFlight, Waiting: load.Waiting, Pool: load.Pool, Used: load.Used, Most: load.Most,
 			Age: silence(rank, load, s.now),
 		}
 		if s.judged {
@@ -49,7 +49,7 @@ func (s *Scratch) fillDecodes(p *Prompt) {
 			c.Cached = trusted(s.index.of(rank).usable(p).tokens, rank.Trust.CreditAt(s.now, true))
 		}
 		s.pair.decodes[j] = c
-		s.pair.decodeNodes = append(s.pair.decodeNodes, rank.Worker.Node())
+		s.pair.decodeNodes = append(s.pair.decodeNodes, rank.Worker.HostNumber())
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *Scratch) pairCandidates() policy.PairCandidates {
 
 func places(dst []uint32, ranks []*worker.Rank) []uint32 {
 	for _, rank := range ranks {
-		dst = append(dst, rank.Worker.Place())
+		dst = append(dst, rank.Worker.NodeNumber())
 	}
 	return dst
 }

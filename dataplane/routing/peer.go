@@ -94,7 +94,7 @@ func (a *PeerRequest) fill(s *Scratch, p *Prompt, req policy.Request) {
 	}
 	for i := range s.candidates {
 		if o := overlapOf(&s.candidates[i], req.Stored); o != a.Common {
-			a.Overlaps = append(a.Overlaps, RankOverlap{s.ranks[i].Hash(), o})
+			a.Overlaps = append(a.Overlaps, RankOverlap{s.ranks[i].IDHash(), o})
 		}
 	}
 }
@@ -110,7 +110,7 @@ func overlapOf(c *policy.Candidate, stored bool) PeerOverlap {
 // accept makes a reply the decision; false: it names no candidate.
 func (a *PeerReply) accept(s *Scratch, d *Decision, p *Prompt) bool {
 	is := func(hash uint64) func(*worker.Rank) bool {
-		return func(r *worker.Rank) bool { return r.Hash() == hash }
+		return func(r *worker.Rank) bool { return r.IDHash() == hash }
 	}
 	i, j := slices.IndexFunc(s.ranks, is(a.Rank)), -1
 	if i < 0 || (a.Decode == 0) != (i < s.alone) {
@@ -144,7 +144,7 @@ func (s *peerScratch) begin(a *PeerRequest) {
 
 // overlap returns the overlap of a rank as the asking router knows it.
 func (s *peerScratch) overlap(rank *worker.Rank) *PeerOverlap {
-	if i, ok := s.byRank[rank.Hash()]; ok {
+	if i, ok := s.byRank[rank.IDHash()]; ok {
 		return &s.answering.Overlaps[i].PeerOverlap
 	}
 	return &s.answering.Common

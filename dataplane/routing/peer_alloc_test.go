@@ -33,7 +33,7 @@ func (*quiet) Done(uint64) {}
 
 func (q *quiet) Choose(a *routing.PeerRequest) (routing.PeerReply, bool) {
 	d, err := q.router.ChooseFor(&q.scratch, a)
-	return routing.PeerReply{Number: 1, Rank: d.Rank.Hash()}, err == nil
+	return routing.PeerReply{Number: 1, Rank: d.Rank.IDHash()}, err == nil
 }
 
 // TestAskingDoesNotAllocate: with other routers or without, a request costs no memory, here or there.

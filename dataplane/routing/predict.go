@@ -188,7 +188,7 @@ func (t *inFlight) add(f *Prediction) radix.Worker {
 			t.ids = make(map[*worker.Rank]*rankID)
 		}
 		t.ids[f.rank] = at
-		f.rank.SetSeat(uint32(at.id) + 1)
+		f.rank.SetPredictionID(uint32(at.id) + 1)
 	}
 	at.predictions++
 	t.dispatched.push(f)
@@ -214,7 +214,7 @@ func (t *inFlight) compareLocked() {
 
 // releaseLocked gives back the id of a rank without predictions: another rank may get it next.
 func (t *inFlight) releaseLocked(rank *worker.Rank) {
-	rank.SetSeat(0)
+	rank.SetPredictionID(0)
 	t.index.RemoveWorker(t.ids[rank].id)
 	delete(t.ids, rank)
 }

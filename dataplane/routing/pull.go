@@ -75,7 +75,7 @@ func fetchOf(s *Scratch, p *Prompt, d *Decision, req policy.Request, by policy.P
 func pullHint(p *Prompt, d *Decision) PullHint {
 	info := d.Rank.Worker.Info()
 	return PullHint{
-		Place: d.Rank.Worker.Place(), From: d.Fetch.From, PageSize: pageSize(info), Have: d.Fetch.have,
+		Place: d.Rank.Worker.NodeNumber(), From: d.Fetch.From, PageSize: pageSize(info), Have: d.Fetch.have,
 		TierQuery: TierQuery{Model: info.Model(), Tokens: p.Tokens[:d.Fetch.upto], LoRA: p.LoRA, Salt: p.Salt},
 	}
 }

@@ -17,9 +17,9 @@ type Scratch struct {
 	peer   peerScratch
 
 	candidates []policy.Candidate
-	overlaps   []overlap     // by candidate
-	credits    []float64     // by candidate: share of an overlap that is trusted
-	loads      []worker.Seen // by candidate
+	overlaps   []overlap         // by candidate
+	credits    []float64         // by candidate: share of an overlap that is trusted
+	loads      []worker.LoadView // by candidate
 	answer     []radix.Hash
 }
 
@@ -82,7 +82,7 @@ func (s *Scratch) overlap(i int, p *Prompt) (held, predicted overlap) {
 		return overlap{}, overlap{}
 	}
 	o, f := s.index.of(rank), s.index.predictedOf(rank)
-	if f.gpu > o.tokens && len(rank.Holders()) <= 1 { // of a hybrid model it is unknown which groups kept it
+	if f.gpu > o.tokens && len(rank.IndexIDs()) <= 1 { // of a hybrid model it is unknown which groups kept it
 		o = overlap{tokens: f.gpu, gpu: f.gpu, block: f.block}
 	}
 	// The events of a rank without history tell of a part of its blocks; the answers may know more.
@@ -101,7 +101,7 @@ func (s *Scratch) credit(i int) float64 {
 }
 
 // silence returns the seconds since the last load report or event of a rank; 0 where it sends none.
-func silence(rank *worker.Rank, load *worker.Seen, now int64) float64 {
+func silence(rank *worker.Rank, load *worker.LoadView, now int64) float64 {
 	events := rank.Trust.SilenceAt(now)
 	switch {
 	case load.Age < 0:

@@ -192,7 +192,7 @@ func (m *sharedMatch) of(model string, p *Prompt) []uint32 {
 // overlap returns the predicted overlap of a rank, with the prompts of other routers.
 func (m *sharedMatch) overlap(rank *worker.Rank, p *Prompt, predicted overlap) overlap {
 	for _, e := range m.ranks {
-		if e.rank == rank.Hash() && e.tokens > predicted.tokens {
+		if e.rank == rank.IDHash() && e.tokens > predicted.tokens {
 			return overlap{tokens: e.tokens, gpu: e.tokens, block: predicted.block}.usable(p)
 		}
 	}

@@ -102,7 +102,7 @@ func (t *tierMatches) credit(candidates []policy.Candidate, ranks []*worker.Rank
 		}
 	}
 	for i, rank := range ranks {
-		if place := rank.Worker.Place(); place != 0 && int(place) < len(t.byPlace) && t.byPlace[place] != 0 {
+		if place := rank.Worker.NodeNumber(); place != 0 && int(place) < len(t.byPlace) && t.byPlace[place] != 0 {
 			t.creditOne(&candidates[i], p, rank.Worker.Info(), &t.found[t.byPlace[place]-1], links)
 		}
 	}
@@ -137,7 +137,7 @@ func (t *tierMatches) creditOne(c *policy.Candidate, p *Prompt, info *worker.Inf
 // source returns the place of the peer that has upto leading tokens of a prompt and, of several, the
 // fastest link to the rank.
 func (t *tierMatches) source(p *Prompt, rank *worker.Rank, upto int, links *policy.Links) (from uint32) {
-	place, info := rank.Worker.Place(), rank.Worker.Info()
+	place, info := rank.Worker.NodeNumber(), rank.Worker.Info()
 	own := slices.IndexFunc(t.found, func(m TierMatch) bool { return m.Place == place && m.Open })
 	best := 0.0
 	for i := range t.found {

@@ -22,7 +22,7 @@ type loadMessage struct {
 // rankShare is the load in flight at one rank.
 type rankShare struct {
 	rank uint64 // worker.Rank.Hash
-	worker.Share
+	worker.RouterLoad
 }
 
 const (
@@ -82,7 +82,7 @@ func (m *loadMessage) decode(b []byte) error {
 		m.done = append(m.done, number())
 	}
 	for range r.Count(rankShareSize) {
-		m.ranks = append(m.ranks, rankShare{r.Uint64(), worker.Share{
+		m.ranks = append(m.ranks, rankShare{r.Uint64(), worker.RouterLoad{
 			InFlight: number(), Waiting: number(), Pending: number(), Used: number(), Held: number(), Sent: number(),
 		}})
 	}

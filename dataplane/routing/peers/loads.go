@@ -48,21 +48,21 @@ type peer struct {
 // rankLoad is the load of a peer at one rank.
 type rankLoad struct {
 	hash     uint64
-	told     worker.Share // by the peer; Sent counts from base
+	told     worker.RouterLoad // by the peer; Sent counts from base
 	base     int64
-	heard    bool         // the peer has told some
-	promised worker.Share // of promises that the peer has not confirmed
+	heard    bool              // the peer has told some
+	promised worker.RouterLoad // of promises that the peer has not confirmed
 	turn     uint64
 
 	rank    *worker.Rank // where applied is counted; nil: this router has no such rank
-	applied worker.Share
+	applied worker.RouterLoad
 }
 
 // promise is a choice made for a peer.
 type promise struct {
 	at            time.Time
 	rank, decode  uint64
-	first, second worker.Share
+	first, second worker.RouterLoad
 }
 
 // ranksByHash finds ranks by hash.
@@ -168,7 +168,7 @@ func (l *loads) updateLocked(p *peer, m *loadMessage, now time.Time) {
 		if !e.heard {
 			e.heard, e.base = true, r.Sent-r.Pending
 		}
-		e.told, e.turn = r.Share, p.turn
+		e.told, e.turn = r.RouterLoad, p.turn
 		e.told.Sent -= e.base
 	}
 	// A rank is applied when all of the message about it is known: choices read it at any time, and
@@ -190,7 +190,7 @@ func (l *loads) updateLocked(p *peer, m *loadMessage, now time.Time) {
 	}
 	for hash, e := range p.ranks {
 		if e.turn != p.turn {
-			e.told = worker.Share{Sent: e.told.Sent}
+			e.told = worker.RouterLoad{Sent: e.told.Sent}
 		}
 		l.applyLocked(e, now)
 		if e.rank == nil && e.told.Idle() && e.promised.Idle() {
@@ -203,12 +203,12 @@ func (l *loads) updateLocked(p *peer, m *loadMessage, now time.Time) {
 func (l *loads) promise(q *request, d *routing.Decision) {
 	uncached, work := int64(max(d.Uncached(), 0)), d.Work(q.Output, len(q.Fingerprints) > 0)
 	made := &promise{
-		at: time.Now(), rank: d.Rank.Hash(),
-		first: worker.Share{InFlight: 1, Waiting: 1, Pending: uncached, Used: uncached, Held: work.Holds(), Sent: uncached},
+		at: time.Now(), rank: d.Rank.IDHash(),
+		first: worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: uncached, Used: uncached, Held: work.Holds(), Sent: uncached},
 	}
 	if d.Decode != nil {
-		made.decode = d.Decode.Hash()
-		made.second = worker.Share{InFlight: 1, Waiting: 1, Used: int64(d.DecodeTokens()), Held: work.Holds()}
+		made.decode = d.Decode.IDHash()
+		made.second = worker.RouterLoad{InFlight: 1, Waiting: 1, Used: int64(d.DecodeTokens()), Held: work.Holds()}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,8 +246,8 @@ func (p *peer) add(q *promise, by int64) (first, second *rankLoad) {
 	return first, second
 }
 
-func times(s worker.Share, n int64) worker.Share {
-	return worker.Share{InFlight: n * s.InFlight, Waiting: n * s.Waiting, Pending: n * s.Pending, Used: n * s.Used, Held: n * s.Held, Sent: n * s.Sent}
+func times(s worker.RouterLoad, n int64) worker.RouterLoad {
+	return worker.RouterLoad{InFlight: n * s.InFlight, Waiting: n * s.Waiting, Pending: n * s.Pending, Used: n * s.Used, Held: n * s.Held, Sent: n * s.Sent}
 }
 
 // drop takes a promise off, if there is one, and appends the loads to apply.
@@ -283,16 +283,16 @@ func (l *loads) applyLocked(e *rankLoad, now time.Time) {
 		return
 	}
 	is := e.told.Plus(e.promised)
-	e.rank.Load.Foreign(now, e.applied, is)
+	e.rank.Load.ReplacePeer(now, e.applied, is)
 	e.applied = is
 }
 
 // withdraw takes the counted load off its rank.
 func (e *rankLoad) withdraw(now time.Time) {
 	if e.rank != nil {
-		e.rank.Load.Foreign(now, e.applied, worker.Share{Sent: e.applied.Sent})
+		e.rank.Load.ReplacePeer(now, e.applied, worker.RouterLoad{Sent: e.applied.Sent})
 	}
-	e.rank, e.applied = nil, worker.Share{Sent: e.told.Sent - e.told.Pending}
+	e.rank, e.applied = nil, worker.RouterLoad{Sent: e.told.Sent - e.told.Pending}
 }
 
 // forgetLocked drops a router and its load.
@@ -323,7 +323,7 @@ func (l *loads) resolveLocked(now time.Time) {
 	}
 	l.ranks = ranksByHash{snap: snap, byHash: make(map[uint64]*worker.Rank, len(snap.Ranks))}
 	for _, rank := range snap.Ranks {
-		l.ranks.byHash[rank.Hash()] = rank
+		l.ranks.byHash[rank.IDHash()] = rank
 	}
 	for _, p := range l.peers {
 		for _, e := range p.ranks {

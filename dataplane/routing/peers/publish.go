@@ -13,7 +13,7 @@ const idleAfter = 50 * time.Millisecond
 type publisher struct {
 	g       *Group
 	snap    *worker.Snapshot
-	last    []worker.Share // as published last, of the ranks of snap
+	last    []worker.RouterLoad // as published last, of the ranks of snap
 	message loadMessage
 	buf     []byte
 	whole   time.Time // of the last whole message
@@ -68,25 +68,25 @@ func (p *publisher) publish(now time.Time, last bool) {
 // scan lists the ranks whose share has changed, or for a whole message all with a share.
 func (p *publisher) scan(now time.Time) {
 	if snap := p.g.cfg.Registry.Snapshot(); snap != p.snap {
-		old := make(map[*worker.Rank]worker.Share, len(p.last))
+		old := make(map[*worker.Rank]worker.RouterLoad, len(p.last))
 		for i := range p.last {
 			old[p.snap.Ranks[i]] = p.last[i]
 		}
-		p.snap, p.last = snap, make([]worker.Share, len(snap.Ranks))
+		p.snap, p.last = snap, make([]worker.RouterLoad, len(snap.Ranks))
 		for i, rank := range snap.Ranks {
 			p.last[i] = old[rank]
 		}
 	}
 	p.busy = false
 	for i, rank := range p.snap.Ranks {
-		share := rank.Load.Share()
+		share := rank.Load.Own()
 		changed, idle := share != p.last[i], share.Idle()
 		p.busy = p.busy || !idle
 		if changed {
 			p.changed, p.last[i] = now, share
 		}
 		if changed || (p.message.whole && !idle) {
-			p.message.ranks = append(p.message.ranks, rankShare{rank.Hash(), share})
+			p.message.ranks = append(p.message.ranks, rankShare{rank.IDHash(), share})
 		}
 	}
 }

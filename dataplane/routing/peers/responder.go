@@ -36,12 +36,12 @@ func (r *responder) onMessage(data []byte) {
 	}
 	reply := routing.PeerReply{Number: q.number}
 	if d, err := r.cfg.Chooser.ChooseFor(&r.scratch, &q.PeerRequest); err == nil {
-		reply.Rank, reply.Cost = d.Rank.Hash(), d.Choice.Cost
+		reply.Rank, reply.Cost = d.Rank.IDHash(), d.Choice.Cost
 		if math.IsNaN(reply.Cost) || math.IsInf(reply.Cost, 0) {
 			reply.Cost = 0
 		}
 		if d.Decode != nil {
-			reply.Decode = d.Decode.Hash()
+			reply.Decode = d.Decode.IDHash()
 		}
 		r.loads.promise(q, &d)
 	}
