@@ -18,8 +18,8 @@ type Memory struct {
 	closing sync.Once
 	err     error // of the closing
 
-	users  int           // unsettled transfers and retiring engines; guarded by memoryTable.mu
-	closed bool          // no new transfer; guarded by memoryTable.mu
+	users  int  // unsettled transfers and retiring engines; guarded by memoryTable.mu
+	closed bool // no new transfer; guarded by memoryTable.mu
 }
 
 // ErrRegister is returned where memory cannot be registered.
