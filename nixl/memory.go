@@ -87,7 +87,7 @@ func (e *executor) deregister(m *Memory) error {
 	return errors.Join(e.engine.Deregister(m), e.agent.memories.remove(m))
 }
 
-// deregisterUnused deregisters closed memories whose last user has gone.
+// deregisterUnused deregisters closed memories without users.
 func (e *executor) deregisterUnused() {
 	for _, m := range e.agent.memories.takeUnused() {
 		if err := e.deregister(m); err != nil {
