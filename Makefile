@@ -32,13 +32,20 @@ ARGS ?=
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: setup
-setup: # install missing libzmq headers, pkg-config and C compiler; silent when complete
+.PHONY: setup setup-tests
+setup: # install a C compiler if there is none; silent otherwise
 	@scripts/setup.sh
+
+setup-tests: # also libzmq's headers and pkg-config: libzmq is the other end in zmq's tests
+	@scripts/setup.sh tests
 
 .PHONY: build
 build: setup ## build bin/warmpath
 	go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
+
+.PHONY: build-bench
+build-bench: build ## bin/bench, the benchmarks for developers
+	go build -trimpath -buildvcs=false -o bin/bench ./bench/cmd
 
 .PHONY: run
 run: build ## run a cluster on this machine: simulated workers, router, console (ARGS='--workers 8')
@@ -46,17 +53,17 @@ run: build ## run a cluster on this machine: simulated workers, router, console 
 
 .PHONY: test
 # Tests spend much of their time waiting, so the other checks run beside them.
-test: setup ## run all tests that need neither a GPU nor a large download
-	@$(MAKE) --no-print-directory -j2 race vet staticcheck alloc nocgo
+test: setup-tests ## run all tests that need neither a GPU nor a large download
+	@$(MAKE) --no-print-directory -j2 race vet staticcheck alloc nocgo libzmq
 
 .PHONY: vet
-vet: setup
+vet: setup-tests
 	go vet $(PKG)
 	go vet -tags engines ./bench/engines/...
-	go vet -tags tokenizers,templates ./dataplane/tokens/...
+	go vet -tags tokenizers,templates ./dataplane/prompt/...
 
 .PHONY: staticcheck
-staticcheck: setup
+staticcheck: setup-tests
 	go run $(STATICCHECK) $(PKG)
 
 # No test reads symbols or DWARF; without them a binary links in 1.1 s of CPU instead of 1.8 s.
@@ -64,20 +71,27 @@ TESTLINK := -ldflags='-s -w'
 
 # Packages and parallel tests exceed the cores, since most of them wait. vet is its own target.
 .PHONY: race
-race: setup ## run all tests under the race detector, with invariant checks
+race: setup-tests ## run all tests under the race detector, with invariant checks
 	go test -race -vet=off $(TESTLINK) -tags invariants -p $$(($(CORES) + 1)) -parallel $$((4 * $(CORES))) -timeout 40m $(PKG)
 
 # The race detector allocates, so the zero-allocation tests run without it.
 .PHONY: alloc
-alloc: setup
+alloc: setup-tests
 	go test -vet=off $(TESTLINK) -run 'Alloc' $$(grep -rl --include='*_test.go' 'AllocsPerRun' . | xargs -r -n1 dirname | sort -u)
 
-# These packages build without C and report the missing features; zmq needs C.
+# Without cgo warmpath has neither NIXL nor NVML, says so, and routes.
 .PHONY: nocgo
-nocgo: setup
-	CGO_ENABLED=0 go vet ./cgo ./dataplane/health ./nixl ./nvml ./radix ./zmq/kvevent
+nocgo: setup-tests
+	CGO_ENABLED=0 go build -o /dev/null ./cmd/warmpath
+	CGO_ENABLED=0 go vet ./cgo ./dataplane/sidecar/health ./nixl ./nvml ./radix ./zmq/...
 	CGO_ENABLED=0 GOARCH=arm64 go vet ./radix
 	go test -vet=off -tags purego -run Hash ./radix
+
+# The build with CURVE, which alone is linked against libzmq.
+.PHONY: libzmq
+libzmq: setup-tests
+	go vet -tags libzmq ./zmq ./cmd/warmpath
+	go test -race -vet=off $(TESTLINK) -tags libzmq -run Curve ./zmq
 
 .PHONY: test-gpu
 test-gpu: setup ## test and benchmark package nvml with a real GPU and its driver
@@ -86,7 +100,7 @@ test-gpu: setup ## test and benchmark package nvml with a real GPU and its drive
 	go test -tags gpu -run '^$$' -bench ReadRealGPU -benchmem ./nvml
 
 .PHONY: test-engines
-test-engines: setup ## test with real SGLang engines and NIXL on the CPU (installs 7 GB, once)
+test-engines: setup-tests ## test with real SGLang engines and NIXL on the CPU (installs 7 GB, once)
 	@scripts/setup.sh engines
 	bench/engines/install.sh
 	go test -tags engines -count=1 -timeout 2h -v ./bench/engines/...
@@ -95,17 +109,17 @@ test-engines: setup ## test with real SGLang engines and NIXL on the CPU (instal
 .PHONY: test-tokenizers
 test-tokenizers: setup ## compare the tokenizer with Python's and Rust's (npm, PyPI, cargo; 1 hour, once)
 	scripts/tokenizers/reference.sh
-	go test -tags tokenizers -count=1 -timeout 30m -v -run TestReference ./dataplane/tokens/bpe
+	go test -tags tokenizers -count=1 -timeout 30m -v -run TestReference ./dataplane/prompt/tokenizer
 
 .PHONY: fuzz
-fuzz: setup ## run each fuzz target for FUZZTIME (30s)
+fuzz: setup-tests ## run each fuzz target for FUZZTIME (30s)
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | while IFS=: read -r file name; do \
 		echo "=== $$(dirname "$$file") $${name#func } $(FUZZTIME)"; \
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 	done
 
 .PHONY: lint
-lint: setup $(GOLANGCI_BIN) ## run golangci-lint (building it takes 4 to 8 minutes, once)
+lint: setup-tests $(GOLANGCI_BIN) ## run golangci-lint (building it takes 4 to 8 minutes, once)
 	$(GOLANGCI_BIN) run
 	$(GOLANGCI_BIN) run --build-tags engines ./bench/...
 
@@ -115,11 +129,11 @@ $(GOLANGCI_BIN):
 	GOBIN=$(@D) go install $(GOLANGCI)
 
 .PHONY: fmt
-fmt: setup $(GOLANGCI_BIN) ## format with gofumpt and sort imports
+fmt: setup-tests $(GOLANGCI_BIN) ## format with gofumpt and sort imports
 	$(GOLANGCI_BIN) fmt
 
 .PHONY: bench
-bench: setup ## run Go benchmarks: BENCH=regexp COUNT=6, raw output in NEW
+bench: setup-tests ## run Go benchmarks: BENCH=regexp COUNT=6, raw output in NEW
 	@mkdir -p $(dir $(NEW))
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG) | tee $(NEW)
 
@@ -128,7 +142,7 @@ bench-compare: ## compare BASE and NEW, two outputs of `make bench`, with benchs
 	go run $(BENCHSTAT) $(BASE) $(NEW)
 
 .PHONY: deadcode
-deadcode: setup ## list unreachable functions
+deadcode: setup-tests ## list unreachable functions
 	@out=$$(go run $(DEADCODE) -test $(PKG)); echo "$$out"; [ -z "$$out" ]
 
 .PHONY: tidy-check
@@ -138,6 +152,7 @@ tidy-check: ## check that go.mod and go.sum are tidy
 .PHONY: fetch
 fetch: setup $(HADOLINT_BIN) # download the tests' modules and tools; CI retries this step
 	go list -deps -test $(PKG) github.com/nats-io/nats-server/v2 >/dev/null
+	cd dataplane/fleet/discover/testdata/etcd && go list -deps go.etcd.io/etcd/server/v3 >/dev/null
 	go run $(STATICCHECK) -version
 
 .PHONY: docker-lint

@@ -54,10 +54,10 @@ func TestPredictDoesNotAllocate(t *testing.T) {
 	buf, hashes := make([]Overlap, 0, 2), make([]Hash, 0, len(c))
 	request := func() {
 		s := x.Scope(key)
-		buf, hashes = x.ForeseeTokens(buf[:0], hashes[:0], s, tokens, 16)
-		buf = x.Foresee(buf[:0], s, c)
+		buf, hashes = x.MatchPredictedTokens(buf[:0], hashes[:0], s, tokens, 16)
+		buf = x.MatchPredicted(buf[:0], s, c)
 		x.Predict(&p, b, s, c)
-		p.Settle()
+		p.Confirm()
 		p.Forget()
 	}
 	request()

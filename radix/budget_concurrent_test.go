@@ -13,7 +13,7 @@ import (
 func TestBudgetUnderWriters(t *testing.T) {
 	const writers, rounds, prompts, depth = 6, 1500, 400, 40
 	x := New(Config{Seed: 1, MaxBytes: minBudget, Stripes: 4})
-	x.budget.max, x.budget.soft = 300<<10, 290<<10 // half of what there will be
+	x.tree.limit.max, x.tree.limit.soft = 300<<10, 290<<10 // half of what there will be
 	domains := []Domain{x.Domain(salt(0)), x.Domain(salt(1))}
 	var done atomic.Bool
 	var writing, reading sync.WaitGroup
@@ -44,8 +44,8 @@ func TestBudgetUnderWriters(t *testing.T) {
 	reading.Wait()
 	checkIndex(t, x)
 	s := x.Stats()
-	if s.EvictedBlocks < 2000 || s.EvictedRuns == 0 || s.Bytes > s.MaxBytes || x.budget.reserved.Load() != 0 {
-		t.Errorf("Stats() = %+v, %d bytes reserved", s, x.budget.reserved.Load())
+	if s.EvictedBlocks < 2000 || s.EvictedRuns == 0 || s.Bytes > s.MaxBytes || x.tree.limit.reserved.Load() != 0 {
+		t.Errorf("Stats() = %+v, %d bytes reserved", s, x.tree.limit.reserved.Load())
 	}
 	for w := range Worker(writers) {
 		x.RemoveWorker(w)
@@ -129,22 +129,22 @@ func TestWhatStaysIsABeginning(t *testing.T) {
 			mustStore(t, x, Store{Worker: w, Domain: d, Engine: engine, Blocks: blocks})
 		}
 	}
-	x.budget.mu.Lock()
-	defer x.budget.mu.Unlock()
+	x.evictor.mu.Lock()
+	defer x.evictor.mu.Unlock()
 	rounds := 0
-	for ; x.evict(1); rounds++ {
+	for ; x.evictor.evictLocked(1); rounds++ {
 		for _, p := range []int{3, 4} { // somebody comes back to these
 			x.Match(nil, d, promptOf(p, 40))
 		}
 		if rounds > 2000 {
 			break
 		}
-		for _, o := range *x.workers.Load() {
-			for _, h := range o.holds {
+		for _, o := range x.workers.list() {
+			for _, h := range o.holdings.list {
 				if h == nil || h.run.parent.parent == nil {
 					continue
 				}
-				if above := o.holdOn(h.run.parent); above == nil || above.leadAny < h.run.offset || int(h.leadAny) != h.top() {
+				if above := o.on(h.run.parent); above == nil || above.coveredAny < h.run.offset || int(h.coveredAny) != h.end() {
 					t.Fatalf("after %d rounds worker %d holds run %d and not all of what leads there", rounds, o.id, h.run.id)
 				}
 			}

@@ -56,19 +56,19 @@ func (h *squeezed) key(d Domain) uint64 { return h.engine()*historyDomains + uin
 func (h *squeezed) next2() Domain { return Domain(h.next(historyDomains)) }
 
 func (h *squeezed) evict() {
-	h.x.budget.mu.Lock()
-	defer h.x.budget.mu.Unlock()
-	if h.x.evict(int64(1 + 64*h.next(64))) {
+	h.x.evictor.mu.Lock()
+	defer h.x.evictor.mu.Unlock()
+	if h.x.evictor.evictLocked(int64(1 + 64*h.next(64))) {
 		h.evicted++
 	}
 }
 
 // full stores while there is no room, which evicts whatever can be.
 func (h *squeezed) full() {
-	soft := h.x.budget.soft
-	h.x.budget.soft = h.x.used() - int64(64*h.next(64))
+	soft := h.x.tree.limit.soft
+	h.x.tree.limit.soft = h.x.tree.bytes() - int64(64*h.next(64))
 	h.store()
-	h.x.budget.soft = soft
+	h.x.tree.limit.soft = soft
 }
 
 func (h *squeezed) store() {
@@ -214,8 +214,8 @@ func TestBudgetTakesAliases(t *testing.T) {
 			if h.next(8) == 0 {
 				h.x.Remove(h.worker(), h.tier(), names(h.engine()))
 			}
-			for w := range Worker(len(*h.x.workers.Load())) {
-				if o := h.x.worker(w); o != nil {
+			for w := range Worker(len(h.x.workers.list())) {
+				if o := h.x.workers.get(w); o != nil {
 					aliases += len(o.aliases)
 				}
 			}
@@ -224,11 +224,11 @@ func TestBudgetTakesAliases(t *testing.T) {
 			}
 			checkIndex(t, h.x)
 		}
-		h.x.budget.mu.Lock()
-		for h.x.evict(1 << 20) {
+		h.x.evictor.mu.Lock()
+		for h.x.evictor.evictLocked(1 << 20) {
 			continue
 		}
-		h.x.budget.mu.Unlock()
+		h.x.evictor.mu.Unlock()
 		checkIndex(t, h.x)
 		if st := h.x.Stats(); st.Entries+st.Holds+st.Runs > 0 {
 			t.Fatalf("Stats() = %+v after all was evicted", st)

@@ -23,21 +23,21 @@ func TestDeadRunIsReplaced(t *testing.T) {
 			dying, next := x.AddWorker(), x.AddWorker()
 			full := append(append([]Hash(nil), tt.parent...), tt.blocks...)
 			engine := names(1, 2, 3, 4, 5)[:len(full)]
-			at := x.root(d).run
+			at := x.tree.domains.root(d).run
 			if n := len(tt.parent); n > 0 {
 				mustStore(t, x, Store{Worker: next, Domain: d, Engine: engine[:n], Blocks: tt.parent})
-				at = x.children.find(at.face.Load(), 0, tt.parent[0]).run
+				at = x.tree.children.find(at.view.Load(), 0, tt.parent[0]).run
 				at.sealed = true // so that the blocks become a child
 			}
 			mustStore(t, x, Store{Worker: dying, Domain: d, Engine: engine, Blocks: full})
-			r := x.children.find(at.face.Load(), uint32(len(tt.parent)), tt.blocks[0]).run
+			r := x.tree.children.find(at.view.Load(), uint32(len(tt.parent)), tt.blocks[0]).run
 			at.sealed = false
 
 			// What Clear does with this run, up to the unlinking.
-			o := x.lock(dying)
-			h := o.holdOn(r)
-			r.dropLocked(h)
-			if !r.reapLocked(x) {
+			o := x.workers.lock(dying)
+			h := o.on(r)
+			r.removeHolderLocked(h)
+			if !r.freeLocked(&x.tree) {
 				t.Fatal("the run does not die")
 			}
 			mustStore(t, x, Store{Worker: next, Domain: d, Engine: engine, Blocks: full})
@@ -48,12 +48,12 @@ func TestDeadRunIsReplaced(t *testing.T) {
 				t.Errorf("Match = %v beside a dead run, want worker 1 with %d blocks", got, len(full))
 			}
 			// And the rest of it.
-			x.children.remove(r)
+			x.tree.children.remove(r)
 			at.mu.Lock()
-			at.kids--
-			x.reapLocked(at)
-			o.holds[h.handle] = nil
-			x.clearLocked(o)
+			at.children--
+			x.tree.unlockRun(at)
+			o.holdings.list[h.handle] = nil
+			x.tree.clearLocked(o)
 			o.unlock()
 			if got := x.Match(nil, d, full); len(got) != 1 || got[0] != (Overlap{next, int32(len(full)), int32(len(full))}) {
 				t.Errorf("Match = %v after it, want worker 1 with %d blocks", got, len(full))

@@ -34,7 +34,7 @@ func TestDomainsComeAndGo(t *testing.T) {
 	if most > maxIdleDomains || s.Domains != maxIdleDomains || s.Bytes > early*101/100 {
 		t.Errorf("at most %d domains, %d at the end in %d bytes; early there were %d bytes", most, s.Domains, s.Bytes, early)
 	}
-	if n := len(*x.domains.roots.Load()); n > 2*maxIdleDomains {
+	if n := len(*x.tree.domains.slots.Load()); n > 2*maxIdleDomains {
 		t.Errorf("%d slots for %d domains", n, s.Domains)
 	}
 	if _, ok := x.FindDomain(salt(0)); ok {
@@ -55,7 +55,7 @@ func TestDomainsComeAndGo(t *testing.T) {
 // at returns the domain of a slot.
 func (x *Index) at(tb testing.TB, slot uint32) Domain {
 	tb.Helper()
-	d := x.domains.at(Domain(slot)).domain.Load()
+	d := x.tree.domains.slot(Domain(slot)).domain.Load()
 	if d == nil {
 		tb.Fatalf("slot %d is free", slot)
 	}
@@ -91,16 +91,16 @@ func TestDomainsWithBlocksStay(t *testing.T) {
 // TestDomainOfManySlots: a slot that has had all the domains that it can tell apart is not used again.
 func TestDomainOfManySlots(t *testing.T) {
 	x := New(Config{Seed: 1})
-	x.domains.roots.Store(new(make([]root, 1)))
-	x.domains.free = []Domain{0xffffffff << 32}
+	x.tree.domains.slots.Store(new(make([]domainSlot, 1)))
+	x.tree.domains.free = []Domain{0xffffffff << 32}
 	if d := x.Domain(salt(0)); d != 0xffffffff<<32 {
 		t.Fatalf("Domain = %#x", d)
 	}
 	for i := range maxIdleDomains {
 		x.Domain(salt(1 + i))
 	}
-	if len(x.domains.free) > 0 {
-		t.Errorf("free are %#x", x.domains.free)
+	if len(x.tree.domains.free) > 0 {
+		t.Errorf("free are %#x", x.tree.domains.free)
 	}
 }
 

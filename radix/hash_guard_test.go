@@ -41,7 +41,7 @@ func TestHashStaysInside(t *testing.T) {
 					if behind {
 						in, out = tokens[len(tokens)-size*n:], hashes[len(hashes)-2*n:]
 					}
-					x.keys.pieces(unsafe.Slice((*Hash)(unsafe.Pointer(&out[0])), n), in, size, 1)
+					hashPieces(&x.keys, unsafe.Slice((*Hash)(unsafe.Pointer(&out[0])), n), in, size, 1)
 				}
 			}
 		})

@@ -10,18 +10,18 @@ import (
 	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
-var levelNames = map[level]string{levelGo: "go", level128: "128", level512: "512"}
+var levelNames = map[hashLevel]string{levelGo: "go", level128: "128", level512: "512"}
 
 // eachLevel runs f with each implementation that this CPU has.
 func eachLevel(f func(name string)) {
-	defer func() { fastest = best() }()
-	for fastest = levelGo; fastest <= best(); fastest++ {
-		f(levelNames[fastest])
+	defer func() { hashWith = bestHashLevel() }()
+	for hashWith = levelGo; hashWith <= bestHashLevel(); hashWith++ {
+		f(levelNames[hashWith])
 	}
 }
 
 // naiveHash is the hash as HashBlock's comment tells it, bit by bit.
-func naiveHash(k *keys, tokens []uint32) Hash {
+func naiveHash(k *hashKeys, tokens []uint32) Hash {
 	h := uint64(len(tokens)) ^ k[keyLength]
 	for piece := range slices.Chunk(tokens, pieceMax) {
 		words := make([]uint64, (len(piece)+3)/4*2)

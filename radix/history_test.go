@@ -267,9 +267,9 @@ func randomBytes(seed uint64, n int) []byte {
 func TestHistoriesWithoutPlaces(t *testing.T) {
 	for seed := range uint64(50) {
 		h := newHistory(t, randomBytes(seed, 1500))
-		h.x.places.last = maxHandle
+		h.x.tree.blocks.runs.last = maxHandle
 		h.run()
-		if h.x.places.slots.Load() != 0 {
+		if h.x.tree.blocks.slots.Load() != 0 {
 			t.Fatal("places has names of runs without handles")
 		}
 	}

@@ -84,11 +84,11 @@ func TestOddBytesAreTrue(t *testing.T) {
 	}
 	checkIndex(t, x)
 	// And the budget takes them, too.
-	x.budget.mu.Lock()
-	for x.evict(1 << 20) {
+	x.evictor.mu.Lock()
+	for x.evictor.evictLocked(1 << 20) {
 		continue
 	}
-	x.budget.mu.Unlock()
+	x.evictor.mu.Unlock()
 	checkIndex(t, x)
 	if s := x.Stats(); s.Entries+s.Runs > 0 || s.EvictedBlocks != workers*prompts*depth {
 		t.Errorf("Stats() = %+v after all was evicted", s)

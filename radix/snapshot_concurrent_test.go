@@ -124,13 +124,13 @@ func TestSnapshotBesideWriters(t *testing.T) {
 	}
 	for range 25 {
 		var out plain
-		s := recordsTo(x, &out)
+		s := newRecordWriter(x, &out)
 		var want []string
 		for _, p := range parties {
 			p.mu.Lock()
 			before := p.steps
 			err := s.Take(p.id, "", nil)
-			want = append(want, p.facts(x.domainNames())...)
+			want = append(want, p.facts(domainKeys(x))...)
 			p.mu.Unlock()
 			if err != nil || s.Flush() != nil {
 				t.Fatal(err, s.err)
@@ -142,7 +142,7 @@ func TestSnapshotBesideWriters(t *testing.T) {
 		if _, err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		y, _, err := load(&out, Config{Stripes: 2}, maxSnapshotBytes)
+		y, _, err := loadRecords(&out, Config{Stripes: 2}, maxSnapshotBytes)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func snapshot(tb testing.TB, x *Index) ([]byte, SnapshotCounts) {
 // takeAll writes and ends a snapshot.
 func takeAll(tb testing.TB, s *SnapshotWriter) SnapshotCounts {
 	tb.Helper()
-	for _, o := range *s.x.workers.Load() {
+	for _, o := range s.x.workers.list() {
 		if o == nil {
 			continue
 		}
@@ -55,8 +55,8 @@ func (p *plain) Close() error { return nil }
 func copyOf(tb testing.TB, x *Index) (*Index, []Restored, SnapshotCounts) {
 	tb.Helper()
 	var out plain
-	count := takeAll(tb, recordsTo(x, &out))
-	y, restored, err := load(&out, Config{Stripes: 2}, maxSnapshotBytes)
+	count := takeAll(tb, newRecordWriter(x, &out))
+	y, restored, err := loadRecords(&out, Config{Stripes: 2}, maxSnapshotBytes)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -75,37 +75,37 @@ func mustLoad(tb testing.TB, data []byte) (*Index, []Restored) {
 
 // facts says in words what each worker of an index holds, by its place in the table.
 func facts(x *Index) (all []string) {
-	names := x.domainNames()
-	for _, o := range *x.workers.Load() {
+	names := domainKeys(x)
+	for _, o := range x.workers.list() {
 		if o == nil {
 			continue
 		}
 		all = append(all, fmt.Sprintf("worker, %d entries", x.Blocks(o.id)))
-		where := func(p place) string {
-			return fmt.Sprintf("%+v %x copies %v", names[p.hold.run.domain], path(p.hold.run, p.offset+1), p.n)
+		where := func(p blockRef) string {
+			return fmt.Sprintf("%+v %x copies %v", names[p.holding.run.domain], path(p.holding.run, p.offset+1), p.copies)
 		}
 		var lines []string
-		for _, h := range o.holds {
+		for _, h := range o.holdings.list {
 			if h == nil {
 				continue
 			}
 			for i, key := range h.run.listed() {
-				if n := h.copies(uint32(i)); n != (copies{}) {
-					lines = append(lines, fmt.Sprintf("%x at %s", key, where(place{h, uint32(i), n})))
+				if n := h.listedCopies(uint32(i)); n != (copies{}) {
+					lines = append(lines, fmt.Sprintf("%x at %s", key, where(blockRef{h, uint32(i), n})))
 				}
 			}
 		}
-		for _, e := range o.table.slots {
+		for _, e := range o.entries.slots {
 			switch {
 			case e.empty():
 			case e.handle == aliased:
 				var at []string
-				for _, p := range o.aliases[e.key].places {
+				for _, p := range o.aliases[e.key].blocks {
 					at = append(at, where(p))
 				}
-				lines = append(lines, fmt.Sprintf("%x at %q, lost %v", e.key, slices.Sorted(slices.Values(at)), o.aliases[e.key].lost))
+				lines = append(lines, fmt.Sprintf("%x at %q, lost %v", e.key, slices.Sorted(slices.Values(at)), o.aliases[e.key].removals))
 			default:
-				lines = append(lines, fmt.Sprintf("%x at %s", e.key, where(place{o.holds[e.handle], e.offset, e.n})))
+				lines = append(lines, fmt.Sprintf("%x at %s", e.key, where(blockRef{o.holdings.list[e.handle], e.offset, e.copies})))
 			}
 		}
 		slices.Sort(lines)
@@ -137,7 +137,7 @@ func (h *history) reload() {
 	}
 	// Ids and domains are new ones: the oracle follows.
 	to := make(map[Domain]Domain)
-	for d, k := range h.x.domainNames() {
+	for d, k := range domainKeys(h.x) {
 		to[d] = x.Domain(k)
 	}
 	held := make(map[Worker]map[uint64]*naiveEntry)
@@ -189,7 +189,7 @@ func TestSnapshotHistories(t *testing.T) {
 	}
 	for seed := range uint64(10) {
 		h := newHistory(t, randomBytes(3000+seed, 1500))
-		h.x.places.last = maxHandle // nothing is held by name
+		h.x.tree.blocks.runs.last = maxHandle // nothing is held by name
 		h.runReloading(50)
 	}
 }
@@ -226,7 +226,7 @@ func FuzzLoadSnapshot(f *testing.F) {
 		f.Add(records(f, someSnapshot(f, seed, 100+100*int(seed))))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		x, _, err := load(bytes.NewReader(in), Config{Stripes: 2}, 1<<20)
+		x, _, err := loadRecords(bytes.NewReader(in), Config{Stripes: 2}, 1<<20)
 		if err != nil {
 			if !errors.Is(err, ErrSnapshotCorrupt) && !errors.Is(err, ErrSnapshotVersion) {
 				t.Fatal(err)
@@ -280,13 +280,13 @@ func TestSnapshotDamage(t *testing.T) {
 func TestSnapshotClaimsMore(t *testing.T) {
 	s := SnapshotWriter{x: New(Config{Seed: 1}), domains: map[Domain]uint64{}}
 	s.buf = append(s.buf, 1, 0, 0, 0, 0, 0, 0, 0)
-	s.buf = binary.LittleEndian.AppendUint64(s.buf, s.x.probe())
+	s.buf = binary.LittleEndian.AppendUint64(s.buf, s.x.fingerprint())
 	n := s.domain(s.x.Domain(DomainKey{}), &DomainKey{})
 	s.buf = append(s.buf, recordStretch, 0, byte(n))
 	s.number(maxStretch)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, _, err := load(bytes.NewReader(s.buf), Config{Stripes: 2}, maxSnapshotBytes)
+	_, _, err := loadRecords(bytes.NewReader(s.buf), Config{Stripes: 2}, maxSnapshotBytes)
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrSnapshotCorrupt) || got > 1<<20 {
 		t.Fatalf("a stretch without blocks: %v, %d bytes allocated", err, got)
@@ -300,7 +300,7 @@ func TestSnapshotClaimsMore(t *testing.T) {
 	for range 10_000 {
 		s.buf = append(s.buf, recordWorker, 0, 0, 1, 0, 1, 0, 0x80, 0x80, 1, 0, 0, 0, 0) // holds them all
 	}
-	x, _, err := load(bytes.NewReader(s.buf), Config{Stripes: 2}, 4<<20)
+	x, _, err := loadRecords(bytes.NewReader(s.buf), Config{Stripes: 2}, 4<<20)
 	if x != nil || !errors.Is(err, errSize) {
 		t.Fatalf("10,000 workers in %d bytes: %v, want %v", len(s.buf), err, errSize)
 	}
@@ -364,7 +364,7 @@ func TestSnapshotKeepsSeed(t *testing.T) {
 	}
 	d, ok := y.FindDomain(DomainKey{Model: "m", BlockSize: 4, LoRA: "l", Salt: "s", Bigram: true})
 	if !ok {
-		t.Fatalf("domains are %v", slices.Collect(maps.Values(y.domainNames())))
+		t.Fatalf("domains are %v", slices.Collect(maps.Values(domainKeys(y))))
 	}
 	want := []Overlap{{Worker: restored[0].Worker, Blocks: 2, GPU: 2}}
 	if got := y.Match(nil, d, y.AppendHashes(nil, tokens, 4)); !slices.Equal(got, want) {
@@ -385,7 +385,7 @@ func TestSnapshotFormat(t *testing.T) {
 	mustStore(t, x, Store{Worker: w, Domain: other, Engine: []uint64{3}, Blocks: []Hash{13}})
 	x.Remove(w, TierGPU, []uint64{2})
 	var out plain
-	s := recordsTo(x, &out)
+	s := newRecordWriter(x, &out)
 	if err := s.Take(w, "name", []byte("meta")); err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestSnapshotFormat(t *testing.T) {
 	}
 	word := func(n byte) string { return string([]byte{n, 0, 0, 0, 0, 0, 0, 0}) }
 	want := "\x08\x07\x06\x05\x04\x03\x02\x01" +
-		string(binary.LittleEndian.AppendUint64(nil, x.probe())) + "D\x01m\x10\x01l\x01s\x01" + "S\x00\x00\x03" + word(11) + word(12) + word(13) + word(1) + word(2) + word(3) +
+		string(binary.LittleEndian.AppendUint64(nil, x.fingerprint())) + "D\x01m\x10\x01l\x01s\x01" + "S\x00\x00\x03" + word(11) + word(12) + word(13) + word(1) + word(2) + word(3) +
 		"S\x01\x01\x02" + word(14) + word(14) + word(4) + word(4) +
 		"D\x01n\x00\x00\x00\x00" + "S\x00\x01\x01" + word(13) + word(3) +
 		"W\x04name\x04meta\x03" +
@@ -406,10 +406,10 @@ func TestSnapshotFormat(t *testing.T) {
 	if got := out.String(); got != want {
 		t.Fatalf("wrote %q,\n want %q", got, want)
 	}
-	if _, _, err := load(strings.NewReader(word(1)+want[8:]), Config{}, maxSnapshotBytes); !errors.Is(err, ErrSnapshotVersion) {
+	if _, _, err := loadRecords(strings.NewReader(word(1)+want[8:]), Config{}, maxSnapshotBytes); !errors.Is(err, ErrSnapshotVersion) {
 		t.Fatalf("blocks hashed in another way: %v, want %v", err, ErrSnapshotVersion)
 	}
-	y, _, err := load(strings.NewReader(want), Config{}, maxSnapshotBytes)
+	y, _, err := loadRecords(strings.NewReader(want), Config{}, maxSnapshotBytes)
 	if err != nil || !slices.Equal(facts(y), facts(x)) {
 		t.Fatalf("loaded %q, %v, want %q", facts(y), err, facts(x))
 	}

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Builds Dockerfile.cuda without Docker and without its base images, then runs the image's doctor
-# and health check. Debian 13 from debootstrap substitutes all three base images: its libzmq has
-# Ubuntu 24.04's version.
+# Builds Dockerfile.cuda without Docker and without its base images, then runs the image's doctor and
+# health check. Debian 13 from debootstrap substitutes all three base images.
 # Usage: image-check.sh     as root, with debootstrap and buildah; 5 to 10 minutes; downloads from
 #                           Debian, the Go module proxy and PyPI
 set -euo pipefail
@@ -41,7 +40,7 @@ settings+=(--volume "$(go env GOMODCACHE):/modules" --env GOMODCACHE=/modules --
 say "building Dockerfile.cuda"
 buildah bud -f Dockerfile.cuda -t warmpath-check/warmpath "${settings[@]}" --build-arg "GO_IMAGE=localhost/warmpath-check/go" \
   --build-arg "PYTHON_IMAGE=localhost/warmpath-check/debian" --build-arg "CUDA_IMAGE=localhost/warmpath-check/debian" \
-  --build-arg "ZMQ_DEV_VERSION=4.3.5-*" --build-arg "VERSION=image-check" .
+  --build-arg "VERSION=image-check" .
 
 say "checking the image"
 id=$(buildah from warmpath-check/warmpath)

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Installs the build's requirements beyond Go, git and make: a C compiler, pkg-config and the
-# libzmq headers.
-# Usage: setup.sh            for build and test; silent and within milliseconds when nothing is missing
-#        setup.sh engines    also installs Python with its venv module, for `make test-engines`
-# Root, or a user with passwordless sudo, installs missing packages with apt-get; for other users
-# the script prints the command and exits with status 1.
+# Installs the packages that the build needs beyond Go, git and make.
+# Usage: setup.sh            for the build: a C compiler
+#        setup.sh tests      also pkg-config and libzmq's headers, for tests and linters
+#        setup.sh engines    also Python with its venv module, for `make test-engines`
+# Root, or a user with passwordless sudo, installs missing packages with apt-get; for other users the
+# script prints the command and exits with status 1. It prints nothing when nothing is missing.
 set -euo pipefail
 
 missing=()
@@ -19,8 +19,11 @@ need_go() {
 find_build_needs() {
   # A compiler's package only recommends the C library's headers.
   echo '#include <stdlib.h>' | ${CC:-gcc} -E -x c - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
-  # Without pkg-config it is unknown whether the libzmq headers are installed; apt-get skips them
-  # if so.
+}
+
+# Package zmq speaks ZMTP itself. libzmq is the peer in its tests, and carries CURVE with -tags libzmq.
+find_test_needs() {
+  # Without pkg-config it is unknown whether the libzmq headers are installed; apt-get skips them if so.
   if ! command -v pkg-config >/dev/null; then
     missing+=(pkg-config libzmq3-dev)
   elif ! pkg-config --exists libzmq; then
@@ -69,5 +72,8 @@ install_missing() {
 
 need_go
 find_build_needs
-[ "${1:-}" = engines ] && find_engine_needs
+case "${1:-}" in
+tests) find_test_needs ;;
+engines) find_test_needs && find_engine_needs ;;
+esac
 [ ${#missing[@]} -eq 0 ] || install_missing

@@ -120,3 +120,40 @@ const (
 
 // Delay is delay.
 var Delay = delay
+
+// LimitClients replaces maxClients, before Run.
+func LimitClients(p *Publisher, n int) { p.maxClients = n }
+
+// SendQueue returns the methods of a queue for messages of one size; take returns their number.
+func SendQueue(limit, size int) (push func() bool, take func() int) {
+	q, message := new(sendQueue), make([]byte, size)
+	return func() bool { return q.push(message, limit) }, func() int { return len(q.take(nil, limit)) }
+}
+
+// ReadCurveKeys is readCurveKeys without the keys.
+func ReadCurveKeys(path string) error {
+	_, err := readCurveKeys(path)
+	return err
+}
+
+// ClientSeen is the effect of a client's bytes on a publisher.
+type ClientSeen struct {
+	Subscriptions int
+	Matches       bool   // The stream's topic is subscribed.
+	Pong          string // The answer that waits to be written.
+}
+
+// ServeClient reads all that a client says to a publisher of topic.
+func ServeClient(conn net.Conn, topic string) (seen ClientSeen, err error) {
+	r, _, err := serverHandshake(conn, pubRole, time.Now())
+	if err != nil {
+		return seen, err
+	}
+	s := newLiveStream(&PublisherConfig{Topic: topic, HWM: 1})
+	c := s.add(conn)
+	err = c.read(r)
+	return ClientSeen{s.subscriptions, c.prefixes.any(), string(c.pong)}, err
+}
+
+// MaxRequestFrame is a name of the package.
+const MaxRequestFrame = maxRequestFrame

@@ -217,16 +217,25 @@ func (d *decoder) header() (flags byte, head, size int, err error) {
 		}
 		length = binary.BigEndian.Uint64(b[1:])
 	}
+	if err := checkFlags(flags); err != nil {
+		return 0, 0, 0, err
+	}
 	kept := uint64(d.r - d.keep)
 	switch {
-	case flags&^(flagMore|flagLong|flagCommand) != 0, flags&flagCommand != 0 && flags&flagMore != 0:
-		return 0, 0, 0, fmt.Errorf("%w: a frame has the flags %#02x, which ZMTP 3 does not know", ErrProtocol, flags)
 	case flags&flagCommand != 0 && length > maxCommand:
 		return 0, 0, 0, fmt.Errorf("%w: command of %d bytes; the limit is %d", ErrProtocol, length, maxCommand)
 	case length > maxMessage, kept+length > maxMessage:
 		return 0, 0, 0, fmt.Errorf("%w: message of %d bytes or more; the limit is %d", ErrProtocol, max(length, kept+length), maxMessage)
 	}
 	return flags, head, int(length), nil
+}
+
+// checkFlags refuses the first byte of a frame that ZMTP 3 does not define.
+func checkFlags(flags byte) error {
+	if flags&^(flagMore|flagLong|flagCommand) != 0 || flags&flagCommand != 0 && flags&flagMore != 0 {
+		return fmt.Errorf("%w: a frame has the flags %#02x, which ZMTP 3 does not define", ErrProtocol, flags)
+	}
+	return nil
 }
 
 // end is the end of a message, and returns itemNone for one that nobody wants.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -86,7 +87,7 @@ func inHandshake(err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: the peer said nothing of ZMTP within %v: is this the port of the KV events, and not of HTTP?", ErrProtocol, handshakeTimeout)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return fmt.Errorf("%w in the handshake: is it a publisher of libzmq 4 or newer?", errHungUp)
+		return fmt.Errorf("%w in the handshake: is it a publisher of libzmq 4 or newer, without CURVE?", errHungUp)
 	}
 	return err
 }
@@ -107,6 +108,7 @@ const (
 	readyCommand     = "\x05READY"
 	errorCommand     = "\x05ERROR"
 	subscribeCommand = "\x09SUBSCRIBE"
+	cancelCommand    = "\x06CANCEL"
 	pingCommand      = "\x04PING"
 	pongCommand      = "\x04PONG"
 )
@@ -114,16 +116,20 @@ const (
 // socketType is the property of READY that says what a peer is.
 const socketType = "Socket-Type"
 
-// role is what we are to a peer, and what it must be to us.
+// role is our socket type, and the types that may be at the other end.
 type role struct {
-	name  string    // Ours.
-	peers [2]string // Theirs, either of them.
-	hint  string    // What a peer is asked for that is neither.
+	name  string
+	peers []string
+	hint  string // Advice in the error about a peer of another type.
 }
 
 var (
-	subscriber = role{"SUB", [2]string{"PUB", "XPUB"}, "want PUB: is this the port of the replay?"}
-	replayer   = role{"DEALER", [2]string{"ROUTER", "DEALER"}, "want ROUTER: is this the port of the live events?"}
+	subRole    = role{"SUB", []string{"PUB", "XPUB"}, "want PUB: is this the port of the replay?"}
+	dealerRole = role{
+		"DEALER", []string{"ROUTER", "DEALER"}, "want ROUTER: is this the port of the live events?",
+	}
+	pubRole    = role{"PUB", []string{"SUB", "XSUB"}, "want SUB"}
+	routerRole = role{"ROUTER", []string{"DEALER", "REQ", "ROUTER"}, "want DEALER or REQ"}
 )
 
 // appendReady appends our READY: a property is its name behind one byte of length, then its value behind four.
@@ -155,7 +161,7 @@ func checkReady(b []byte, own role) error {
 	switch {
 	case err != nil:
 		return err
-	case kind != own.peers[0] && kind != own.peers[1]:
+	case !slices.Contains(own.peers, kind):
 		return fmt.Errorf("%w: the peer is a %.16q socket, %s", ErrProtocol, kind, own.hint)
 	}
 	return nil
@@ -232,7 +238,7 @@ func shake(conn net.Conn, d *decoder, own role) (peerMinor byte, err error) {
 // subscribe makes conn a subscription of topic. d sees all topics until then.
 func subscribe(conn net.Conn, d *decoder, topic string, now time.Time) (peerMinor byte, err error) {
 	first := func(peerMinor byte) []byte { return appendSubscribe(nil, peerMinor, topic) }
-	if peerMinor, err = handshake(conn, d, subscriber, first, now); err == nil {
+	if peerMinor, err = handshake(conn, d, subRole, first, now); err == nil {
 		d.topic = []byte(topic)
 	}
 	return peerMinor, err

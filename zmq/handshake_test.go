@@ -1,7 +1,6 @@
 package zmq_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	zmq4 "github.com/pebbe/zmq4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/bubbletest"
@@ -79,61 +77,6 @@ func TestHandshakeTranscript(t *testing.T) {
 	}
 }
 
-// TestHandshakeIsLibzmqs: a SUB socket of libzmq says the same.
-func TestHandshakeIsLibzmqs(t *testing.T) {
-	said := make(chan string, 1)
-	endpoint := scripted(t, func(conn net.Conn) { said <- greetAs(conn, peerHello, peerReady, len(asked31)) })
-	c, err := zmq4.NewContext()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Term()) }()
-	s, err := c.NewSocket(zmq4.SUB)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close()) }()
-	require.NoError(t, s.SetLinger(0))
-	require.NoError(t, s.SetSubscribe("kv"))
-	require.NoError(t, s.Connect(endpoint))
-	require.Equal(t, helloBytes+readyBytes+asked31, next(t, said))
-}
-
-// TestStreamIsLibzmqs: our idea of what a publisher sends is libzmq's.
-func TestStreamIsLibzmqs(t *testing.T) {
-	raw, endpoint := rawSocket(t, zmq4.XPUB)
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(endpoint, "tcp://"))
-	require.NoError(t, err)
-	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
-	_, err = io.WriteString(conn, helloBytes)
-	require.NoError(t, err)
-	hello := make([]byte, len(helloBytes))
-	_, err = io.ReadFull(conn, hello)
-	require.NoError(t, err)
-	require.Equal(t, helloBytes[:10], string(hello[:10]))
-	ready := make([]byte, len(readyBytes)+1) // XPUB has a letter more.
-	_, err = io.WriteString(conn, readyBytes)
-	require.NoError(t, err)
-	_, err = io.ReadFull(conn, ready)
-	require.NoError(t, err)
-	_, err = io.WriteString(conn, "\x04\x0a\x09SUBSCRIBE"+"\x04\x0d\x04PING\x00\x00abcdef")
-	require.NoError(t, err)
-	_, err = raw.RecvBytes(0) // The subscription.
-	require.NoError(t, err)
-	pong := make([]byte, 13)
-	_, err = io.ReadFull(conn, pong)
-	require.NoError(t, err)
-	require.Equal(t, "\x04\x0b\x04PONGabcdef", string(pong), "the answer to a PING")
-	var want []byte
-	for i, size := range []int{0, 1, 254, 255, 256, 257, 8191, 8192, 8193, 65535, 65536, 1 << 20} {
-		payload := strings.Repeat("p", size)
-		_, err := raw.SendMessage("kv", seqFrame(uint64(i)), payload)
-		require.NoError(t, err)
-		want = append(want, wire("kv", uint64(i), payload)...)
-	}
-	got := make([]byte, len(want))
-	_, err = io.ReadFull(conn, got)
-	require.NoError(t, err)
-	require.True(t, bytes.Equal(want, got), "the bytes of messages")
-}
-
 // TestStrangers: what is no publisher gives an error that says what to look at.
 func TestStrangers(t *testing.T) {
 	say := func(s string) func(net.Conn) {
@@ -192,13 +135,6 @@ func TestStrangers(t *testing.T) {
 			require.Empty(t, subs[i].messages)
 		})
 	}
-}
-
-// TestReplayPort: a real ROUTER, which is what stands at the port beside.
-func TestReplayPort(t *testing.T) {
-	_, endpoint := rawSocket(t, zmq4.ROUTER)
-	sub := subscribe(t, zmq.Subscription{Endpoint: endpoint})
-	require.ErrorIs(t, next(t, sub.disconnected), zmq.ErrProtocol)
 }
 
 // TestSilentPeer: what accepts and says nothing, as an HTTP server that waits for a line does.

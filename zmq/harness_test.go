@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	zmq4 "github.com/pebbe/zmq4"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -130,26 +129,6 @@ func replayAll(t testing.TB, endpoint string, from uint64) (got []string) {
 	require.NoError(t, err)
 	require.Len(t, got, n)
 	return got
-}
-
-// rawSocket opens a socket outside the package's reach, bound to a free port.
-func rawSocket(t testing.TB, kind zmq4.Type, options ...func(*zmq4.Socket) error) (s *zmq4.Socket, endpoint string) {
-	t.Helper()
-	c, err := zmq4.NewContext()
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Term()) })
-	s, err = c.NewSocket(kind)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	require.NoError(t, s.SetLinger(0))
-	require.NoError(t, s.SetSndhwm(0))
-	for _, set := range options {
-		require.NoError(t, set(s))
-	}
-	require.NoError(t, s.Bind(anyPort))
-	endpoint, err = s.GetLastEndpoint()
-	require.NoError(t, err)
-	return s, endpoint
 }
 
 func seqFrame(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }

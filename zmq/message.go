@@ -2,23 +2,17 @@ package zmq
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"strings"
 	"time"
-
-	zmq4 "github.com/pebbe/zmq4"
 )
 
 var (
-	// ErrClosed is returned by what is asked of a Publisher after its end.
-	ErrClosed = errors.New("zmq: closed")
 	// ErrMalformed is returned by Replay for an answer that is not one.
 	ErrMalformed = errors.New("zmq: malformed message")
 	// ErrProtocol is what Subscription.OnDisconnect is told of a peer that is no publisher, speaks no ZMTP 3 or breaks one of
 	// its rules or our limits. The text says which, and what to check.
 	ErrProtocol = errors.New("zmq: protocol")
-	// ErrRunning is returned by a second Run.
+	// ErrRunning is returned by a second Run, and by Run after Close.
 	ErrRunning = errors.New("zmq: already running")
 )
 
@@ -36,8 +30,6 @@ func (m Message) Clone() Message {
 }
 
 const (
-	// DefaultHWM is the number of messages that a publisher queues for a subscriber before it drops, as in the engines.
-	DefaultHWM = 100_000
 	// endSeq is the sequence that ends a replay: ff×8.
 	endSeq = 1<<64 - 1
 	// maxMessage disconnects a peer that sends more: a million tokens take 5 MB.
@@ -56,53 +48,3 @@ const (
 	keepaliveInterval = 5 * time.Second
 	keepaliveCount    = 3
 )
-
-// newContext returns a context of our own.
-func newContext() (*zmq4.Context, error) {
-	c, err := zmq4.NewContext()
-	if err != nil {
-		return nil, err
-	}
-	// Go's preemption signals interrupt system calls all the time.
-	c.SetRetryAfterEINTR(true)
-	return c, nil
-}
-
-// step is one option to set, deferred so that a list of them stops at the first error.
-type step func() error
-
-func each(steps ...step) error {
-	for _, s := range steps {
-		if err := s(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// keepalive makes the kernel notice that a peer's machine is gone.
-func keepalive(s *zmq4.Socket) error {
-	return each(
-		func() error { return s.SetTcpKeepalive(1) },
-		func() error { return s.SetTcpKeepaliveIdle(int(keepaliveIdle / time.Second)) },
-		func() error { return s.SetTcpKeepaliveIntvl(int(keepaliveInterval / time.Second)) },
-		func() error { return s.SetTcpKeepaliveCnt(keepaliveCount) },
-	)
-}
-
-// prepare sets what every TCP socket of ours needs, above all to find a peer soon after it returns. IPv6 is for literal
-// addresses only, as in the engines: with it on, "localhost" would mean ::1, where an engine on 127.0.0.1 is not.
-func prepare(s *zmq4.Socket, endpoint string) error {
-	return each(
-		func() error { return s.SetIpv6(strings.Contains(endpoint, "[")) },
-		func() error { return s.SetLinger(0) },
-		func() error { return s.SetReconnectIvl(reconnectMin) },
-		func() error { return s.SetReconnectIvlMax(reconnectMax) },
-		func() error { return s.SetConnectTimeout(connectTimeout) },
-		func() error { return s.SetHandshakeIvl(handshakeTimeout) },
-		func() error { return s.SetMaxmsgsize(maxMessage) },
-		func() error { return keepalive(s) },
-	)
-}
-
-func putSeq(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }

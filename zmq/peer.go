@@ -2,7 +2,6 @@ package zmq
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -43,17 +42,8 @@ type peer struct {
 
 // serve follows conn until it ends.
 func (f *follower) serve(conn net.Conn) error {
-	closed := make(chan struct{})
-	stop := context.AfterFunc(f.ctx, func() {
-		_ = conn.Close()
-		close(closed)
-	})
-	defer func() {
-		if !stop() {
-			<-closed
-		}
-		_ = conn.Close()
-	}()
+	release := closeWhenDone(f.ctx, conn)
+	defer release()
 	p := &peer{f: f, conn: conn}
 	defer p.d.free()
 	var err error
@@ -168,15 +158,24 @@ func (p *peer) command(b []byte) error {
 	if reason, ok := bytes.CutPrefix(b, []byte(errorCommand)); ok {
 		return refusal(reason)
 	}
-	ping, ok := bytes.CutPrefix(b, []byte(pingCommand))
+	ping, ok, err := pingContext(b)
+	if !ok || err != nil {
+		return err
+	}
+	return p.send(pongCommand, string(ping))
+}
+
+// pingContext returns the bytes that the PONG to a PING must carry. ok is false for other commands.
+func pingContext(command []byte) (context []byte, ok bool, err error) {
+	ping, ok := bytes.CutPrefix(command, []byte(pingCommand))
 	if !ok {
-		return nil
+		return nil, false, nil
 	}
-	const ttl = 2 // Bytes: how long the peer suggests to wait for its next sign of life.
+	const ttl = 2 // Bytes: the time that the peer suggests to wait for its next sign of life.
 	if len(ping) < ttl || len(ping) > ttl+maxPingContext {
-		return fmt.Errorf("%w: a PING of %d bytes", ErrProtocol, len(ping))
+		return nil, true, fmt.Errorf("%w: a PING of %d bytes", ErrProtocol, len(ping))
 	}
-	return p.send(pongCommand, string(ping[ttl:]))
+	return ping[ttl:], true, nil
 }
 
 // send sends a command. A peer that does not take so little is stuck.

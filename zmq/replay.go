@@ -47,12 +47,18 @@ type replay struct {
 // run asks until the replay is whole. A peer that cannot be reached is tried again as long as nothing has come from it;
 // later another process would be at its place, whose messages must not be mixed with those that came.
 func (r *replay) run(endpoint string) error {
-	network, address, err := parseEndpoint(endpoint, false)
+	network, address, err := parseEndpoint(endpoint, toConnect)
 	if err != nil {
 		return err
 	}
+	round := func() (whole, asked bool, err error) { return r.round(network, address) }
+	if curve, err := Curve(); err != nil {
+		return err
+	} else if curve != "" {
+		round = func() (whole, asked bool, err error) { return r.roundCurve(endpoint) }
+	}
 	for failures := 0; ; failures++ {
-		whole, asked, err := r.round(network, address)
+		whole, asked, err := round()
 		switch {
 		case whole && err == nil:
 			return nil
@@ -64,11 +70,7 @@ func (r *replay) run(endpoint string) error {
 		case asked || r.n > 0 || errors.Is(err, ErrProtocol):
 			return err
 		}
-		timer := time.NewTimer(delay(failures, err))
-		select {
-		case <-timer.C:
-		case <-r.ctx.Done():
-			timer.Stop()
+		if sleep(r.ctx, delay(failures, err)); r.ctx.Err() != nil {
 			return errors.Join(r.ctx.Err(), err)
 		}
 	}
@@ -81,23 +83,16 @@ func (r *replay) round(network, address string) (whole, asked bool, err error) {
 	if r.conn, err = dialer.DialContext(r.ctx, network, address); err != nil {
 		return false, false, err
 	}
-	closed := make(chan struct{})
-	stop := context.AfterFunc(r.ctx, func() {
-		_ = r.conn.Close()
-		close(closed)
-	})
+	release := closeWhenDone(r.ctx, r.conn)
 	r.d = decoder{answers: true}
 	defer func() {
-		if !stop() {
-			<-closed
-		}
-		_ = r.conn.Close()
+		release()
 		r.d.free()
 	}()
 	request := func(byte) []byte {
 		return appendFrame(appendFrame(nil, flagMore), 0, string(binary.BigEndian.AppendUint64(nil, r.next)))
 	}
-	minor, err := handshake(r.conn, &r.d, replayer, request, time.Now())
+	minor, err := handshake(r.conn, &r.d, dealerRole, request, time.Now())
 	if err != nil {
 		return false, false, err
 	}

@@ -49,7 +49,11 @@ const (
 // It connects again whenever a connection ends, the first time within 50 ms, then at most every 500 ms. An error says that
 // the subscription itself is wrong.
 func Subscribe(ctx context.Context, s Subscription) error {
-	network, address, err := parseEndpoint(s.Endpoint, s.Bind)
+	use := toConnect
+	if s.Bind {
+		use = toBind
+	}
+	network, address, err := parseEndpoint(s.Endpoint, use)
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot subscribe: %w", err)
@@ -59,10 +63,18 @@ func Subscribe(ctx context.Context, s Subscription) error {
 		return fmt.Errorf("cannot subscribe to %q: a topic of %d bytes, at most %d go", s.Endpoint, len(s.Topic), maxTopic)
 	}
 	f := &follower{Subscription: s, ctx: ctx, tickAt: time.Now().Add(s.Every)}
-	if s.Bind {
+	attempt := func() error { return f.attempt(network, address) }
+	switch curve, err := Curve(); {
+	case err != nil:
+		return fmt.Errorf("cannot subscribe to %q: %w", s.Endpoint, err)
+	case curve != "" && s.Bind:
+		return fmt.Errorf("cannot subscribe to %q: %w: a subscription that binds has none", s.Endpoint, ErrCurve)
+	case curve != "":
+		attempt = f.attemptCurve
+	case s.Bind:
 		return f.listen(network, address)
 	}
-	f.follow(network, address)
+	f.follow(attempt)
 	return nil
 }
 
@@ -75,21 +87,27 @@ type follower struct {
 	since  time.Time  // when the last connection stood; zero before
 }
 
-// follow connects, again and again.
-func (f *follower) follow(network, address string) {
-	dialer := net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepaliveConfig, Control: control}
+// follow connects again and again.
+func (f *follower) follow(attempt func() error) {
 	for failures := 0; f.ctx.Err() == nil; failures++ {
 		f.since = time.Time{}
-		conn, err := dialer.DialContext(f.ctx, network, address)
-		if err == nil {
-			err = f.serve(conn)
-		}
+		err := attempt()
 		if !f.since.IsZero() && time.Since(f.since) > steady {
 			failures = 0
 		}
 		f.disconnected(err)
 		f.pause(delay(failures, err))
 	}
+}
+
+// attempt connects once and delivers messages until the connection ends.
+func (f *follower) attempt(network, address string) error {
+	dialer := net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepaliveConfig, Control: control}
+	conn, err := dialer.DialContext(f.ctx, network, address)
+	if err != nil {
+		return err
+	}
+	return f.serve(conn)
 }
 
 // delay is what passes before the next attempt. Half of it is by chance, so that a thousand routers' streams do not come
@@ -105,12 +123,8 @@ func delay(failures int, err error) time.Duration {
 
 // pause waits, and ticks.
 func (f *follower) pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if sleep(f.ctx, d); f.ctx.Err() == nil {
 		f.tick()
-	case <-f.ctx.Done():
 	}
 }
 
@@ -154,40 +168,20 @@ func (f *follower) disconnected(err error) {
 // listen serves the publishers that connect.
 func (f *follower) listen(network, address string) error {
 	config := net.ListenConfig{KeepAliveConfig: keepaliveConfig, Control: control}
-	l, err := config.Listen(f.ctx, network, address)
+	l, err := bind(f.ctx, config, network, address)
 	if err != nil {
 		return fmt.Errorf("cannot subscribe: %w", err)
 	}
-	var peers sync.WaitGroup
-	peers.Go(func() {
-		<-f.ctx.Done()
-		_ = l.Close()
-	})
+	var ticks sync.WaitGroup
 	if f.OnTick != nil {
-		peers.Go(func() {
+		ticks.Go(func() {
 			for f.ctx.Err() == nil {
 				f.pause(time.Until(f.tickAt))
 			}
 		})
 	}
-	slots := make(chan struct{}, maxPeers)
-	for f.ctx.Err() == nil {
-		conn, err := l.Accept()
-		if err != nil { // Out of descriptors, or the end.
-			f.pause(reconnectMax)
-			continue
-		}
-		select {
-		case slots <- struct{}{}:
-			peers.Go(func() {
-				f.disconnected(f.serve(conn))
-				<-slots
-			})
-		default:
-			_ = conn.Close()
-		}
-	}
-	peers.Wait()
+	accept(f.ctx, l, maxPeers, func(conn net.Conn) { f.disconnected(f.serve(conn)) })
+	ticks.Wait()
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/warmpath/warmpath/dataplane/disagg"
+	"github.com/warmpath/warmpath/dataplane/request/disagg"
 )
 
 // twin is a second worker of one engine: what it is sent, the engine answers, until it fails fast.

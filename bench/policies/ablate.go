@@ -1,6 +1,6 @@
 package policies
 
-import "github.com/warmpath/warmpath/dataplane/policy"
+import "github.com/warmpath/warmpath/dataplane/routing/policy"
 
 // ablation is what a run's routers are denied.
 type ablation struct {

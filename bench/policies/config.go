@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // Config says what is simulated. The zero value of a field stands for its default.

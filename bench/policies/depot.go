@@ -3,7 +3,7 @@ package policies
 import (
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // With Config.TierTokens each node keeps a copy of every page that its workers computed, in host memory of its own: warmpath node --kv-tier. A

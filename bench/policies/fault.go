@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // Fault is what becomes of a worker's GPU in the middle of a run. How fast routers know of it is Config.FaultTold and Config.FaultFound.

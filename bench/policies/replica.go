@@ -1,8 +1,7 @@
 package policies
 
 import (
-	"github.com/warmpath/warmpath/dataplane/family"
-	"github.com/warmpath/warmpath/dataplane/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 // replica is one router: its view of the caches, its own dispatches, which it knows at once, and what the workers last
@@ -18,7 +17,7 @@ type replica struct {
 	shelves  *view     // of nodes' tiers; nil: they are not known
 	shelved  []overlap // by node
 	turn     uint64
-	families family.Names
+	prefix   adaptivePrefix
 	inbox    []note // of other replicas, by time of arrival
 	read     int
 	alone    bool // expects nothing of what others have sent

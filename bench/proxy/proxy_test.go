@@ -19,35 +19,37 @@ import (
 	"github.com/warmpath/warmpath/bench/proxy"
 	"github.com/warmpath/warmpath/bench/proxy/load"
 	"github.com/warmpath/warmpath/bench/proxy/mock"
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/fleet"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 const patience = 60 * time.Second
 
 // start runs mock workers and a router in this process until the test ends.
-func start(t *testing.T, cfg mock.Config) (workers *mock.Workers, router *dataplane.Dataplane) {
+func start(t *testing.T, cfg mock.Config) (workers *mock.Workers, rt *router.Router) {
 	t.Helper()
 	cfg.Listen, cfg.Workers, cfg.Model, cfg.PageSize, cfg.CachePages = "127.0.0.1:0", 2, mock.DefaultModel, 16, 4096
 	workers, err := mock.New(cfg)
 	require.NoError(t, err)
-	router, err = dataplane.New(dataplane.Config{
-		Listen: "127.0.0.1:0", Policy: "kv", Log: slog.New(slog.DiscardHandler), Workers: urls(workers.Addrs()),
+	rt, err = router.New(router.Config{
+		Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Log: slog.New(slog.DiscardHandler), Sources: fleet.SourceConfig{Workers: urls(workers.Addrs())},
 	})
 	require.NoError(t, err)
 	run(t, workers.Run)
-	run(t, router.Run)
+	run(t, rt.Run)
 	deadline := time.Now().Add(patience)
 	for ready := 0; ready < 2; {
 		require.True(t, time.Now().Before(deadline), "the router does not find its workers")
 		ready = 0
-		for _, w := range router.Status().Workers {
+		for _, w := range rt.Status().Workers {
 			if w.State == "ready" && (!cfg.Events || w.Overlap == "exact") {
 				ready++
 			}
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return workers, router
+	return workers, rt
 }
 
 func urls(addrs []string) (all []string) {

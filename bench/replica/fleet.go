@@ -11,10 +11,10 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
-	"github.com/warmpath/warmpath/dataplane/policy"
-	"github.com/warmpath/warmpath/dataplane/route"
-	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -28,7 +28,7 @@ const (
 // fleet is one router's view of the workers.
 type fleet struct {
 	registry *worker.Registry
-	router   *route.Router
+	router   *routing.Router
 	prompts  [][]uint32
 }
 
@@ -67,7 +67,7 @@ func newFleet(ctx context.Context, workers int) (*fleet, error) {
 	}
 	index := radix.New(radix.Config{Seed: 1})
 	view := &ingest.View{Shapes: []ingest.Shape{{Model: model, BlockSize: page}}}
-	f.router = route.New(f.registry, index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, rand.Uint64)
+	f.router = routing.New(f.registry, index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, rand.Uint64)
 	return f, f.fill(index)
 }
 

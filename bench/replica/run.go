@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
-	"github.com/warmpath/warmpath/dataplane/replica"
-	"github.com/warmpath/warmpath/dataplane/route"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/peers"
 )
 
 // Config says what is measured.
@@ -94,7 +94,7 @@ type measurement struct {
 	cfg      Config
 	fleets   []*fleet
 	clusters []*cluster.Cluster
-	groups   []*replica.Group
+	groups   []*peers.Group
 	messages atomic.Uint64
 	bytes    atomic.Uint64
 	stop     context.CancelFunc
@@ -116,7 +116,7 @@ func (m *measurement) share(ctx context.Context) error {
 			return fmt.Errorf("cannot open the cluster: %w", err)
 		}
 		m.clusters = append(m.clusters, c)
-		g := replica.New(replica.Config{ID: c.Instance(), Bus: bus{c, &m.messages, &m.bytes}, Registry: f.registry, Chooser: f.router, Log: log})
+		g := peers.New(peers.Config{ID: c.Instance(), Bus: bus{c, &m.messages, &m.bytes}, Registry: f.registry, Chooser: f.router, Log: log})
 		m.groups = append(m.groups, g)
 		f.router.Others = g
 		m.running.Go(func() { _ = g.Run(running) })
@@ -143,7 +143,7 @@ func (m *measurement) together() bool {
 }
 
 // status sums what all routers say.
-func (m *measurement) status() (sum replica.Status) {
+func (m *measurement) status() (sum peers.Status) {
 	for _, g := range m.groups {
 		s := g.Status()
 		sum.Published += s.Published
@@ -184,12 +184,12 @@ func (m *measurement) play(ctx context.Context) (requests, cpu float64) {
 }
 
 // scratches are pooled, as the server pools its own.
-var scratches = sync.Pool{New: func() any { return new(route.Scratch) }}
+var scratches = sync.Pool{New: func() any { return new(routing.Scratch) }}
 
 // request chooses and counts.
 func (f *fleet) request(ids []uint32) {
-	s := scratches.Get().(*route.Scratch)
-	p := route.Prompt{Model: model, Tokens: ids, Exact: true, DP: -1}
+	s := scratches.Get().(*routing.Scratch)
+	p := routing.Prompt{Model: model, Tokens: ids, Exact: true, DP: -1}
 	d, err := f.router.Pick(s, &p, nil)
 	if err != nil {
 		scratches.Put(s)

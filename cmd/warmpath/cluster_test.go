@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
@@ -28,13 +29,13 @@ func startCluster(t *testing.T, workers int, worker sim.Config, policy string) (
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	worker.Log, worker.TimeScale = log, 50
-	router := dataplane.Config{Listen: "127.0.0.1:0", Policy: policy, Log: log}
+	router := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: policy}, Log: log}
 	unhurried(&router)
 	return startWith(t, clusterSize{workers: workers}, worker, router)
 }
 
 // startWith runs a simulated cluster and waits until it is ready.
-func startWith(t *testing.T, size clusterSize, worker sim.Config, router dataplane.Config) (cl *simulation, base string) {
+func startWith(t *testing.T, size clusterSize, worker sim.Config, router router.Config) (cl *simulation, base string) {
 	t.Helper()
 	cl, err := newCluster(size, worker, router)
 	require.NoError(t, err)
@@ -56,8 +57,8 @@ func runCluster(t *testing.T, cl *simulation, ranks int) (base string) {
 }
 
 // unhurried has a router look at its workers often, and hold it against none that this machine, which may be busy, lets it wait for an answer.
-func unhurried(cfg *dataplane.Config) {
-	cfg.ProbeInterval, cfg.ProbeTimeout, cfg.HangAfter, cfg.ClusterWait = 20*time.Millisecond, patience, patience, patience
+func unhurried(cfg *router.Config) {
+	cfg.Probes.Interval, cfg.Probes.Timeout, cfg.Probes.HangAfter, cfg.Cluster.Wait = 20*time.Millisecond, patience, patience, patience
 }
 
 // awaitCluster waits until n ranks are ready and their events are followed.

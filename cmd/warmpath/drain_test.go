@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // drainAnswer is what POST and DELETE /workers/drain say.
@@ -37,7 +37,7 @@ func drainAt(t *testing.T, method, router, url string) drainAnswer {
 	return answer
 }
 
-func stateAt(router *dataplane.Dataplane, url string) string {
+func stateAt(router *router.Router, url string) string {
 	for _, w := range router.Status().Workers {
 		if w.URL == url {
 			return w.State

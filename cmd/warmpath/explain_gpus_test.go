@@ -7,30 +7,30 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/server"
+	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 func TestExplainedGPUs(t *testing.T) {
-	cost := &server.ExplainedCost{}
-	overlap := &server.ExplainedOverlap{}
-	e := &server.Explained{
+	cost := &request.ExplainedCost{}
+	overlap := &request.ExplainedOverlap{}
+	e := &request.Explained{
 		Winner: "http://b:1", Why: "because", Overruled: "the least bad are used (draining)",
-		Ranks: []server.ExplainedRank{
-			{ID: "http://a:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &server.GPUHealthStatus{State: "healthy", Weight: 1}},
+		Ranks: []request.ExplainedRank{
+			{ID: "http://a:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &request.GPUHealthStatus{State: "healthy", Weight: 1}},
 			{
-				ID: "http://b:1", State: "ready", Winner: true, Cost: cost, Overlap: &server.ExplainedOverlap{Tier: 64, Remote: 128}, Weight: 0.55,
-				GPUs: &server.GPUHealthStatus{State: "degraded", Weight: 0.55, NoTP: true, Reasons: []string{"clocks at 55 %", "17 of 18 NVLinks up"}, Age: 1.2},
+				ID: "http://b:1", State: "ready", Winner: true, Cost: cost, Overlap: &request.ExplainedOverlap{Tier: 64, Remote: 128}, Weight: 0.55,
+				GPUs: &request.GPUHealthStatus{State: "degraded", Weight: 0.55, NoTP: true, Reasons: []string{"clocks at 55 %", "17 of 18 NVLinks up"}, Age: 1.2},
 			},
 			{
 				ID: "http://c:1", State: "ready", Excluded: "has dead GPUs (XID 79), and others are fit",
-				GPUs: &server.GPUHealthStatus{State: "dead", Weight: 1, Reasons: []string{"XID 79"}, Age: 3},
+				GPUs: &request.GPUHealthStatus{State: "dead", Weight: 1, Reasons: []string{"XID 79"}, Age: 3},
 			},
-			{ID: "http://d:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &server.GPUHealthStatus{State: "dead", Weight: 1, Doubted: true}},
+			{ID: "http://d:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &request.GPUHealthStatus{State: "dead", Weight: 1, Doubted: true}},
 			{ID: "http://e:1", State: "ready", Cost: cost, Overlap: overlap},
-			{ID: "http://f:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &server.GPUHealthStatus{State: "unknown", Weight: 1}},
+			{ID: "http://f:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &request.GPUHealthStatus{State: "unknown", Weight: 1}},
 			{
 				ID: "http://g:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1,
-				GPUs: &server.GPUHealthStatus{State: "unknown", Weight: 1, Reasons: []string{"nothing was heard of its GPUs for 32s; the last was: dead"}, Age: 32},
+				GPUs: &request.GPUHealthStatus{State: "unknown", Weight: 1, Reasons: []string{"nothing was heard of its GPUs for 32s; the last was: dead"}, Age: 32},
 			},
 		},
 	}

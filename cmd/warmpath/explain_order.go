@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/warmpath/warmpath/dataplane/server"
+	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // orderExplained puts the winner first, then the other candidates by cost, and
 // then those that were none.
-func orderExplained(ranks []server.ExplainedRank) []server.ExplainedRank {
+func orderExplained(ranks []request.ExplainedRank) []request.ExplainedRank {
 	sorted := slices.Clone(ranks)
-	group := func(r *server.ExplainedRank) int {
+	group := func(r *request.ExplainedRank) int {
 		switch {
 		case r.Winner:
 			return 0
@@ -21,7 +21,7 @@ func orderExplained(ranks []server.ExplainedRank) []server.ExplainedRank {
 			return 2
 		}
 	}
-	slices.SortStableFunc(sorted, func(a, b server.ExplainedRank) int {
+	slices.SortStableFunc(sorted, func(a, b request.ExplainedRank) int {
 		if c := cmp.Compare(group(&a), group(&b)); c != 0 || a.Cost == nil {
 			return c
 		}

@@ -7,26 +7,26 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/policy"
-	"github.com/warmpath/warmpath/dataplane/server"
+	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 func TestExplainPair(t *testing.T) {
-	decode := func(id string, transfer float64, winner bool) server.ExplainedDecode {
-		return server.ExplainedDecode{
-			ID: id, State: "ready", Winner: winner, Load: server.LoadStatus{InFlight: 3, MaxRunning: 64, PoolTokens: 1000},
-			Cost: server.ExplainedDecodeCost{DecodeCost: policy.DecodeCost{Transfer: transfer}, Total: transfer},
+	decode := func(id string, transfer float64, winner bool) request.ExplainedDecode {
+		return request.ExplainedDecode{
+			ID: id, State: "ready", Winner: winner, Load: request.LoadStatus{InFlight: 3, MaxRunning: 64, PoolTokens: 1000},
+			Cost: request.ExplainedDecodeCost{DecodeCost: policy.DecodeCost{Transfer: transfer}, Total: transfer},
 		}
 	}
-	e := &server.Explained{
-		Policy: "kv", Seed: "1", Winner: "p", Why: "lowest", Prompt: server.ExplainedPrompt{Tokens: 9, Exact: true},
-		Ranks: []server.ExplainedRank{
-			{ID: "p", Role: "prefill", State: "ready", Winner: true, Overlap: &server.ExplainedOverlap{}, Cost: &server.ExplainedCost{}},
-			{ID: "a", Role: "aggregated", State: "ready", Overlap: &server.ExplainedOverlap{}, Cost: &server.ExplainedCost{}},
+	e := &request.Explained{
+		Policy: "kv", Seed: "1", Winner: "p", Why: "lowest", Prompt: request.ExplainedPrompt{Tokens: 9, Exact: true},
+		Ranks: []request.ExplainedRank{
+			{ID: "p", Role: "prefill", State: "ready", Winner: true, Overlap: &request.ExplainedOverlap{}, Cost: &request.ExplainedCost{}},
+			{ID: "a", Role: "aggregated", State: "ready", Overlap: &request.ExplainedOverlap{}, Cost: &request.ExplainedCost{}},
 		},
-		Pair: &server.ExplainedPair{
+		Pair: &request.ExplainedPair{
 			Prefill: "p", Decode: "d2", Chosen: true, Why: "least", TTFT: 0.5,
-			Decodes: []server.ExplainedDecode{decode("d3", 3, false), decode("d1", 1, false), decode("d2", 2, true)},
+			Decodes: []request.ExplainedDecode{decode("d3", 3, false), decode("d1", 1, false), decode("d2", 2, true)},
 		},
 	}
 	var out bytes.Buffer

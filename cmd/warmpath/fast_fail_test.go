@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // One of four simulated workers fails faster than the others compute, in a closed loop of 8 clients and in an open one.
@@ -31,7 +31,7 @@ func TestFastFailingWorkerDrawsNothing(t *testing.T) {
 		{Kind: "error-event-late", Every: 3},
 	} {
 		t.Run(fmt.Sprintf("%s %d every %d", f.Kind, f.Status, f.Every), func(t *testing.T) {
-			c := startPairs(t, clusterSize{workers: 4}, pairWorker(), dataplane.Config{})
+			c := startPairs(t, clusterSize{workers: 4}, pairWorker(), router.Config{})
 			f.Count = 1 << 30
 			require.NoError(t, c.sims[0].Faults().Apply(f))
 			most := int64(12) // far below the 40 of round robin

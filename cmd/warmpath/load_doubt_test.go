@@ -14,9 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
-	"github.com/warmpath/warmpath/dataplane/server"
-	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // documents asks questions about documents, several clients at a time, and returns the answers in
@@ -63,17 +64,17 @@ func hits(all []asked) (share float64, ttft time.Duration) {
 func TestReportsThatLie(t *testing.T) {
 	t.Parallel()
 	var said lines
-	cfg := dataplane.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.NewTextHandler(&said, nil))}
+	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Version: version, Log: slog.New(slog.NewTextHandler(&said, nil))}
 	unhurried(&cfg)
-	aside := func(router *dataplane.Dataplane, field string) (n int) {
+	aside := func(router *router.Router, field string) (n int) {
 		for _, w := range router.Status().Workers {
-			if slices.ContainsFunc(w.Load.SetAside, func(a server.AsideStatus) bool { return a.Field == field }) {
+			if slices.ContainsFunc(w.Load.SetAside, func(a request.AsideStatus) bool { return a.Field == field }) {
 				n++
 			}
 		}
 		return n
 	}
-	run := func(lies ...sim.Fault) (router *dataplane.Dataplane, workers []*sim.Worker, share float64) {
+	run := func(lies ...sim.Fault) (router *router.Router, workers []*sim.Worker, share float64) {
 		r := runRouters(t, 1, 4, sim.Config{TimeScale: 4, CachePages: 6000, MaxRunning: 16}, cfg)
 		for i, lie := range lies {
 			require.NoError(t, r.sims[i].Faults().Apply(lie))

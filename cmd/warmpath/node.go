@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/warmpath/warmpath/dataplane"
-	"github.com/warmpath/warmpath/dataplane/node"
-	"github.com/warmpath/warmpath/dataplane/secure"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/sidecar"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/nvml"
 )
 
@@ -27,12 +27,12 @@ type nodeOptions struct {
 	tier      tierOptions
 	links     linkOptions
 	route     bool
-	router    dataplane.Config
-	workerTLS secure.ClientFiles
+	router    router.Config
+	workerTLS tlsconfig.ClientFiles
 }
 
 func newNodeCommand() *cobra.Command {
-	cfg := node.Config{}
+	cfg := sidecar.Config{}
 	opt := nodeOptions{}
 	c := &cobra.Command{
 		Use:   "node",
@@ -74,7 +74,7 @@ Without a driver it runs as well, and without GPUs. ` + nvml.EnvLibrary + ` name
 }
 
 // runNode runs the sidecar until the command's context ends.
-func runNode(cmd *cobra.Command, cfg *node.Config, opt *nodeOptions, log *slog.Logger) error {
+func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slog.Logger) error {
 	if err := opt.apply(cfg, log); err != nil {
 		return err
 	}
@@ -91,25 +91,24 @@ func runNode(cmd *cobra.Command, cfg *node.Config, opt *nodeOptions, log *slog.L
 	if err != nil {
 		return err
 	}
+	opt.setMemoryLimit()
 	pages, err := opt.tier.open(cfg, opt.cluster.cfg.Token, log)
 	if err != nil {
 		return err
 	}
 	tells := newAnnouncer(cfg, pages, shared, log)
-	n, err := node.New(*cfg)
+	n, err := sidecar.New(*cfg)
 	if err != nil {
 		return err
 	}
-	var router *dataplane.Dataplane
+	var route *router.Router
 	if opt.route {
-		opt.router.Cluster, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, n, log, version, opt.workerTLS
-		if router, err = dataplane.New(opt.router); err != nil {
+		opt.router.Cluster.Conn, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, n.Source(), log, version, opt.workerTLS
+		if route, err = router.New(opt.router); err != nil {
 			n.Close()
 			return err
 		}
-		log.Info("warmpath node routes too", "listen", router.Addr(), "operator", router.OperatorAddr())
-	} else {
-		node.Frugal()
+		log.Info("warmpath node routes too", "listen", route.Addr(), "operator", route.OperatorAddr())
 	}
 	joined := "none"
 	if shared != nil {
@@ -117,7 +116,7 @@ func runNode(cmd *cobra.Command, cfg *node.Config, opt *nodeOptions, log *slog.L
 	}
 	log.Info("warmpath node runs", "listen", n.Addr(), "advertise", n.Report().Advertise, "find", !cfg.NoFind, "cluster", joined)
 	group, ctx := errgroup.WithContext(cmd.Context())
-	group.Go(func() error { return runBoth(ctx, n, router) })
+	group.Go(func() error { return runBoth(ctx, n, route) })
 	if links != nil {
 		group.Go(func() error { return runLinks(ctx, links, log) })
 	}
@@ -132,15 +131,15 @@ func runNode(cmd *cobra.Command, cfg *node.Config, opt *nodeOptions, log *slog.L
 }
 
 // runBoth runs the sidecar and, with --route, a router: the one that ends first ends the other.
-func runBoth(ctx context.Context, n *node.Node, router *dataplane.Dataplane) error {
-	if router == nil {
+func runBoth(ctx context.Context, n *sidecar.Node, route *router.Router) error {
+	if route == nil {
 		return n.Run(ctx)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	nodeCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group.Go(func() error {
 		defer stop() // requests in flight still need to know how the GPUs are
-		return router.Run(ctx)
+		return route.Run(ctx)
 	})
 	group.Go(func() error { return n.Run(nodeCtx) })
 	return group.Wait()
@@ -154,7 +153,7 @@ func advertised(o *clusterOptions) string {
 		if ip := net.ParseIP(host); err == nil && host != "" && (ip == nil || !ip.IsUnspecified()) {
 			return host
 		}
-		return node.AdvertiseTo(elsewhere)
+		return sidecar.AdvertiseTo(elsewhere)
 	}
 	if len(o.urls) == 0 {
 		return ""
@@ -163,13 +162,13 @@ func advertised(o *clusterOptions) string {
 	if err != nil {
 		return ""
 	}
-	return node.AdvertiseTo(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
+	return sidecar.AdvertiseTo(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
 }
 
 // elsewhere is an address that no machine has (RFC 5737): the way to it is the way out.
 const elsewhere = "192.0.2.1:4222"
 
-func nodeFlags(f *pflag.FlagSet, cfg *node.Config, opt *nodeOptions) {
+func nodeFlags(f *pflag.FlagSet, cfg *sidecar.Config, opt *nodeOptions) {
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:9400", "address of /metrics, /status, /health and /ready")
 	f.StringVar(&cfg.Name, "name", "", "of this node in the cluster (default: the host's name)")
 	f.StringVar(&cfg.Advertise, "advertise", "", "host or address under which routers reach this machine's workers (default: that of the route to NATS)")
@@ -186,7 +185,7 @@ func nodeFlags(f *pflag.FlagSet, cfg *node.Config, opt *nodeOptions) {
 }
 
 // routerOfNode adds the flags of a router, of which --listen has another name here.
-func routerOfNode(f *pflag.FlagSet, cfg *dataplane.Config) {
+func routerOfNode(f *pflag.FlagSet, cfg *router.Config) {
 	all := pflag.NewFlagSet("router", pflag.ContinueOnError)
 	routerFlags(all, cfg)
 	all.VisitAll(func(flag *pflag.Flag) {
@@ -198,16 +197,26 @@ func routerOfNode(f *pflag.FlagSet, cfg *dataplane.Config) {
 	})
 }
 
+// setMemoryLimit sets the collector for the sidecar, its KV tier and, with --route, its router.
+func (o *nodeOptions) setMemoryLimit() {
+	tier, _ := parseBytes(o.tier.size) // 0 where it cannot be read, which open tells
+	bound := tier / tierIndexShare
+	if o.route {
+		bound += o.router.Memory.Bound()
+	}
+	setMemoryLimit(bound, tier)
+}
+
 // apply turns the options into cfg.
-func (o *nodeOptions) apply(cfg *node.Config, log *slog.Logger) (err error) {
+func (o *nodeOptions) apply(cfg *sidecar.Config, log *slog.Logger) (err error) {
 	cfg.Log, cfg.Version = log, version
 	cfg.NVML.Library = os.Getenv(nvml.EnvLibrary)
 	if o.ports != "" {
-		if cfg.Ports, err = node.ParsePorts(o.ports); err != nil {
+		if cfg.Ports, err = sidecar.ParsePorts(o.ports); err != nil {
 			return fmt.Errorf("cannot use --find-ports: %w", err)
 		}
 	}
-	client, err := secure.NewClient(o.workerTLS, log)
+	client, err := tlsconfig.NewClient(o.workerTLS, log)
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,8 @@ import (
 	"log/slog"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
-	"github.com/warmpath/warmpath/dataplane/hint"
-	kvtier "github.com/warmpath/warmpath/dataplane/tier"
+	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
+	kvtier "github.com/warmpath/warmpath/dataplane/kvtier/store"
 )
 
 // hearHints lets the tier of a node, which may be nil, hear what routers of its cluster say comes to the node's engines.

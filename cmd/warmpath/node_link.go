@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
-	"github.com/warmpath/warmpath/dataplane/link"
-	"github.com/warmpath/warmpath/dataplane/node"
+	"github.com/warmpath/warmpath/dataplane/sidecar"
+	"github.com/warmpath/warmpath/dataplane/sidecar/link"
 	"github.com/warmpath/warmpath/nixl"
 )
 
@@ -31,7 +31,7 @@ func (o *linkOptions) flags(f *pflag.FlagSet) {
 
 // open makes what measures links and adds it to the node; nil where there is no cluster, or none is wanted. Its Run must follow. It comes before anything that
 // uses NIXL, which reads its environment once.
-func (o *linkOptions) open(cfg *node.Config, shared *cluster.Cluster, log *slog.Logger) (*link.Prober, error) {
+func (o *linkOptions) open(cfg *sidecar.Config, shared *cluster.Cluster, log *slog.Logger) (*link.Prober, error) {
 	if o.library != "" {
 		if err := os.Setenv(nixl.EnvLibrary, o.library); err != nil {
 			return nil, err

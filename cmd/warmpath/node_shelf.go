@@ -5,13 +5,13 @@ import (
 	"os"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
-	"github.com/warmpath/warmpath/dataplane/node"
-	"github.com/warmpath/warmpath/dataplane/shelf"
-	kvtier "github.com/warmpath/warmpath/dataplane/tier"
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
+	kvtier "github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/sidecar"
 )
 
 // newAnnouncer makes what tells the cluster's routers of a tier's contents, and adds its metrics to the node; nil without either. Its Run must follow.
-func newAnnouncer(cfg *node.Config, pages *kvtier.Tier, shared *cluster.Cluster, log *slog.Logger) *shelf.Announcer {
+func newAnnouncer(cfg *sidecar.Config, pages *kvtier.Tier, shared *cluster.Cluster, log *slog.Logger) *announce.Announcer {
 	if pages == nil || shared == nil {
 		return nil
 	}
@@ -19,7 +19,7 @@ func newAnnouncer(cfg *node.Config, pages *kvtier.Tier, shared *cluster.Cluster,
 	if name == "" {
 		name, _ = os.Hostname() // where that fails node.New does, too
 	}
-	a := shelf.NewAnnouncer(shelf.AnnouncerConfig{Node: name, Bus: shared, Source: pages, Log: log})
+	a := announce.New(announce.Config{Node: name, Bus: shared, Source: pages, Log: log})
 	cfg.Extra.Metrics = append(cfg.Extra.Metrics, a.Collector())
 	return a
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
-	"github.com/warmpath/warmpath/dataplane/node"
+	"github.com/warmpath/warmpath/dataplane/sidecar"
 	"github.com/warmpath/warmpath/nvml"
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
@@ -228,7 +228,7 @@ func TestBrokenGPUsLoseTheirTraffic(t *testing.T) {
 	for _, w := range s.workers {
 		awaitThat(t, func() bool { last, _ := s.flow.seen(w); return !last.IsZero() }, func() string { return w + " gets no requests" })
 	}
-	var status node.Report
+	var status sidecar.Report
 	require.NoError(t, json.Unmarshal([]byte(fetch(http.MethodGet, "http://"+s.node+"/status", "")), &status))
 	require.Len(t, status.Workers, 3, "found by themselves")
 	tests := []struct {

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
-	"github.com/warmpath/warmpath/dataplane/node"
-	"github.com/warmpath/warmpath/dataplane/secure"
-	kvtier "github.com/warmpath/warmpath/dataplane/tier"
+	kvtier "github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/sidecar"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/nixl"
 	"github.com/warmpath/warmpath/radix/hugepage"
 )
@@ -27,7 +27,7 @@ type tierOptions struct {
 	peers  []string
 	noNIXL bool
 	key    string // file
-	server secure.ServerFiles
+	server tlsconfig.ServerFiles
 	cfg    kvtier.Config
 }
 
@@ -82,7 +82,7 @@ var errTrust = errors.New("bad trust")
 
 // trust makes what other nodes' tiers are known by: certificates, a key, or the cluster's token.
 func (o *tierOptions) trust(token string, log *slog.Logger) error {
-	certified := o.server != (secure.ServerFiles{})
+	certified := o.server != (tlsconfig.ServerFiles{})
 	switch {
 	case certified && o.key != "":
 		return fmt.Errorf("%w: --kv-tier-key-file and --kv-tier-tls-cert: tiers know each other by one of them", errTrust)
@@ -90,11 +90,11 @@ func (o *tierOptions) trust(token string, log *slog.Logger) error {
 		if o.server.Cert == "" || o.server.Key == "" || o.server.ClientCA == "" {
 			return fmt.Errorf("%w: --kv-tier-tls-cert, --kv-tier-tls-key and --kv-tier-tls-ca go together, since each tier proves itself to the other", errTrust)
 		}
-		server, err := secure.Server(o.server, log)
+		server, err := tlsconfig.Server(o.server, log)
 		if err != nil {
 			return fmt.Errorf("cannot use --kv-tier-tls-cert: %w", err)
 		}
-		client, err := secure.NewClient(secure.ClientFiles{CA: o.server.ClientCA, Cert: o.server.Cert, Key: o.server.Key}, log)
+		client, err := tlsconfig.NewClient(tlsconfig.ClientFiles{CA: o.server.ClientCA, Cert: o.server.Cert, Key: o.server.Key}, log)
 		if err != nil {
 			return fmt.Errorf("cannot use --kv-tier-tls-ca: %w", err)
 		}
@@ -102,16 +102,16 @@ func (o *tierOptions) trust(token string, log *slog.Logger) error {
 		log.Info("other nodes' KV tiers are known by their certificates", "ca", o.server.ClientCA)
 		return nil
 	}
-	var shared *secure.SharedKey
+	var shared *tlsconfig.SharedKey
 	var err error
 	switch {
 	case o.key != "":
-		if shared, err = secure.NewSharedKey(o.key, log); err != nil {
+		if shared, err = tlsconfig.NewSharedKey(o.key, log); err != nil {
 			return fmt.Errorf("cannot use --kv-tier-key-file: %w", err)
 		}
 		log.Info("other nodes' KV tiers are known by a shared key", "file", o.key)
-	case len(token) >= secure.MinKey:
-		if shared, err = secure.SharedKeyOf(token); err != nil {
+	case len(token) >= tlsconfig.MinKey:
+		if shared, err = tlsconfig.SharedKeyOf(token); err != nil {
 			return fmt.Errorf("cannot use --cluster-token for the KV tier: %w", err)
 		}
 		log.Info("other nodes' KV tiers are known by the cluster's token")
@@ -123,7 +123,7 @@ func (o *tierOptions) trust(token string, log *slog.Logger) error {
 }
 
 // open makes the tier and adds it to the node; nil where none is asked for. Its run must follow. token is the cluster's, if it has one.
-func (o *tierOptions) open(cfg *node.Config, token string, log *slog.Logger) (*kvtier.Tier, error) {
+func (o *tierOptions) open(cfg *sidecar.Config, token string, log *slog.Logger) (*kvtier.Tier, error) {
 	if o.size == "" {
 		return nil, nil
 	}
@@ -131,7 +131,7 @@ func (o *tierOptions) open(cfg *node.Config, token string, log *slog.Logger) (*k
 	if o.cfg.Bytes, err = parseBytes(o.size); err != nil {
 		return nil, fmt.Errorf("cannot use --kv-tier: %w", err)
 	}
-	if most := hugepage.Room(); o.cfg.Bytes > most {
+	if most := hugepage.ProcessMemory(); o.cfg.Bytes > most {
 		return nil, fmt.Errorf("cannot use --kv-tier: %w: %s, and the machine or this process's control group has %.1f GiB: the kernel would end the sidecar once the tier has filled",
 			errSize, o.size, float64(most)/(1<<30))
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
-	"github.com/warmpath/warmpath/dataplane/node"
-	"github.com/warmpath/warmpath/dataplane/secure"
-	kvtier "github.com/warmpath/warmpath/dataplane/tier"
+	kvtier "github.com/warmpath/warmpath/dataplane/kvtier/store"
+	"github.com/warmpath/warmpath/dataplane/sidecar"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 func TestParseBytes(t *testing.T) {
@@ -49,12 +49,12 @@ func TestTierOptionsRefuse(t *testing.T) {
 		{size: "8MiB", warm: "0", cfg: kvtier.Config{Policy: "fifo"}},
 		{size: "8MiB", warm: "0", cfg: kvtier.Config{Listen: "0.0.0.0:0"}},
 		{size: "8MiB", warm: "0", key: "/no/such/file"},
-		{size: "8MiB", warm: "0", server: secure.ServerFiles{Cert: "c", Key: "k"}},
-		{size: "8MiB", warm: "0", server: secure.ServerFiles{Cert: "/no/c", Key: "/no/k", ClientCA: "/no/ca"}},
-		{size: "8MiB", warm: "0", key: "k", server: secure.ServerFiles{Cert: "c"}},
+		{size: "8MiB", warm: "0", server: tlsconfig.ServerFiles{Cert: "c", Key: "k"}},
+		{size: "8MiB", warm: "0", server: tlsconfig.ServerFiles{Cert: "/no/c", Key: "/no/k", ClientCA: "/no/ca"}},
+		{size: "8MiB", warm: "0", key: "k", server: tlsconfig.ServerFiles{Cert: "c"}},
 	} {
 		o.noNIXL = true
-		var cfg node.Config
+		var cfg sidecar.Config
 		if tier, err := o.open(&cfg, "", slog.New(slog.DiscardHandler)); err == nil {
 			tier.Close()
 			t.Errorf("%+v is accepted", o)
@@ -66,7 +66,7 @@ func TestTierOptionsRefuse(t *testing.T) {
 func TestTierTrustsItsCluster(t *testing.T) {
 	for token, want := range map[string]bool{"": false, "short": false, "a token of thirty-two characters": true} {
 		o := tierOptions{size: "8MiB", warm: "0", noNIXL: true, cfg: kvtier.Config{Listen: "0.0.0.0:0"}}
-		var cfg node.Config
+		var cfg sidecar.Config
 		tier, err := o.open(&cfg, token, slog.New(slog.DiscardHandler))
 		if (err == nil) != want {
 			t.Errorf("with the token %q a tier for other machines: %v, want it %v", token, err, want)

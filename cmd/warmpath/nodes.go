@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
-	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/nvml"
 )
 

@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // One worker fails once: another pair answers, and the client sees nothing of it. Faults behind the first token of a stream
@@ -33,7 +34,7 @@ func TestPairFaultsAreRetried(t *testing.T) {
 				cfg.BootstrapTimeout, cfg.WaitingTimeout = 200*time.Second, 200*time.Second
 			}
 			// A cluster for each: two faults in a row do not make the router avoid a worker.
-			c := runPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, dataplane.Config{})
+			c := runPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, router.Config{})
 			for role, w := range map[string]*sim.Worker{"prefill": c.prefill[0], "decode": c.decode[0]} {
 				if role == "decode" && kind == "stall-transfer" {
 					continue // only prefill workers send
@@ -79,7 +80,7 @@ func TestPairsSurviveAKilledWorker(t *testing.T) {
 		t.Run(role, func(t *testing.T) {
 			cfg := pairWorker()
 			cfg.TimeScale = 2 // an answer takes long enough to be killed in the middle
-			c := startPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, dataplane.Config{})
+			c := startPairs(t, clusterSize{prefill: 2, decode: 2}, cfg, router.Config{})
 			victim := c.prefill[1]
 			if role == "decode" {
 				victim = c.decode[1]
@@ -272,7 +273,7 @@ func TestPairsInAStormOfFaults(t *testing.T) {
 			t.Parallel() // it waits most of its time
 			cfg := pairWorker()
 			cfg.DPSize = 1 + size.prefill/4
-			c := runPairs(t, size, cfg, dataplane.Config{FirstByteTimeout: pairPatience / 4, StallTimeout: pairPatience / 4})
+			c := runPairs(t, size, cfg, router.Config{Timeouts: config.Timeouts{FirstByte: pairPatience / 4, Stall: pairPatience / 4}})
 			s := &storm{c: c, rng: rand.New(rand.NewPCG(uint64(size.prefill), 17)), every: 20, kills: max(100, n/10), applied: map[string]int{}, draw: pairFaults, spared: []*sim.Worker{c.prefill[0], c.decode[0]}}
 			sum := s.clients(t, all, n, 32)
 			t.Logf("%d answered, %d left, %d told of an error, %d broken off; faults %v; told %v", sum.fine.Load(), sum.left.Load(), sum.told.Load(), sum.broken.Load(),

@@ -20,7 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // pairPatience is how long a test waits for what must come, however slow the machine.
@@ -44,7 +44,7 @@ type pairCluster struct {
 }
 
 // startPairs runs a cluster until the test ends, and then checks that no goroutine is left.
-func startPairs(t *testing.T, size clusterSize, worker sim.Config, router dataplane.Config) *pairCluster {
+func startPairs(t *testing.T, size clusterSize, worker sim.Config, router router.Config) *pairCluster {
 	t.Helper()
 	leaveNothing(t)
 	return runPairs(t, size, worker, router)
@@ -69,9 +69,9 @@ func leaveNothing(t *testing.T) {
 }
 
 // runPairs runs a cluster until the test ends.
-func runPairs(t *testing.T, size clusterSize, worker sim.Config, router dataplane.Config) *pairCluster {
+func runPairs(t *testing.T, size clusterSize, worker sim.Config, router router.Config) *pairCluster {
 	t.Helper()
-	router.Listen, router.Policy, router.Log = "127.0.0.1:0", "kv", slog.New(slog.DiscardHandler)
+	router.Listen, router.Policy.Name, router.Log = "127.0.0.1:0", "kv", slog.New(slog.DiscardHandler)
 	unhurried(&router)
 	cl, err := newCluster(size, worker, router)
 	require.NoError(t, err)

@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // TestAPoisonOfImpatientClients: clients leave before the engine's death is known and send the
 // request again. SGLang's HTTP process outlives its scheduler by 5 s and more, so short time-outs do.
 func TestAPoisonOfImpatientClients(t *testing.T) {
-	p := poisonous{startPairs(t, clusterSize{workers: 5}, pairWorker(), dataplane.Config{})}
+	p := poisonous{startPairs(t, clusterSize{workers: 5}, pairWorker(), router.Config{})}
 	for try := range 5 {
 		ctx, cancel := context.WithCancel(t.Context())
 		var got told

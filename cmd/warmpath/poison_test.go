@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
 )
 
 // poisonous is a cluster whose workers die of requests.
@@ -24,7 +24,7 @@ type poisonous struct{ *pairCluster }
 // startPoisonous runs workers that die of a body with text, and come back after a while.
 func startPoisonous(t *testing.T, size clusterSize, text string, back time.Duration) poisonous {
 	t.Helper()
-	p := poisonous{startPairs(t, size, pairWorker(), dataplane.Config{})}
+	p := poisonous{startPairs(t, size, pairWorker(), router.Config{})}
 	for _, w := range p.sims {
 		w.Faults().DieOf(text, back)
 	}
@@ -179,7 +179,7 @@ func TestAPlainDeathHoldsUpNobody(t *testing.T) {
 
 // TestAPoisonEndsTwoPrefillWorkersAtMost: of pairs, the prefill workers compute it.
 func TestAPoisonEndsTwoPrefillWorkersAtMost(t *testing.T) {
-	p := poisonous{startPairs(t, clusterSize{prefill: 4, decode: 2}, pairWorker(), dataplane.Config{})}
+	p := poisonous{startPairs(t, clusterSize{prefill: 4, decode: 2}, pairWorker(), router.Config{})}
 	for _, w := range p.prefill {
 		w.Faults().DieOf("POISON", 2*time.Second)
 	}

@@ -22,12 +22,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
-	"github.com/warmpath/warmpath/dataplane/server"
+	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // startQueued runs a router over simulated workers that are soon full.
-func startQueued(t *testing.T, workers int, worker sim.Config, router dataplane.Config) (cl *simulation, base string, client *http.Client) {
+func startQueued(t *testing.T, workers int, worker sim.Config, router router.Config) (cl *simulation, base string, client *http.Client) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	worker.Log, router.Log = log, log
@@ -118,7 +119,7 @@ func randomIDs(rng *rand.Rand, n int) []uint32 {
 }
 
 // awaitQueue waits until ok says so of the queue.
-func awaitQueue(t *testing.T, cl *simulation, what string, ok func(server.QueueStatus) bool) {
+func awaitQueue(t *testing.T, cl *simulation, what string, ok func(request.QueueStatus) bool) {
 	t.Helper()
 	awaitThat(t, func() bool { return ok(*cl.router.Status().Queue) }, func() string { return fmt.Sprintf("%s: %+v", what, *cl.router.Status().Queue) })
 }
@@ -145,7 +146,7 @@ func saturate(t *testing.T, fifo bool) outcome {
 	const groups, each, prefix, own, output = 16, 12, 2048, 64, 8
 	cl, base, client := startQueued(t, 2,
 		sim.Config{MaxRunning: 4, CachePages: 8 * prefix / page, TimeScale: 4},
-		dataplane.Config{QueueFIFO: fifo, MaxInFlight: 4})
+		router.Config{Queue: config.Queue{FIFO: fifo}, Requests: config.Requests{MaxInFlight: 4}})
 	rng := rand.New(rand.NewPCG(1, 2))
 	shared := make([][]uint32, groups)
 	for g := range shared {
@@ -167,7 +168,7 @@ func saturate(t *testing.T, fifo bool) outcome {
 		ids := append(append([]uint32(nil), shared[i%groups]...), randomIDs(rng, own)...)
 		wg.Go(func() { answers[i] = ask(t.Context(), client, base, ids, output) })
 	}
-	awaitQueue(t, cl, "not all wait", func(q server.QueueStatus) bool { return q.Waiting+running(cl) == len(answers)+sent })
+	awaitQueue(t, cl, "not all wait", func(q request.QueueStatus) bool { return q.Waiting+running(cl) == len(answers)+sent })
 	began := time.Now()
 	unblock()
 	wg.Wait()
@@ -197,15 +198,15 @@ func TestDepthFirstKeepsBranchesWarm(t *testing.T) {
 }
 
 func TestFullQueueAnswers429(t *testing.T) {
-	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, dataplane.Config{QueueMax: 1, MaxInFlight: 1})
+	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, router.Config{Queue: config.Queue{Max: 1}, Requests: config.Requests{MaxInFlight: 1}})
 	rng := rand.New(rand.NewPCG(3, 4))
 	ctx, leave := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { ask(ctx, client, base, randomIDs(rand.New(rand.NewPCG(5, 6)), 64), 100_000) })
-	awaitQueue(t, cl, "the worker is not full", func(q server.QueueStatus) bool { return q.FullModels == 1 })
+	awaitQueue(t, cl, "the worker is not full", func(q request.QueueStatus) bool { return q.FullModels == 1 })
 	impatient, leaveQueue := context.WithCancel(ctx)
 	wg.Go(func() { ask(impatient, client, base, randomIDs(rand.New(rand.NewPCG(7, 8)), 64), 8) })
-	awaitQueue(t, cl, "nobody waits", func(q server.QueueStatus) bool { return q.Waiting == 1 })
+	awaitQueue(t, cl, "nobody waits", func(q request.QueueStatus) bool { return q.Waiting == 1 })
 	a := ask(t.Context(), client, base, randomIDs(rng, 64), 8)
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	seconds, err := strconv.Atoi(a.retryAfter)
@@ -222,19 +223,19 @@ func TestFullQueueAnswers429(t *testing.T) {
 		require.Contains(t, string(text), line)
 	}
 	leaveQueue()
-	awaitQueue(t, cl, "who left still waits", func(q server.QueueStatus) bool { return q.Waiting == 0 && q.Gone == 1 })
+	awaitQueue(t, cl, "who left still waits", func(q request.QueueStatus) bool { return q.Waiting == 0 && q.Gone == 1 })
 	leave() // and its place is free
 	wg.Wait()
 	require.Equal(t, http.StatusOK, ask(t.Context(), client, base, randomIDs(rng, 64), 8).status)
 }
 
 func TestDeadlineInQueueAnswers429(t *testing.T) {
-	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, dataplane.Config{QueueTimeout: 50 * time.Millisecond, MaxInFlight: 1})
+	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2}, router.Config{Queue: config.Queue{Timeout: 50 * time.Millisecond}, Requests: config.Requests{MaxInFlight: 1}})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	var wg sync.WaitGroup
 	wg.Go(func() { ask(ctx, client, base, randomIDs(rand.New(rand.NewPCG(5, 6)), 64), 100_000) })
-	awaitQueue(t, cl, "the worker is not full", func(q server.QueueStatus) bool { return q.FullModels == 1 })
+	awaitQueue(t, cl, "the worker is not full", func(q request.QueueStatus) bool { return q.FullModels == 1 })
 	a := ask(t.Context(), client, base, randomIDs(rand.New(rand.NewPCG(7, 8)), 64), 8)
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	require.NotEmpty(t, a.retryAfter)
@@ -245,7 +246,7 @@ func TestDeadlineInQueueAnswers429(t *testing.T) {
 // TestQuietClientIsNotHeldUpByAFlood has one client with 60 requests waiting when another one's first comes.
 func TestQuietClientIsNotHeldUpByAFlood(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access.jsonl") // whose order is the answers' own, whoever of us wakes up first
-	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2, TimeScale: 20}, dataplane.Config{MaxInFlight: 1, AccessLog: file})
+	cl, base, client := startQueued(t, 1, sim.Config{MaxRunning: 2, TimeScale: 20}, router.Config{Requests: config.Requests{MaxInFlight: 1}, Logs: config.Logs{Access: file}})
 	rng := rand.New(rand.NewPCG(9, 10))
 	var wg sync.WaitGroup
 	send := func(name string, ids []uint32, output int) {
@@ -259,15 +260,15 @@ func TestQuietClientIsNotHeldUpByAFlood(t *testing.T) {
 	const flood, quiet = 4000, 4001 // tokens of a prompt
 	block := randomIDs(rng, 64)
 	wg.Go(func() { ask(ctx, client, base, block, 100_000) })
-	awaitQueue(t, cl, "the worker is not full", func(q server.QueueStatus) bool { return q.FullModels == 1 })
+	awaitQueue(t, cl, "the worker is not full", func(q request.QueueStatus) bool { return q.FullModels == 1 })
 	for range 60 {
 		send("flood", randomIDs(rng, flood), 2)
 	}
-	awaitQueue(t, cl, "the flood does not wait", func(q server.QueueStatus) bool { return q.Waiting == 60 })
+	awaitQueue(t, cl, "the flood does not wait", func(q request.QueueStatus) bool { return q.Waiting == 60 })
 	for range 3 {
 		send("quiet", randomIDs(rng, quiet), 2)
 	}
-	awaitQueue(t, cl, "the quiet client does not wait", func(q server.QueueStatus) bool { return q.Waiting == 63 })
+	awaitQueue(t, cl, "the quiet client does not wait", func(q request.QueueStatus) bool { return q.Waiting == 63 })
 	unblock()
 	wg.Wait()
 	var order []int

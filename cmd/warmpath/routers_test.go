@@ -12,25 +12,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane"
+	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // startRouters starts routers for simulated workers, each with a context of its own, and waits until all know each other.
 func startRouters(t *testing.T, n, workers int) (r *routers, stop []func()) {
 	t.Helper()
-	cfg := dataplane.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.DiscardHandler)}
+	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Version: version, Log: slog.New(slog.DiscardHandler)}
 	unhurried(&cfg)
 	return launch(t, n, workers, sim.Config{TimeScale: 50, Log: cfg.Log}, cfg)
 }
 
 // runRouters runs routers for simulated workers until the test ends.
-func runRouters(t *testing.T, n, workers int, worker sim.Config, cfg dataplane.Config) *routers {
+func runRouters(t *testing.T, n, workers int, worker sim.Config, cfg router.Config) *routers {
 	t.Helper()
 	r, _ := launch(t, n, workers, worker, cfg)
 	return r
 }
 
-func launch(t *testing.T, n, workers int, worker sim.Config, cfg dataplane.Config) (r *routers, stop []func()) {
+func launch(t *testing.T, n, workers int, worker sim.Config, cfg router.Config) (r *routers, stop []func()) {
 	t.Helper()
 	r, err := newRouters(t.Context(), n, workers, worker, cfg)
 	require.NoError(t, err)

@@ -17,8 +17,9 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
-	"github.com/warmpath/warmpath/dataplane/shelf"
-	kvtier "github.com/warmpath/warmpath/dataplane/tier"
+	"github.com/warmpath/warmpath/dataplane/kvtier/announce"
+	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
+	kvtier "github.com/warmpath/warmpath/dataplane/kvtier/store"
 )
 
 // shelfSite is two nodes with a worker and a KV tier each, and a router. The first node is a process; the second one is told of by the test, since only
@@ -72,7 +73,7 @@ func (s *shelfSite) runSecond(url string, pulls bool) *kvtier.Tier {
 		Name: "second", Workers: []cluster.Worker{{URL: s.workers[1]}}, Tier: pages.Record(),
 		Links: []cluster.Link{{To: "first", Read: 50e9, Write: 50e9}},
 	}))
-	a := shelf.NewAnnouncer(shelf.AnnouncerConfig{Node: "second", Bus: joined, Source: pages, Log: quiet})
+	a := announce.New(announce.Config{Node: "second", Bus: joined, Source: pages, Log: quiet})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	silent, sees := func() {}, (*cluster.Cluster)(nil)
@@ -166,7 +167,7 @@ func TestRoutersKnowWhatTiersHold(t *testing.T) {
 		assert.Contains(t, text, want)
 	}
 
-	var status struct{ Tiers shelf.Status }
+	var status struct{ Tiers directory.Status }
 	require.NoError(t, json.Unmarshal([]byte(fetch(http.MethodGet, "http://"+s.front+"/status", "")), &status))
 	require.Len(t, status.Tiers.Nodes, 2)
 	assert.Equal(t, 250, status.Tiers.Nodes[0].Pages)

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/secure"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
 // Config says where NATS is; zero fields take the defaults. Without URLs the server runs in this process.
@@ -101,7 +101,7 @@ func (c *Config) checkEmbedded() error {
 	case c.Replicas > 1:
 		return fmt.Errorf("%w: %d replicas need a NATS cluster: give its URLs", ErrConfig, c.Replicas)
 	}
-	if secure.Loopback(host) {
+	if tlsconfig.Loopback(host) {
 		return nil
 	}
 	if c.Token == "" && (c.TLS.Cert == "" || c.TLS.CA == "") {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
-	"github.com/warmpath/warmpath/dataplane/secure/securetest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 func TestEmbeddedKeepsMarks(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTokens(t *testing.T) {
 
 // TestTLS has an embedded server that shows a certificate and asks for one.
 func TestTLS(t *testing.T) {
-	ours, foreign := securetest.NewAuthority(t), securetest.NewAuthority(t)
+	ours, foreign := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
 	server, client, stranger := ours.Issue("127.0.0.1"), ours.Issue("client"), foreign.Issue("client")
 	a := open(t, cluster.Config{TLS: cluster.TLS{CA: ours.File, Cert: server.Cert, Key: server.Key}})
 	up(t, a) // itself without TLS

@@ -28,7 +28,7 @@ type Worker struct {
 	GPUs          []string `json:"gpus,omitempty"` // UUIDs of the GPUs that it computes on, in its own order
 	TP            int      `json:"tp,omitempty"`   // tensor-parallel size; 0 is unknown
 	DP            int      `json:"dp,omitempty"`   // data-parallel ranks; 0 is unknown
-	Health        Health   `json:"health"`         // the worst of its GPUs, as dataplane/health judges
+	Health        Health   `json:"health"`         // the worst of its GPUs, as dataplane/sidecar/health judges
 }
 
 // Health says what facts about GPUs mean for the choice.

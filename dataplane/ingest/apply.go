@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/radix"
 	"github.com/warmpath/warmpath/zmq"
 	"github.com/warmpath/warmpath/zmq/kvevent"

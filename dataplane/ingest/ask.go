@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/zmq"
 )
 

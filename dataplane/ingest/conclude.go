@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/warmpath/warmpath/dataplane/worker"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
 // resync forgets what the rank held and learns it again from its replay. Where

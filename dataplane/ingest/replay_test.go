@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
-	"github.com/warmpath/warmpath/dataplane/worker"
 )
 
 // TestReadingDoesNotWaitForAReplay: a lost message and a replay endpoint that

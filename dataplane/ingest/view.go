@@ -19,6 +19,17 @@ type View struct {
 	Shapes []Shape
 }
 
+// BlockSize returns the block size whose hashes are kept with prompts: that of the first shape
+// without bigrams, 0 when there is none. Prompts for other shapes are hashed at each request.
+func (v *View) BlockSize() int {
+	for _, shape := range v.Shapes {
+		if !shape.Bigram {
+			return shape.BlockSize
+		}
+	}
+	return 0
+}
+
 // buildView gathers the shapes of these streams and tells each rank its
 // holders.
 func buildView(streams []*Stream) *View {

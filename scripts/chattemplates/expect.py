@@ -3,7 +3,7 @@
 `templates`.
 
     python3 scripts/chattemplates/expect.py --out expected.jsonl --count 50 TEMPLATE...
-    CHAT_TEMPLATES=$PWD/expected.jsonl go test -tags templates ./dataplane/tokens/chat
+    CHAT_TEMPLATES=$PWD/expected.jsonl go test -tags templates ./dataplane/prompt/chattemplate
 
 A TEMPLATE is a .jinja file, a tokenizer_config.json, or a JSON file {name: {"template": text,
 "kwargs": {...}}}. The script needs transformers and jinja2, not torch. Each line of the output is

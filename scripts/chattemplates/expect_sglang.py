@@ -3,7 +3,7 @@
 `templates`.
 
     ENGINE/bin/python3 scripts/chattemplates/expect_sglang.py --out requests.jsonl --count 50 TEMPLATE...
-    CHAT_REQUESTS=$PWD/requests.jsonl go test -tags templates -run TestSGLangRequests ./dataplane/tokens/chat
+    CHAT_REQUESTS=$PWD/requests.jsonl go test -tags templates -run TestSGLangRequests ./dataplane/prompt/chattemplate
 
 ENGINE is a virtual environment with SGLang (or PYTHONPATH names an unpacked wheel of another
 release); templates are as for expect.py. No server is started and no model loaded: a request

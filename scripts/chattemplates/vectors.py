@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes test vectors of chat templates: small templates, and the text that transformers renders.
 
-    python3 scripts/chattemplates/vectors.py [PROGRAMS] > dataplane/tokens/chat/testdata/vectors.json
+    python3 scripts/chattemplates/vectors.py [PROGRAMS] > dataplane/prompt/chattemplate/testdata/vectors.json
 
 The output is a list of [template, text], where text is null if Jinja raises. All templates are
 rendered with the variables in VARS. The first part is written by hand and covers every construct;

@@ -21,10 +21,7 @@ import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
-import mistral_common
 import tokenizers
-from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
-from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
 WARM = 5  # runs, of which the median counts
 
@@ -86,7 +83,6 @@ def hugging_face(root, name, path, corpus, bench):
     at = next(i for i in range(len(around)) if around[i : i + len(plain)] == plain)
     facts = {
         "file": path,
-        "kind": "hf",
         "library": f"tokenizers {tokenizers.__version__}",
         "before": around[:at],
         "after": around[at + len(plain) :],
@@ -118,35 +114,11 @@ def o200k(root, path, encode, corpus, bench):
     return times
 
 
-def tekken(root, path, corpus, bench):
-    tokenizer = Tekkenizer.from_file(path)
-    name = os.path.basename(path).removesuffix(".json")
-    facts = {
-        "file": path,
-        "kind": "tekken",
-        "library": f"mistral_common {mistral_common.__version__}",
-        "before": tokenizer.encode("a", bos=True, eos=False)[:-1],
-        "after": [],
-        "times": {"python mistral_common": timed(lambda text: tokenizer.encode(text, bos=False, eos=False), bench)},
-    }
-
-    def decode(ids, skip):
-        return tokenizer.decode(ids, special_token_policy=SpecialTokenPolicy.IGNORE if skip else SpecialTokenPolicy.KEEP)
-
-    write(root, name, lambda text: tokenizer.encode(text, bos=False, eos=False), decode, corpus, facts)
-
-
 def main(root):
     os.makedirs(f"{root}/reference", exist_ok=True)
     corpus, bench = documents(f"{root}/corpus.bin"), documents(f"{root}/bench.bin")
     for path in sorted(glob.glob(f"{root}/npm/tokenizer-*/package/models/tokenizer.json")):
         hugging_face(root, path.split("/")[-4].removeprefix("tokenizer-"), path, corpus, bench)
-    data = os.path.join(os.path.dirname(mistral_common.__file__), "data")
-    # tiktoken's regular expressions fail on a million spaces, and take minutes on other large
-    # inputs.
-    short = [text if len(text) < 200_000 else text[:20_000] for text in corpus]
-    for path in sorted(glob.glob(f"{data}/tekken_*.json")):
-        tekken(root, path, short, bench)
 
 
 if __name__ == "__main__":

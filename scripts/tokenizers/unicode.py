@@ -2,7 +2,7 @@
 """Prints the tokenizer's Unicode tables: the character classes of the Python library
 `tokenizers`.
 
-    unicode.py > dataplane/tokens/bpe/unicode.txt
+    unicode.py > dataplane/prompt/tokenizer/unicode.txt
 
 Each table is derived from the library's behaviour and not from Unicode's data files: the
 library's parts have different versions of Unicode (Oniguruma's classes, the Rust standard

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes test vectors of the BPE tokenizer: small tokenizers, and the Python library's encodings.
 
-    vectors.py dataplane/tokens/bpe/testdata/vectors
+    vectors.py dataplane/prompt/tokenizer/testdata/vectors
 
 The library trains each tokenizer on the sentences below, written for this file, so nothing comes
 from a real model. Together they use every construct that the Go package reads. A file holds the

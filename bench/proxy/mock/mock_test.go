@@ -20,7 +20,7 @@ import (
 
 	"github.com/warmpath/warmpath/bench/proxy/mock"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
-	"github.com/warmpath/warmpath/dataplane/openai"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/zmq"
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )

@@ -1,0 +1,112 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// dnsInterval is how often a name is asked for: that of Kubernetes' records, which live for 5 s, and less than most others.
+const dnsInterval = 5 * time.Second
+
+// srv asks for the SRV records of a name again and again.
+type srv struct {
+	*report
+	fqdn     string
+	role     worker.Role
+	scheme   string
+	interval time.Duration
+	asker    asker
+}
+
+var (
+	_ Source   = (*srv)(nil)
+	_ Troubled = (*srv)(nil)
+)
+
+// newDNS reads "[ROLE:]NAME" with the options interval, scheme and server.
+func newDNS(rest string, o *options, r *report) (Source, error) {
+	s := &srv{report: r, interval: dnsInterval}
+	name := rest
+	if role, after, found := strings.Cut(rest, ":"); found {
+		var err error
+		if s.role, err = worker.ParseRole(role); err != nil {
+			return nil, err
+		}
+		name = after
+	}
+	if strings.Trim(name, ".") == "" || strings.ContainsAny(name, ":/ ") {
+		return nil, errors.New("want dns-srv:[ROLE:]NAME, such as dns-srv:_sglang._tcp.workers.example")
+	}
+	s.fqdn = strings.TrimSuffix(name, ".") + "."
+	if _, err := query(s.fqdn, 0); err != nil {
+		return nil, fmt.Errorf("cannot ask for %q: %w", name, err)
+	}
+	var err error
+	if s.scheme, err = o.scheme(); err != nil {
+		return nil, err
+	}
+	every := o.take("interval", dnsInterval.String())
+	if s.interval, err = time.ParseDuration(every); err != nil || s.interval < 100*time.Millisecond {
+		return nil, fmt.Errorf("cannot use interval %q: want a duration from 100ms", every)
+	}
+	if server := o.take("server", ""); server != "" {
+		if _, _, err := net.SplitHostPort(server); err != nil {
+			server = net.JoinHostPort(server, "53")
+		}
+		s.asker.servers = []string{server}
+	}
+	return s, nil
+}
+
+// Run implements Source. Only NOERROR is an answer, though it may name nobody: all else says something of the name's servers,
+// NXDOMAIN too, with which some answer while they start.
+func (s *srv) Run(ctx context.Context, set func([]worker.Spec)) error {
+	var known []worker.Spec
+	told := false
+	tick := time.NewTicker(s.interval)
+	defer tick.Stop()
+	for {
+		records, err := s.asker.ask(ctx, s.fqdn)
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.fail(err)
+		if err == nil {
+			if specs := s.specs(records); !told || !slices.Equal(specs, known) {
+				known, told = specs, true
+				set(slices.Clone(specs))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// specs are the records' workers, in one order. Priorities and weights are not for us: who is chosen is decided by caches and load.
+func (s *srv) specs(records []record) (specs []worker.Spec) {
+	for _, r := range records {
+		host := strings.TrimSuffix(r.target, ".")
+		if host == "" || r.port == 0 { // "." says that the service is not there (RFC 2782)
+			continue
+		}
+		specs = append(specs, worker.Spec{URL: s.scheme + "://" + net.JoinHostPort(strings.ToLower(host), strconv.Itoa(int(r.port))), Role: s.role})
+	}
+	return sorted(specs)
+}
+
+// sorted puts specs in the order of their URLs, each of them once.
+func sorted(specs []worker.Spec) []worker.Spec {
+	slices.SortStableFunc(specs, func(a, b worker.Spec) int { return strings.Compare(a.URL, b.URL) })
+	return slices.CompactFunc(specs, func(a, b worker.Spec) bool { return a.URL == b.URL })
+}

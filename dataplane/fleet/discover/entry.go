@@ -1,0 +1,224 @@
+package discover
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// ErrEntry is an entry that is no worker.
+var ErrEntry = errors.New("discover: bad entry")
+
+// maxEntries bounds one source: 1,000 workers are a large cluster.
+const maxEntries = 16 << 10
+
+// ParseEntries reads workers. Either each line has one, with # before comments:
+//
+//	URL [ROLE [BOOTSTRAP]]
+//
+// or the text is YAML or JSON: one map, a list of such lines or of maps, or a map with the list as workers:
+//
+//	workers:
+//	  - http://gpu1:30000
+//	  - {url: http://gpu2:30000, role: prefill, bootstrap: 8998}
+//	  - {url: http://gpu3:30000, role: decode, drain: true}
+//
+// ROLE is aggregated, prefill or decode, BOOTSTRAP a port or HOST:PORT. Errors name the line. Text without anything in it is
+// an error, as it may be half of what someone is writing: a list of nobody is [].
+func ParseEntries(data []byte) ([]worker.Spec, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, fmt.Errorf("%w: nothing is there: write [] where no worker is meant", ErrEntry)
+	}
+	var specs []worker.Spec
+	var err error
+	if isYAML(data) {
+		specs, err = parseYAML(data)
+	} else {
+		specs, err = parseLines(data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(specs) > maxEntries {
+		return nil, fmt.Errorf("%w: %d of them: want at most %d", ErrEntry, len(specs), maxEntries)
+	}
+	return specs, nil
+}
+
+// isYAML looks at the first line that says something.
+func isYAML(data []byte) bool {
+	for line := range bytes.Lines(data) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		key, _, _ := strings.Cut(string(line), ":")
+		return bytes.ContainsAny(line[:1], "-[{%") || key == "workers" || slices.Contains(fields, key)
+	}
+	return false
+}
+
+func parseLines(data []byte) (specs []worker.Spec, err error) {
+	first := map[string]int{}
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		line, _, _ = strings.Cut(line, "#")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		spec, err := parseLine(line)
+		if err != nil {
+			return nil, at(n, err)
+		}
+		if err := once(first, spec.URL, n); err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec)
+	}
+	return specs, nil
+}
+
+// parseLine reads "URL [ROLE [BOOTSTRAP]]".
+func parseLine(line string) (worker.Spec, error) {
+	f := strings.Fields(line)
+	if len(f) == 0 || len(f) > 3 {
+		return worker.Spec{}, fmt.Errorf("want URL [ROLE [BOOTSTRAP]], not %q", strings.TrimSpace(line))
+	}
+	f = append(f, "", "")
+	return newSpec(f[0], f[1], f[2])
+}
+
+// newSpec makes a spec of its words.
+func newSpec(url, role, bootstrap string) (s worker.Spec, err error) {
+	s.URL = url
+	if s.Role, err = worker.ParseRole(role); err != nil {
+		return s, err
+	}
+	if bootstrap != "" {
+		if s.Role != worker.RolePrefill {
+			return s, errors.New("bootstrap is for prefill workers only: set role to prefill")
+		}
+		if s.Bootstrap, err = parseBootstrap(bootstrap); err != nil {
+			return s, err
+		}
+	}
+	return s.Normal()
+}
+
+// parseBootstrap reads PORT or HOST:PORT.
+func parseBootstrap(text string) (b worker.Bootstrap, err error) {
+	port := text
+	if strings.Contains(text, ":") {
+		if b.Host, port, err = net.SplitHostPort(text); err != nil || b.Host == "" {
+			return b, fmt.Errorf("cannot use bootstrap %q: want PORT or HOST:PORT", text)
+		}
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return b, fmt.Errorf("cannot use bootstrap %q: want a port from 1 to 65535, or HOST:PORT", text)
+	}
+	b.Port = int(n)
+	return b, nil
+}
+
+func at(line int, err error) error { return fmt.Errorf("line %d: %w: %w", line, ErrEntry, err) }
+
+// once refuses a second entry for one worker.
+func once(first map[string]int, url string, line int) error {
+	if before, twice := first[url]; twice {
+		return at(line, fmt.Errorf("%s is in line %d already", url, before))
+	}
+	first[url] = line
+	return nil
+}
+
+func parseYAML(data []byte) ([]worker.Spec, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrEntry, YAMLError(err))
+	}
+	if len(doc.Content) == 0 {
+		return nil, fmt.Errorf("%w: nothing is there: write [] where no worker is meant", ErrEntry)
+	}
+	list := doc.Content[0]
+	if list.Kind == yaml.MappingNode {
+		if len(list.Content) != 2 || list.Content[0].Value != "workers" {
+			spec, err := parseNode(list)
+			return []worker.Spec{spec}, err
+		}
+		list = list.Content[1]
+	}
+	if list.Kind != yaml.SequenceNode {
+		return nil, at(list.Line, errors.New("want a list of workers"))
+	}
+	first := map[string]int{}
+	specs := make([]worker.Spec, 0, len(list.Content))
+	for _, n := range list.Content {
+		spec, err := parseNode(n)
+		if err != nil {
+			return nil, err
+		}
+		if err := once(first, spec.URL, n.Line); err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec)
+	}
+	return specs, nil
+}
+
+// YAMLError has an error of the YAML package name its line, the first one too.
+func YAMLError(err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if !strings.Contains(text, "line ") {
+		text = "line 1: " + text
+	}
+	return errors.New(text)
+}
+
+// fields are the keys of an entry.
+var fields = []string{"url", "role", "bootstrap", "drain"}
+
+// parseNode reads one entry.
+func parseNode(n *yaml.Node) (worker.Spec, error) {
+	if n.Kind == yaml.ScalarNode {
+		spec, err := parseLine(n.Value)
+		if err != nil {
+			return spec, at(n.Line, err)
+		}
+		return spec, nil
+	}
+	if n.Kind != yaml.MappingNode {
+		return worker.Spec{}, at(n.Line, errors.New("want a URL or a map with url"))
+	}
+	values := map[string]string{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch {
+		case !slices.Contains(fields, key.Value):
+			return worker.Spec{}, at(key.Line, fmt.Errorf("there is no field %q: want %s", key.Value, strings.Join(fields, ", ")))
+		case value.Kind != yaml.ScalarNode || value.Tag == "!!null":
+			return worker.Spec{}, at(value.Line, fmt.Errorf("%s has no value, or more than one", key.Value))
+		}
+		if _, twice := values[key.Value]; twice {
+			return worker.Spec{}, at(key.Line, fmt.Errorf("%s is there twice", key.Value))
+		}
+		values[key.Value] = value.Value
+	}
+	spec, err := newSpec(values["url"], values["role"], values["bootstrap"])
+	if drain, given := values["drain"]; err == nil && given {
+		spec.Drain, err = strconv.ParseBool(drain)
+	}
+	if err != nil {
+		return spec, at(n.Line, err)
+	}
+	return spec, nil
+}

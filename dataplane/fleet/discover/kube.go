@@ -1,0 +1,222 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// kube follows the EndpointSlices of a service.
+type kube struct {
+	*report
+	api       kubeAPI
+	namespace string // "": that of our own pod
+	selector  string // of labels of slices
+	port      string // name; "": http, or the only one
+	bootstrap string // name of the port of bootstrap servers
+	role      string // "": by roleLabel
+	roleLabel string
+	scheme    string // "": by the port's appProtocol
+}
+
+var (
+	_ Source   = (*kube)(nil)
+	_ Troubled = (*kube)(nil)
+)
+
+// newKube reads "[NAMESPACE/]SERVICE", or "NAMESPACE/" with a selector, and the options selector, port, bootstrap-port, role,
+// role-label, scheme, api, ca, token-file.
+func newKube(rest string, o *options, r *report) (Source, error) {
+	k := &kube{report: r}
+	service := rest
+	if namespace, name, found := strings.Cut(rest, "/"); found {
+		k.namespace, service = namespace, name
+	}
+	k.selector = o.take("selector", "")
+	switch {
+	case service == "" && k.selector == "", strings.Contains(service, "/"):
+		return nil, errors.New("want kubernetes:[NAMESPACE/]SERVICE, or kubernetes:NAMESPACE/?selector=LABEL%3DVALUE")
+	case service != "" && k.selector != "":
+		return nil, errors.New("want a service or a selector, not both")
+	case service != "":
+		k.selector = "kubernetes.io/service-name=" + service
+	}
+	k.port, k.bootstrap = o.take("port", ""), o.take("bootstrap-port", "bootstrap")
+	k.roleLabel = o.take("role-label", "warmpath.io/role")
+	if k.role = o.take("role", ""); k.role != "" {
+		if _, err := worker.ParseRole(k.role); err != nil {
+			return nil, err
+		}
+	}
+	if k.scheme = o.take("scheme", ""); k.scheme != "" && k.scheme != "http" && k.scheme != "https" {
+		return nil, fmt.Errorf("cannot use scheme %q: want http or https", k.scheme)
+	}
+	var err error
+	k.api, err = newKubeAPI(o.take("api", ""), o.take("ca", ""), o.take("token-file", ""))
+	return k, err
+}
+
+// Run implements Source. While the API server is away the last set stays; when it is back, all slices are read again.
+func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
+	client, err := k.api.client()
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	var wait patience
+	for {
+		err := k.follow(ctx, client, func(slices map[string]*endpointSlice) {
+			wait.reset()
+			specs, bad := k.specs(slices)
+			k.fail(bad)
+			set(specs)
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			k.fail(err)
+		}
+		if !wait.wait(ctx.Done()) {
+			return nil
+		}
+	}
+}
+
+// follow lists the slices and then watches them, until that fails. Watches that end as they should begin again where they were.
+func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[string]*endpointSlice)) error {
+	namespace, err := k.api.namespace(k.namespace)
+	if err != nil {
+		return err
+	}
+	path := "/apis/discovery.k8s.io/v1/namespaces/" + url.PathEscape(namespace) + "/endpointslices"
+	known, version, err := client.list(ctx, path, k.selector)
+	if err != nil {
+		return fmt.Errorf("cannot list EndpointSlices in %s: %w", namespace, err)
+	}
+	changed(known)
+	for {
+		began := time.Now()
+		version, err = client.watch(ctx, path, k.selector, version, func(kind string, s *endpointSlice) {
+			if kind == "DELETED" {
+				delete(known, s.Metadata.Name)
+			} else {
+				known[s.Metadata.Name] = s
+			}
+			changed(known)
+		})
+		switch {
+		case errors.Is(err, errGone):
+			return nil // too much has changed since: all is read again
+		case err != nil:
+			return fmt.Errorf("cannot watch EndpointSlices in %s: %w", namespace, err)
+		case time.Since(began) < patienceLeast:
+			return nil // a server that hangs up on us is not asked again at once
+		}
+	}
+}
+
+// specs are the workers of all slices, in one order. One that is in two slices, as while it moves, drains only if it does in
+// both. Where Kubernetes calls nobody ready, that says more of what asks than of all workers: then only those drain that end.
+// What cannot be used is left out, and the error says why.
+func (k *kube) specs(known map[string]*endpointSlice) (specs []worker.Spec, bad error) {
+	byURL := map[string]worker.Spec{}
+	trusted := slices.ContainsFunc(slices.Collect(maps.Values(known)), (*endpointSlice).anyReady)
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		of, err := k.sliceSpecs(known[name], trusted)
+		if err != nil {
+			bad = errors.Join(bad, fmt.Errorf("cannot use EndpointSlice %s: %w", name, err))
+		}
+		for _, spec := range of {
+			if before, twice := byURL[spec.URL]; twice {
+				spec.Drain = spec.Drain && before.Drain
+			}
+			byURL[spec.URL] = spec
+		}
+	}
+	return sorted(slices.Collect(maps.Values(byURL))), bad
+}
+
+func (k *kube) sliceSpecs(s *endpointSlice, trusted bool) (specs []worker.Spec, err error) {
+	if len(s.Endpoints) == 0 {
+		return nil, nil // such a slice has no ports either
+	}
+	spec := worker.Spec{}
+	name := k.role
+	if name == "" {
+		name = s.Metadata.Labels[k.roleLabel] // slices have their service's labels
+	}
+	if spec.Role, err = worker.ParseRole(name); err != nil {
+		return nil, fmt.Errorf("its label %s: %w", k.roleLabel, err)
+	}
+	port, err := k.portOf(s)
+	if err != nil {
+		return nil, err
+	}
+	scheme := k.scheme
+	if scheme == "" {
+		scheme = "http"
+		if strings.EqualFold(port.AppProtocol, "https") {
+			scheme = "https"
+		}
+	}
+	for _, p := range s.Ports {
+		if p.Name == k.bootstrap && spec.Role == worker.RolePrefill {
+			spec.Bootstrap.Port = p.Port
+		}
+	}
+	for _, e := range s.Endpoints {
+		if len(e.Addresses) == 0 {
+			continue
+		}
+		// Only the first address counts, whatever there are (API reference of discovery.k8s.io/v1).
+		spec.URL = scheme + "://" + net.JoinHostPort(e.Addresses[0], strconv.Itoa(port.Port))
+		// No word is a yes, for ready, and a no, for terminating (the same reference).
+		spec.Drain = (trusted && !isReady(e.Conditions.Ready)) || (e.Conditions.Terminating != nil && *e.Conditions.Terminating)
+		normal, err := spec.Normal()
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, normal)
+	}
+	return specs, nil
+}
+
+func isReady(said *bool) bool { return said == nil || *said }
+
+func (s *endpointSlice) anyReady() bool {
+	for _, e := range s.Endpoints {
+		if isReady(e.Conditions.Ready) {
+			return true
+		}
+	}
+	return false
+}
+
+// portOf finds the port that requests go to.
+func (k *kube) portOf(s *endpointSlice) (endpointPort, error) {
+	want := k.port
+	if want == "" {
+		want = "http"
+	}
+	var names []string
+	for _, p := range s.Ports {
+		if p.Name == want && p.Port > 0 {
+			return p, nil
+		}
+		names = append(names, strconv.Quote(p.Name))
+	}
+	if k.port == "" && len(s.Ports) == 1 && s.Ports[0].Port > 0 {
+		return s.Ports[0], nil
+	}
+	return endpointPort{}, fmt.Errorf("it has no port named %q but %s: choose one by ?port=NAME", want, strings.Join(names, ", "))
+}

@@ -1,0 +1,122 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// Source knows workers.
+type Source interface {
+	// Name tells the source from others, in logs and in /status.
+	Name() string
+	// Run tells the whole set of the source on every change until ctx ends. Failures of where it looks are its own affair: it
+	// tells nothing then and tries again. An error is for good, and what it told last stays.
+	Run(ctx context.Context, set func([]worker.Spec)) error
+}
+
+// Troubled is a source that says whether it can look.
+type Troubled interface {
+	// Trouble returns why the source cannot tell news now; nil: it can.
+	Trouble() error
+}
+
+// ErrSource is a source that cannot be understood.
+var ErrSource = errors.New("discover: bad source")
+
+// Static is a set that never changes.
+type Static struct {
+	Title string
+	Specs []worker.Spec
+}
+
+var _ Source = Static{}
+
+// Name implements Source.
+func (s Static) Name() string { return s.Title }
+
+// Run implements Source.
+func (s Static) Run(ctx context.Context, set func([]worker.Spec)) error {
+	set(slices.Clone(s.Specs))
+	<-ctx.Done()
+	return nil
+}
+
+// kinds make sources of what is behind KIND: and of the options.
+var kinds = map[string]func(rest string, o *options, r *report) (Source, error){
+	"file": newFile, "dns-srv": newDNS, "etcd": newEtcd, "kubernetes": newKube, "k8s": newKube,
+}
+
+// Kinds names the kinds of sources that Parse knows.
+func Kinds() []string { return []string{"file", "dns-srv", "etcd", "kubernetes"} }
+
+// Parse reads "KIND:…"; see the package's documentation. log is told of trouble, once for each.
+func Parse(text string, log *slog.Logger) (Source, error) {
+	kind, rest, found := strings.Cut(text, ":")
+	create := kinds[kind]
+	if !found || create == nil {
+		return nil, bad(text, "want one of "+strings.Join(Kinds(), ":…, ")+":…")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, bad(text, "want options as ?name=value&name=value")
+	}
+	o := &options{values: values}
+	s, err := create(rest, o, &report{name: text, log: log})
+	if err == nil {
+		err = o.rest()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot discover workers by %q: %w: %w", text, ErrSource, err)
+	}
+	return s, nil
+}
+
+// bad is a source that cannot be understood, with what is wanted instead.
+func bad(text, want string) error {
+	return fmt.Errorf("cannot discover workers by %q: %w: %s", text, ErrSource, want)
+}
+
+// options are what stands behind the question mark.
+type options struct {
+	values url.Values
+	known  []string
+}
+
+// take returns an option, or other where it is not given.
+func (o *options) take(name, other string) string {
+	o.known = append(o.known, name)
+	if !o.values.Has(name) {
+		return other
+	}
+	v := o.values.Get(name)
+	o.values.Del(name)
+	return v
+}
+
+// rest refuses options that nobody took.
+func (o *options) rest() error {
+	for name := range o.values {
+		if len(o.known) == 0 {
+			return fmt.Errorf("there is no option %q, nor any other", name)
+		}
+		return fmt.Errorf("there is no option %q: want %s", name, strings.Join(o.known, ", "))
+	}
+	return nil
+}
+
+// scheme takes the option for workers that are only known by host and port.
+func (o *options) scheme() (string, error) {
+	s := o.take("scheme", "http")
+	if s != "http" && s != "https" {
+		return "", fmt.Errorf("cannot use scheme %q: want http or https", s)
+	}
+	return s, nil
+}

@@ -1,0 +1,101 @@
+package worker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+)
+
+// dialer makes the connections of one worker's probes.
+type dialer struct {
+	end     context.Context // closes them
+	tls     *tls.Config     // nil for plain connections
+	timeout time.Duration   // of a dial, TLS included
+	connect func(ctx context.Context, network, addr string) (net.Conn, error)
+	failure *failure
+	line    *line // nil: nobody watches the connections between requests
+}
+
+// failure is what the last read failed with, as far as TLS knows: fasthttp
+// tells of a connection that was closed, and keeps to itself that the worker
+// has said why.
+type failure struct{ last atomic.Pointer[error] }
+
+// take returns the failure once.
+func (f *failure) take() error {
+	if p := f.last.Swap(nil); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// session is TLS over a connection.
+type session struct {
+	*tls.Conn
+	failure *failure
+}
+
+// Read implements net.Conn.
+func (s session) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.failure.last.Store(&err)
+	}
+	return n, err
+}
+
+// dial connects, and does the TLS that fasthttp would do: its errors would not say what is wrong.
+func (d *dialer) dial(addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(d.end, d.timeout)
+	defer cancel()
+	conn, err := d.connect(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if d.line != nil {
+		conn = d.line.watch(conn, d.tls != nil)
+	}
+	b := &bound{Conn: conn, free: context.AfterFunc(d.end, func() { _ = conn.Close() })}
+	if d.tls == nil {
+		return b, nil
+	}
+	b.heard = true // by crypto/tls
+	s := session{tls.Client(b, d.tls), d.failure}
+	if err := s.HandshakeContext(ctx); err != nil {
+		_ = b.Close()
+		return nil, fmt.Errorf("cannot begin TLS: %w", tlsconfig.Explain(err))
+	}
+	return s, nil
+}
+
+// bound is a connection that a context closes.
+type bound struct {
+	net.Conn
+	free  func() bool // of the context, which else would keep every connection that ever was
+	heard bool        // something was read
+}
+
+// Read reads from the worker. A worker that speaks TLS where HTTP was expected is found by its first bytes.
+func (b *bound) Read(p []byte) (int, error) {
+	n, err := b.Conn.Read(p)
+	if !b.heard && n > 0 {
+		b.heard = true
+		if tlsconfig.IsRecord(p[:n]) {
+			return 0, tlsconfig.ErrTLS
+		}
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (b *bound) Close() error {
+	b.free()
+	return b.Conn.Close()
+}

@@ -1,0 +1,197 @@
+package worker
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// GPUState says what a worker is fit for by the facts about its GPUs, as State does by its probes. A higher one is worse.
+type GPUState uint8
+
+const (
+	// GPUUnknown is a worker without facts about its GPUs: it has none, no sidecar reports them, or the facts are too old.
+	// Choices treat it as healthy.
+	GPUUnknown GPUState = iota
+	// GPUHealthy is a worker whose GPUs were examined and have no fault.
+	GPUHealthy
+	// GPUDegraded takes requests, as many as its weight is worth.
+	GPUDegraded
+	// GPUDraining finishes what it has and gets nothing new.
+	GPUDraining
+	// GPUDead computes nothing any more, whatever the server says that runs beside it.
+	GPUDead
+)
+
+var gpuStateNames = [...]string{"unknown", "healthy", "degraded", "draining", "dead"}
+
+// String names the state as /status and /workers show it.
+func (s GPUState) String() string {
+	if int(s) >= len(gpuStateNames) {
+		return fmt.Sprintf("state %d", int(s))
+	}
+	return gpuStateNames[s]
+}
+
+// ParseGPUState returns the state of that name. "", which earlier releases write, and names of later releases are GPUUnknown;
+// ok is false for the latter.
+func ParseGPUState(name string) (s GPUState, ok bool) {
+	for i, n := range gpuStateNames {
+		if n == name {
+			return GPUState(i), true
+		}
+	}
+	return GPUUnknown, name == ""
+}
+
+// Health is what the facts about a worker's GPUs mean for the choice of it, as package health judges them: of several GPUs the worst. The
+// zero value is GPUUnknown, which counts as healthy.
+type Health struct {
+	State   GPUState
+	Weight  float64  // share of its speed that is left, in (0, 1]; 0 is unknown: 1
+	NoTP    bool     // must not compute one request together with other GPUs
+	Free    int64    // bytes of GPU memory, of the GPU that has least; 0 is unknown
+	Reasons []string // in words, worst first
+	// At is when the facts were last known to hold, by this machine's clock; SetHealth takes a zero one, and one to come, for now. Facts older than HealthFor count for nothing:
+	// whoever knows them tells them again, unchanged ones too, every third of that.
+	At time.Time
+}
+
+const (
+	// HealthFor is how long facts are believed. Nodes tell theirs every few seconds, and one that is gone takes its workers along within
+	// 3 s; this is for those that are silent and not gone, of which probes know more than old facts do.
+	HealthFor = 30 * time.Second
+	// ScarceMemory is the free GPU memory in bytes below which it is told to choices: a prefill chunk of 8,192 tokens needs about 1 GiB for
+	// its activations, and an allocation that fails ends the engine. The number is ours.
+	ScarceMemory = 1 << 30
+	// oneInstant is how close deaths must be to look like one event.
+	oneInstant = 10 * time.Second
+	// deathSettles is how long facts must call a worker dead before its waiting requests are given up: time for those of the other workers
+	// to come, by which a bug of the monitoring is told from a death.
+	deathSettles = 500 * time.Millisecond
+)
+
+// gpuHealth holds the facts about a worker's GPUs.
+type gpuHealth struct {
+	verdict *atomic.Uint64 // what choices read; fixed
+	ranks   func() []*Rank // fixed
+
+	told    atomic.Pointer[Health] // for people; nil: never told
+	died    atomic.Int64           // unix nanoseconds since when the facts say dead; 0: they do not
+	doubted atomic.Bool            // and are not believed
+	fleet   *fleetHealth           // fixed
+}
+
+// fleetHealth are the workers among which facts are weighed: those of one registry.
+type fleetHealth struct {
+	mu  sync.Mutex       // held while facts are taken in, some µs; never by choices
+	all func() []*Worker // nil in tests of one worker
+}
+
+// SetHealth publishes what is known of the worker's GPUs. A worker that is dead by it gets no requests from now on, and those that it has
+// not begun to answer go elsewhere.
+func (f *gpuHealth) SetHealth(h Health) {
+	now := time.Now()
+	if h.At.IsZero() || h.At.After(now) {
+		h.At = now
+	}
+	if h.State > GPUDead {
+		h.State = GPUUnknown
+	}
+	if !(h.Weight > 0 && h.Weight < 1) { // and what is no number
+		h.Weight = 1
+	}
+	f.fleet.mu.Lock()
+	defer f.fleet.mu.Unlock()
+	old, before := f.told.Load(), Verdict(f.verdict.Load())
+	f.told.Store(&h)
+	dead, was := h.State == GPUDead, f.died.Load() != 0
+	switch {
+	case dead && (!was || old.stale(now)):
+		f.died.Store(now.UnixNano())
+		f.fleet.reckonLocked(now)
+	case was && !dead:
+		f.died.Store(0)
+		f.doubted.Store(false)
+		f.fleet.reckonLocked(now)
+	}
+	f.publishLocked()
+	f.keepSpeeds(before, Verdict(f.verdict.Load()))
+}
+
+// Health returns what SetHealth published last. Facts that are too old are GPUUnknown, without Weight, NoTP and Free, and with a
+// reason that says so; At is still theirs.
+func (f *gpuHealth) Health() Health { return f.HealthAt(time.Now()) }
+
+// HealthAt is Health at a time.
+func (f *gpuHealth) HealthAt(now time.Time) Health {
+	p := f.told.Load()
+	switch {
+	case p == nil:
+		return Health{Weight: 1}
+	case !p.stale(now):
+		return *p
+	}
+	said := p.State.String()
+	return Health{Weight: 1, At: p.At, Reasons: []string{
+		fmt.Sprintf("nothing was heard of its GPUs for %s; the last was: %s", now.Sub(p.At).Round(time.Second), said),
+	}}
+}
+
+// Doubted reports whether the facts say that the worker is dead and are not believed: most workers that answer their probes died by them at
+// one instant, or the last one did.
+func (f *gpuHealth) Doubted() bool { return f.doubted.Load() }
+
+func (h *Health) stale(now time.Time) bool { return now.Sub(h.At) > HealthFor }
+
+// publishLocked makes the verdict of what was told.
+func (f *gpuHealth) publishLocked() {
+	if h := f.told.Load(); h != nil {
+		f.verdict.Store(uint64(verdictOf(h, f.doubted.Load())))
+	}
+}
+
+// reckonLocked decides which deaths are believed. Of workers that answer their probes, those are not that are more than half of all that were
+// left and lie within one instant: a cluster that answers must not be stopped by a wrong fact.
+func (p *fleetHealth) reckonLocked(now time.Time) {
+	if p.all == nil {
+		return
+	}
+	dead, answering := deaths(p.all(), now)
+	for i := range dead {
+		dead[i].doubted.Store(false)
+	}
+	for from := range dead {
+		first, to := dead[from].died.Load(), from
+		for to < len(dead) && dead[to].died.Load()-first <= int64(oneInstant) {
+			to++
+		}
+		if 2*(to-from) <= answering-from {
+			continue
+		}
+		for _, w := range dead[from:to] {
+			w.doubted.Store(true)
+		}
+	}
+	for _, w := range dead {
+		w.publishLocked()
+	}
+}
+
+// keepSpeeds remembers how fast the ranks were before the worker lost a part of its speed: what they measure from then on is of what is left.
+func (f *gpuHealth) keepSpeeds(before, after Verdict) {
+	slowed := after.Weight() < 1
+	if slowed == (before.Weight() < 1) {
+		return
+	}
+	now := time.Now().UnixNano()
+	for _, rank := range f.ranks() {
+		rate := 0.0
+		if slowed {
+			rate = rank.Load.SeeAt(now).Rate
+		}
+		rank.full.Store(math.Float64bits(rate))
+	}
+}

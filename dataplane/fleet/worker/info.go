@@ -1,0 +1,278 @@
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"unique"
+
+	"github.com/valyala/fastjson"
+)
+
+// Info is what a worker says of itself in GET /server_info and GET /v1/models
+// (SGLang 0.5.23; older releases say part of it). Immutable once published.
+type Info struct {
+	Engine    string // what the worker is, where it is no SGLang: "vLLM 0.32.0"
+	Version   string // of SGLang
+	ModelPath string
+	Models    []string // served names, of which the first is the one to route by; LoRA adapters come last
+	Adapters  int      // of Models, how many are adapters
+	// Process tells one process at a URL from the next; 0 when the worker says nothing to tell it by.
+	Process  uint64
+	MaxLen   int // tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown
+	PageSize int // tokens a KV page; 0 when unknown
+	DPSize   int // at least 1
+	TPSize   int // GPUs that compute one request together, tp_size; 0 when unknown
+	// Vocabulary is how many token ids the model has; 0 when unknown. An id at or above it ends an engine.
+	Vocabulary int
+	Labels     bool // tokenizer_metrics_allowed_custom_labels names some
+	MaxTokens  int  // tokens in the KV pool of one rank; 0 when unknown
+	// TokenBytes is what KV takes of a token, in bytes over all of its GPUs; 0 when unknown.
+	TokenBytes float64
+	Disaggregation
+	// NoCache is disable_radix_cache: no prompt finds anything of an earlier one.
+	NoCache   bool
+	Events    *Events // nil when the worker publishes no KV events
+	Loads     *Loads  // nil when the worker publishes no load
+	Tokenizer Tokenizer
+	Placement Placement
+}
+
+// Disaggregation holds a worker's arguments as a half of a pair.
+type Disaggregation struct {
+	Mode string // disaggregation_mode: "", "null", "prefill", "decode"; see Info.Role
+	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. It means nothing of a decode
+	// worker, which has one too.
+	BootstrapPort int
+	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker caches prefixes and
+	// receives only missing pages. Without it a transfer is always of the whole prompt.
+	DecodeCache bool
+}
+
+// Tokenizer is what a worker says of how it makes token ids: its arguments, "" where they are not set.
+type Tokenizer struct {
+	Path            string // tokenizer_path
+	Mode            string // tokenizer_mode
+	Skip            bool   // skip_tokenizer_init: it takes token ids only
+	ChatTemplate    string // chat_template: a file, or the name of a built-in one
+	TemplateName    string // hf_chat_template_name
+	DefaultKwargs   string // default_chat_template_kwargs, raw JSON
+	ToolCallParser  string
+	ReasoningParser string
+}
+
+// parseTokenizer reads them from server_info.
+func parseTokenizer(v *fastjson.Value) Tokenizer {
+	text := func(name string) string { return string(v.GetStringBytes(name)) }
+	t := Tokenizer{
+		Path: text("tokenizer_path"), Mode: text("tokenizer_mode"), Skip: v.GetBool("skip_tokenizer_init"),
+		ChatTemplate: text("chat_template"), TemplateName: text("hf_chat_template_name"),
+		DefaultKwargs:  text("default_chat_template_kwargs"), // as it was on the command line
+		ToolCallParser: text("tool_call_parser"), ReasoningParser: text("reasoning_parser"),
+	}
+	if kwargs := v.Get("default_chat_template_kwargs"); kwargs != nil && kwargs.Type() == fastjson.TypeObject {
+		t.DefaultKwargs = string(kwargs.MarshalTo(nil))
+	}
+	return t
+}
+
+// Events says where a worker publishes its KV events.
+type Events struct {
+	Endpoints []string // one a DP rank, "tcp://host:port"
+	Replays   []string // one a DP rank, or nil when there is no replay
+	Topic     string
+	BlockSize int // tokens a block: page size × decode context parallel size
+}
+
+var (
+	errNotObject = errors.New("worker: server_info is not a JSON object")
+	errTooMany   = errors.New("worker: dp_size is out of range")
+)
+
+const (
+	// maxDP bounds what a bad dp_size can cost: each rank has a stream of events.
+	maxDP   = 1024
+	maxPort = 65535
+	maxPage = 1 << 20 // tokens: longer than any context
+)
+
+// parseInfo reads the body of GET /server_info. host stands in for an endpoint
+// host of "*", which is where the worker binds, not where it can be reached.
+func parseInfo(body []byte, host string) (*Info, error) {
+	v, err := fastjson.ParseBytes(body)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read server_info: %w", err)
+	}
+	if v.Type() != fastjson.TypeObject {
+		return nil, fmt.Errorf("cannot read server_info: %w", errNotObject)
+	}
+	info := &Info{
+		Version:   string(v.GetStringBytes("version")),
+		ModelPath: string(v.GetStringBytes("model_path")),
+		PageSize:  within(v.GetInt("page_size"), maxPage),
+		DPSize:    max(v.GetInt("dp_size"), 1),
+		TPSize:    within(v.GetInt("tp_size"), maxDP),
+		MaxTokens: max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
+		Disaggregation: Disaggregation{
+			Mode:          string(v.GetStringBytes("disaggregation_mode")),
+			BootstrapPort: within(v.GetInt("disaggregation_bootstrap_port"), maxPort),
+			DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
+		},
+		NoCache:    v.GetBool("disable_radix_cache"),
+		Tokenizer:  parseTokenizer(v),
+		Placement:  parsePlacement(v),
+		TokenBytes: parseTokenBytes(v),
+		Process:    processOf(v),
+		Labels:     len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
+	}
+	if info.DPSize > maxDP {
+		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)
+	}
+	if name := string(v.GetStringBytes("served_model_name")); name != "" {
+		info.answers(served{bases: []string{unique.Make(name).Value()}})
+	}
+	if kv := v.Get("kv_events"); kv != nil && kv.Type() == fastjson.TypeObject {
+		info.Events, info.Loads = parseEvents(kv, host, info), parseLoads(kv, host, info)
+	} else {
+		info.Events = parseEventsConfig(v, host, info)
+	}
+	return info, nil
+}
+
+// within returns n where it can be a size, else 0 for unknown.
+func within(n, limit int) int {
+	if n < 0 || n > limit {
+		return 0
+	}
+	return n
+}
+
+// parseEvents reads the kv_events object, which newer releases have.
+func parseEvents(kv *fastjson.Value, host string, info *Info) *Events {
+	if p := string(kv.GetStringBytes("publisher")); p != "" && p != "zmq" {
+		return nil
+	}
+	dpSize := cmp.Or(within(kv.GetInt("dp_size"), maxDP), info.DPSize)
+	host = reachable(string(kv.GetStringBytes("endpoint_host")), host)
+	ev := &Events{
+		Topic: string(kv.GetStringBytes("topic")), BlockSize: within(kv.GetInt("block_size"), maxPage),
+		Endpoints: endpoints(host, kv.GetInt("endpoint_port_base"), dpSize),
+		Replays:   endpoints(host, kv.GetInt("replay_endpoint_port_base"), dpSize),
+	}
+	if ev.Endpoints == nil {
+		return nil
+	}
+	return ev
+}
+
+// parseEventsConfig reads kv_events_config, the command-line option that older
+// releases pass on as it was given: a string of JSON.
+func parseEventsConfig(v *fastjson.Value, host string, info *Info) *Events {
+	kv, err := fastjson.ParseBytes(v.GetStringBytes("kv_events_config"))
+	if err != nil || string(kv.GetStringBytes("publisher")) != "zmq" {
+		return nil
+	}
+	live := string(kv.GetStringBytes("endpoint"))
+	if live == "" {
+		live = "tcp://*:5557" // SGLang's default
+	}
+	ev := &Events{
+		Topic:     string(kv.GetStringBytes("topic")),
+		BlockSize: within(info.PageSize*max(within(v.GetInt("dcp_size"), maxDP), 1), maxPage),
+		Endpoints: splitEndpoint(live, host, info.DPSize),
+		Replays:   splitEndpoint(string(kv.GetStringBytes("replay_endpoint")), host, info.DPSize),
+	}
+	if ev.Endpoints == nil {
+		return nil
+	}
+	return ev
+}
+
+// splitEndpoint reads rank 0's "tcp://host:port"; nil for what has no port.
+func splitEndpoint(s, host string, dpSize int) []string {
+	addr, ok := strings.CutPrefix(s, "tcp://")
+	colon := strings.LastIndexByte(addr, ':')
+	if !ok || colon < 0 {
+		return nil
+	}
+	base, err := strconv.Atoi(addr[colon+1:])
+	if err != nil {
+		return nil
+	}
+	return endpoints(reachable(addr[:colon], host), base, dpSize)
+}
+
+// reachable returns the host to connect to for one that the worker binds.
+func reachable(bound, host string) string {
+	switch bound = strings.Trim(bound, "[]"); bound {
+	case "", "*", "0.0.0.0", "::":
+		return host
+	default:
+		return bound
+	}
+}
+
+// endpoints lists one endpoint a rank, at port base + rank; nil when there are
+// none.
+func endpoints(host string, base, dpSize int) []string {
+	if base < 1 || base > maxPort+1-dpSize || strings.ContainsAny(host, "[]/ ") {
+		return nil
+	}
+	all := make([]string, dpSize)
+	for rank := range all {
+		all[rank] = "tcp://" + net.JoinHostPort(host, strconv.Itoa(base+rank))
+	}
+	return all
+}
+
+// Named returns model in the memory of the worker's own name for it, if it has one: comparing that with other workers' is faster.
+func (i *Info) Named(model string) string {
+	if at := slices.Index(i.Models, model); at >= 0 {
+		return i.Models[at]
+	}
+	return model
+}
+
+// Model returns the name that requests to this worker are routed by: the
+// first served one, else the path of the weights.
+func (i *Info) Model() string {
+	if len(i.Models) > 0 {
+		return i.Models[0]
+	}
+	return i.ModelPath
+}
+
+// Consequence says what the router does without for a worker that is no SGLang; "" for one that is.
+func (i *Info) Consequence() string {
+	if i.Engine == "" {
+		return ""
+	}
+	return consequence(i.Engine)
+}
+
+// sameProcess reports whether two descriptions are of one process, as far as they tell. One that says nothing to tell it by is the
+// same while it has its model and its ranks.
+func (i *Info) sameProcess(old *Info) bool {
+	if i.Process != 0 || old.Process != 0 {
+		return i.Process == old.Process
+	}
+	return i.ModelPath == old.ModelPath && i.Version == old.Version && i.DPSize == old.DPSize &&
+		(len(old.Models) == 0 || slices.Contains(i.Models, old.Models[0]))
+}
+
+// Role returns the worker's role by its own word: disaggregation_mode. One leg
+// of a pair answers a plain request with 400.
+func (i *Info) Role() Role {
+	switch i.Disaggregation.Mode {
+	case "prefill":
+		return RolePrefill
+	case "decode":
+		return RoleDecode
+	default: // "null", and releases that know no pairs
+		return RoleAggregated
+	}
+}

@@ -1,0 +1,307 @@
+package worker_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+const host = "10.0.0.5" // where the tests' workers are reached
+
+func TestParseInfoOfSGLang(t *testing.T) {
+	body, err := os.ReadFile("testdata/server_info_0.5.23.json")
+	require.NoError(t, err)
+	info, err := worker.ParseInfo(body, "127.0.0.1")
+	require.NoError(t, err)
+	require.Equal(t, &worker.Info{
+		Version: "0.5.23", ModelPath: "/models/tiny", Models: []string{"tiny"}, PageSize: 4, DPSize: 1, TPSize: 1, MaxTokens: 4096, Disaggregation: worker.Disaggregation{Mode: "null"},
+		Events: &worker.Events{
+			Endpoints: []string{"tcp://127.0.0.1:31557"}, Replays: []string{"tcp://127.0.0.1:31558"},
+			Topic: "kv-events", BlockSize: 4,
+		},
+		Tokenizer: worker.Tokenizer{Path: "/models/tiny"},
+		Placement: worker.Placement{Port: 31000, PPSize: 1},
+	}, info)
+
+	// The same server without the object, as older releases answer: only the
+	// option that it was started with tells where the events are.
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(body, &doc))
+	delete(doc, "kv_events")
+	body, err = json.Marshal(doc)
+	require.NoError(t, err)
+	old, err := worker.ParseInfo(body, "127.0.0.1")
+	require.NoError(t, err)
+	require.Equal(t, info.Events, old.Events, "events by the option instead of by the object")
+}
+
+func TestParseInfo(t *testing.T) {
+	tests := []struct {
+		name, body string
+		want       worker.Info
+	}{
+		{"empty", `{}`, worker.Info{DPSize: 1}},
+		{"wrong types", `{"version":1,"dp_size":"8","page_size":[],"kv_events":[]}`, worker.Info{DPSize: 1}},
+		{
+			"half of a pair", `{"disaggregation_mode":"decode","disaggregation_bootstrap_port":8998,"disaggregation_decode_enable_radix_cache":true}`,
+			worker.Info{DPSize: 1, Disaggregation: worker.Disaggregation{Mode: "decode", BootstrapPort: 8998, DecodeCache: true}},
+		},
+		{"a port that is none", `{"disaggregation_mode":"prefill","disaggregation_bootstrap_port":70000}`, worker.Info{DPSize: 1, Disaggregation: worker.Disaggregation{Mode: "prefill"}}},
+		{"a pool, as older releases tell it", `{"max_total_num_tokens":1000}`, worker.Info{DPSize: 1, MaxTokens: 1000}},
+		{
+			"how tokens are made", `{"tokenizer_path":"/t","tokenizer_mode":"auto","skip_tokenizer_init":true,"chat_template":"/c.jinja",
+				"hf_chat_template_name":"tool_use","default_chat_template_kwargs":{"enable_thinking": false},"tool_call_parser":"qwen","reasoning_parser":"qwen3"}`,
+			worker.Info{DPSize: 1, Tokenizer: worker.Tokenizer{
+				Path: "/t", Mode: "auto", Skip: true, ChatTemplate: "/c.jinja", TemplateName: "tool_use",
+				DefaultKwargs: `{"enable_thinking":false}`, ToolCallParser: "qwen", ReasoningParser: "qwen3",
+			}},
+		},
+		{
+			"template arguments as they were given", `{"default_chat_template_kwargs":"{\"a\":1}"}`,
+			worker.Info{DPSize: 1, Tokenizer: worker.Tokenizer{DefaultKwargs: `{"a":1}`}},
+		},
+		{"sizes out of range", `{"dp_size":-3,"page_size":-16,"max_total_num_tokens":-1}`, worker.Info{DPSize: 1}},
+		{
+			"two ranks, any host", `{"dp_size":2,"page_size":16,"kv_events":{"publisher":"zmq","endpoint_host":"*",
+				"endpoint_port_base":5557,"topic":"kv","block_size":32,"dp_size":2,"replay_endpoint_port_base":5600}}`,
+			worker.Info{DPSize: 2, PageSize: 16, Events: &worker.Events{
+				Endpoints: []string{"tcp://10.0.0.5:5557", "tcp://10.0.0.5:5558"},
+				Replays:   []string{"tcp://10.0.0.5:5600", "tcp://10.0.0.5:5601"}, Topic: "kv", BlockSize: 32,
+			}},
+		},
+		{
+			"no replay, named host", `{"kv_events":{"endpoint_host":"kv.local","endpoint_port_base":5557}}`,
+			worker.Info{DPSize: 1, Events: &worker.Events{Endpoints: []string{"tcp://kv.local:5557"}}},
+		},
+		{
+			"IPv6", `{"kv_events":{"endpoint_host":"[fd00::1]","endpoint_port_base":5557}}`,
+			worker.Info{DPSize: 1, Events: &worker.Events{Endpoints: []string{"tcp://[fd00::1]:5557"}}},
+		},
+		{
+			"any host of IPv6", `{"kv_events":{"endpoint_host":"::","endpoint_port_base":5557}}`,
+			worker.Info{DPSize: 1, Events: &worker.Events{Endpoints: []string{"tcp://10.0.0.5:5557"}}},
+		},
+		{"other publisher", `{"kv_events":{"publisher":"null","endpoint_port_base":5557}}`, worker.Info{DPSize: 1}},
+		{"no port", `{"kv_events":{"publisher":"zmq"}}`, worker.Info{DPSize: 1}},
+		{"ports beyond the last", `{"dp_size":2,"kv_events":{"endpoint_port_base":65535}}`, worker.Info{DPSize: 2}},
+		{
+			"replay ports beyond the last", `{"dp_size":2,"kv_events":{"endpoint_port_base":5557,"replay_endpoint_port_base":65535}}`,
+			worker.Info{DPSize: 2, Events: &worker.Events{Endpoints: []string{"tcp://10.0.0.5:5557", "tcp://10.0.0.5:5558"}}},
+		},
+		{
+			"old release", `{"version":"0.5.8","dp_size":2,"page_size":16,"kv_events_config":` +
+				`"{\"publisher\":\"zmq\",\"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5600\",\"topic\":\"\"}"}`,
+			worker.Info{Version: "0.5.8", DPSize: 2, PageSize: 16, Events: &worker.Events{
+				Endpoints: []string{"tcp://10.0.0.5:5557", "tcp://10.0.0.5:5558"},
+				Replays:   []string{"tcp://10.0.0.5:5600", "tcp://10.0.0.5:5601"}, BlockSize: 16,
+			}},
+		},
+		{
+			"old release, all by default", `{"page_size":1,"kv_events":null,"kv_events_config":"{\"publisher\":\"zmq\"}"}`,
+			worker.Info{DPSize: 1, PageSize: 1, Events: &worker.Events{Endpoints: []string{"tcp://10.0.0.5:5557"}, BlockSize: 1}},
+		},
+		{
+			"old release, pages over decode contexts", `{"page_size":16,"dcp_size":4,"kv_events_config":` +
+				`"{\"publisher\":\"zmq\",\"endpoint\":\"tcp://0.0.0.0:7000\",\"topic\":\"kv\"}"}`,
+			worker.Info{DPSize: 1, PageSize: 16, Events: &worker.Events{
+				Endpoints: []string{"tcp://10.0.0.5:7000"}, Topic: "kv", BlockSize: 64,
+			}},
+		},
+		{"old release, no events", `{"kv_events_config":null}`, worker.Info{DPSize: 1}},
+		{"old release, other publisher", `{"kv_events_config":"{\"publisher\":\"null\"}"}`, worker.Info{DPSize: 1}},
+		{"old release, other transport", `{"kv_events_config":"{\"publisher\":\"zmq\",\"endpoint\":\"ipc:///tmp/kv\"}"}`, worker.Info{DPSize: 1}},
+		{"old release, bad port", `{"kv_events_config":"{\"publisher\":\"zmq\",\"endpoint\":\"tcp://*:kv\"}"}`, worker.Info{DPSize: 1}},
+		{"host that is none", `{"kv_events":{"endpoint_host":"a]b","endpoint_port_base":5557}}`, worker.Info{DPSize: 1}},
+		{"old release, not JSON", `{"kv_events_config":"zmq"}`, worker.Info{DPSize: 1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := worker.ParseInfo([]byte(tt.body), host)
+			require.NoError(t, err)
+			require.Equal(t, &tt.want, got)
+		})
+	}
+}
+
+func TestParseInfoRefuses(t *testing.T) {
+	tests := []struct{ name, body, want string }{
+		{"nothing", ``, "cannot read server_info"},
+		{"a page of HTML", `<html>`, "cannot read server_info"},
+		{"an array", `[]`, "not a JSON object"},
+		{"more ranks than any worker has", `{"dp_size":1025}`, "dp_size is out of range"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			info, err := worker.ParseInfo([]byte(tt.body), host)
+			require.ErrorContains(t, err, tt.want)
+			require.Nil(t, info)
+		})
+	}
+}
+
+func TestParseModels(t *testing.T) {
+	tests := []struct {
+		name, body      string
+		bases, adapters []string
+		maxLen          int
+	}{
+		{"one", `{"object":"list","data":[{"id":"tiny","object":"model","parent":null}]}`, []string{"tiny"}, nil, 0},
+		{
+			"with an adapter", `{"data":[{"id":"tiny","max_model_len":4096},{"id":"sql","parent":"tiny","max_model_len":null}]}`,
+			[]string{"tiny"},
+			[]string{"sql"},
+			4096,
+		},
+		{"entries without an id", `{"data":[{},{"id":1},7,{"id":""}]}`, nil, nil, 0},
+		{"none", `{"data":[]}`, nil, nil, 0},
+		{"not a list", `"tiny"`, nil, nil, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bases, adapters, maxLen, err := worker.ParseModels([]byte(tt.body))
+			require.NoError(t, err)
+			require.Equal(t, tt.bases, bases)
+			require.Equal(t, tt.adapters, adapters)
+			require.Equal(t, tt.maxLen, maxLen)
+		})
+	}
+	_, _, _, err := worker.ParseModels([]byte(`{"data"`))
+	require.ErrorContains(t, err, "cannot read /v1/models")
+}
+
+func TestInfoModel(t *testing.T) {
+	require.Equal(t, "a", (&worker.Info{Models: []string{"a", "b"}, ModelPath: "/m"}).Model())
+	require.Equal(t, "/m", (&worker.Info{ModelPath: "/m"}).Model())
+}
+
+// FuzzParseInfo holds what is read from a document to what encoding/json reads
+// from it, and any description to what a stream needs of it.
+func FuzzParseInfo(f *testing.F) {
+	body, err := os.ReadFile("testdata/server_info_0.5.23.json")
+	require.NoError(f, err)
+	f.Add(body)
+	f.Add([]byte(`{"dp_size":3,"page_size":16,"kv_events":{"publisher":"zmq","endpoint_port_base":65533,"dp_size":2}}`))
+	f.Add([]byte(`{"dp_size":1e9,"kv_events_config":"{\"publisher\":\"zmq\",\"endpoint\":\"tcp://*:65535\"}"}`))
+	f.Add([]byte(`{"kv_events_config":"{\"publisher\":\"zmq\",\"endpoint\":\"tcp://[::]:1\",\"replay_endpoint\":\"tcp://a:2\"}","dcp_size":9}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if info, err := worker.ParseInfo(body, host); err == nil {
+			checkInfo(t, info)
+		}
+		var doc map[string]any
+		d := json.NewDecoder(strings.NewReader(string(body)))
+		d.UseNumber()
+		if d.Decode(&doc) != nil || doc == nil {
+			return
+		}
+		// Written anew, a key stands once and in one spelling: the two readers
+		// differ in what they make of anything else.
+		var option map[string]any
+		if json.Unmarshal([]byte(naiveString(doc["kv_events_config"])), &option) == nil {
+			text, err := json.Marshal(option)
+			require.NoError(t, err)
+			doc["kv_events_config"] = string(text)
+		} else {
+			delete(doc, "kv_events_config")
+		}
+		again, err := json.Marshal(doc)
+		require.NoError(t, err)
+		info, err := worker.ParseInfo(again, host)
+		if naiveInt(doc["dp_size"]) > 1024 {
+			require.Error(t, err, "dp_size of %s", again)
+			return
+		}
+		require.NoError(t, err, "%s", again)
+		require.Equal(t, naiveString(doc["version"]), info.Version, "version of %s", again)
+		require.Equal(t, naiveString(doc["model_path"]), info.ModelPath, "model_path of %s", again)
+		require.Equal(t, max(naiveInt(doc["dp_size"]), 1), info.DPSize, "dp_size of %s", again)
+		require.Equal(t, naivePorts(doc), len(ports(t, info)), "ports of %s", again)
+	})
+}
+
+// checkInfo is what holds for every description.
+func checkInfo(t *testing.T, info *worker.Info) {
+	t.Helper()
+	require.True(t, info.DPSize >= 1 && info.DPSize <= 1024, "ranks: %d", info.DPSize)
+	require.GreaterOrEqual(t, info.PageSize, 0)
+	if info.Events == nil {
+		return
+	}
+	require.GreaterOrEqual(t, info.Events.BlockSize, 0)
+	require.NotEmpty(t, info.Events.Endpoints)
+	if info.Events.Replays != nil {
+		require.Len(t, info.Events.Replays, len(info.Events.Endpoints))
+	}
+	ports(t, info)
+}
+
+// ports reads the live endpoints' ports, which count up by rank.
+func ports(t *testing.T, info *worker.Info) []int {
+	t.Helper()
+	if info.Events == nil {
+		return nil
+	}
+	var out []int
+	for _, e := range append(info.Events.Endpoints, info.Events.Replays...) {
+		_, port, err := net.SplitHostPort(strings.TrimPrefix(e, "tcp://"))
+		require.NoError(t, err, "endpoint %q", e)
+		n, err := strconv.ParseUint(port, 10, 16)
+		require.NoError(t, err, "endpoint %q", e)
+		out = append(out, int(n))
+	}
+	out = out[:len(info.Events.Endpoints)]
+	for i := range out {
+		require.Equal(t, out[0]+i, out[i], "port of rank %d", i)
+	}
+	return out
+}
+
+func naiveInt(v any) int {
+	n, err := strconv.Atoi(fmt.Sprint(v))
+	if _, ok := v.(json.Number); !ok || err != nil {
+		return 0
+	}
+	return n
+}
+
+func naiveString(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// naivePorts says how many live endpoints a document has.
+func naivePorts(doc map[string]any) int {
+	n, base, bound := max(naiveInt(doc["dp_size"]), 1), 0, ""
+	if kv, ok := doc["kv_events"].(map[string]any); ok {
+		if p := naiveString(kv["publisher"]); p == "" || p == "zmq" {
+			base, bound = naiveInt(kv["endpoint_port_base"]), naiveString(kv["endpoint_host"])
+		}
+		if own := naiveInt(kv["dp_size"]); own > 0 && own <= 1024 {
+			n = own
+		}
+	} else {
+		var kv map[string]any
+		if json.Unmarshal([]byte(naiveString(doc["kv_events_config"])), &kv) != nil || naiveString(kv["publisher"]) != "zmq" {
+			return 0
+		}
+		at := naiveString(kv["endpoint"])
+		if at == "" {
+			at = "tcp://*:5557"
+		}
+		if i := strings.LastIndex(at, ":"); strings.HasPrefix(at, "tcp://") && i >= len("tcp://") {
+			base, _ = strconv.Atoi(at[i+1:])
+			bound = at[len("tcp://"):i]
+		}
+	}
+	if base < 1 || base > 65535 || base+n-1 > 65535 || strings.ContainsAny(strings.Trim(bound, "[]"), "[]/ ") {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,239 @@
+package worker
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+)
+
+// Load is the work of one rank: what this router has sent there and has not
+// ended, counted from dispatch, and what the rank says of itself, which also
+// tells of other routers' requests; those that tell of theirs themselves (Foreign)
+// are counted as if this router had sent them. A burst that arrives between two reports
+// would see no load at all in the latter and pile up on one worker.
+//
+// Steps and reports take a lock for some 50 ns; a choice reads Seen without one.
+type Load struct {
+	inFlight atomic.Int64 // requests dispatched and not ended
+	waiting  atomic.Int64 // of those, the ones without a first byte
+	pending  atomic.Int64 // prompt tokens dispatched, expected uncached and not prefilled
+	uncached atomic.Int64 // prompt tokens that requests in flight were expected to compute
+	reserved atomic.Int64 // KV tokens that decode legs in flight will need, and those of prompts that others have fetched
+	// coming are the tokens that prompts without a first byte are to fetch from KV tiers. They are in no rank's report: a request that waits for
+	// room in the pool, with next to nothing to compute, would else be seen by nobody, and more would be sent there.
+	coming  atomic.Int64
+	sent    atomic.Int64 // of pending, all that ever were
+	held    atomic.Int64 // the most KV tokens that requests in flight can hold
+	foreign foreign      // what other routers have sent
+
+	mu      sync.Mutex
+	backlog policy.Backlog // guarded by mu; times are unix seconds
+	speed   policy.Speed   // guarded by mu
+	check   check          // guarded by mu
+	shown   shown          // written under mu
+}
+
+// InFlight returns the requests dispatched and not ended.
+func (l *Load) InFlight() int64 { return l.inFlight.Load() }
+
+// Waiting returns the requests dispatched whose answer has not begun.
+func (l *Load) Waiting() int64 { return l.waiting.Load() }
+
+// Pending returns the prompt tokens dispatched whose answer has not begun.
+func (l *Load) Pending() int64 { return l.pending.Load() }
+
+// Reserved returns the KV tokens that decode legs in flight will need, and those of prompts that others have fetched.
+func (l *Load) Reserved() int64 { return l.reserved.Load() }
+
+// Lease is one request's share of a rank's load. Each step takes effect once,
+// whatever the order and number of calls, so that no exit path can leak load.
+type Lease struct {
+	load   *Load
+	tokens int64 // to prefill
+	kept   int64 // reserved
+	coming int64 // from a KV tier, until the first byte; kept from then on
+	held   int64
+	begun  bool
+	ended  bool
+	watch  watch
+}
+
+// Work is one request as a rank's load counts it.
+type Work struct {
+	Uncached int  // prompt tokens to prefill
+	Fetched  int  // prompt tokens that come from a KV tier: they take room in the pool, and no time to prefill
+	Prompt   int  // prompt tokens
+	Output   int  // the most tokens that its answers may have; 0 is unknown
+	Guessed  bool // Prompt is an estimate, of text or of a prompt with images
+	Exact    bool // Uncached is by the rank's KV events
+}
+
+// Holds is the most KV tokens that the request can hold.
+func (w *Work) Holds() int64 {
+	output := w.Output
+	if output <= 0 {
+		output = unknownAnswer
+	}
+	held := int64(max(w.Prompt, w.Uncached+w.Fetched, 0)) + int64(output)
+	if w.Guessed {
+		held += unknownPrompt
+	}
+	return min(held, countLimit)
+}
+
+// Begin counts a request with uncached prompt tokens to prefill. The lease
+// belongs to the goroutine that serves the request.
+func (l *Load) Begin(uncached int) Lease { return l.BeginWork(time.Now(), Work{Uncached: uncached}) }
+
+// BeginWork is Begin for a request of which more is known.
+func (l *Load) BeginWork(now time.Time, w Work) Lease {
+	tokens, coming, held := int64(max(w.Uncached, 0)), int64(max(w.Fetched, 0)), w.Holds()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.watch(now, &w)
+	l.shown.begin()
+	l.inFlight.Add(1)
+	l.waiting.Add(1)
+	l.pending.Add(tokens)
+	l.sent.Add(tokens)
+	l.uncached.Add(tokens)
+	l.coming.Add(coming)
+	l.held.Add(held)
+	l.backlog.Sent(seconds(now), float64(tokens))
+	l.shown.store(&l.backlog)
+	l.shown.end()
+	l.check.note(l.peaks())
+	return Lease{load: l, tokens: tokens, coming: coming, held: held, watch: at}
+}
+
+// BeginDecode counts the decode leg of a request, which will need room for so
+// many tokens there: the prompt's and those asked for.
+func (l *Load) BeginDecode(tokens int) Lease { return l.BeginLeg(tokens, Work{Prompt: tokens}) }
+
+// BeginLeg is BeginDecode for a request of which more is known.
+func (l *Load) BeginLeg(tokens int, w Work) Lease {
+	kept, held := int64(max(tokens, 0)), w.Holds()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown.begin()
+	l.inFlight.Add(1)
+	l.waiting.Add(1)
+	l.reserved.Add(kept)
+	l.held.Add(held)
+	l.shown.end()
+	l.check.note(l.peaks())
+	return Lease{load: l, kept: kept, held: held}
+}
+
+// FirstByte marks the prompt as prefilled.
+func (l *Lease) FirstByte() {
+	if l.load != nil && !l.begun {
+		l.FirstByteAt(time.Now())
+	}
+}
+
+// FirstByteAt is FirstByte, now.
+func (l *Lease) FirstByteAt(now time.Time) {
+	if l.load == nil || l.begun {
+		return
+	}
+	l.begun = true
+	load := l.load
+	load.mu.Lock()
+	defer load.mu.Unlock()
+	load.shown.begin()
+	load.waiting.Add(-1)
+	load.pending.Add(-l.tokens)
+	load.coming.Add(-l.coming)
+	load.reserved.Add(l.coming)
+	l.kept, l.coming = l.kept+l.coming, 0
+	load.backlog.Begun(seconds(now), float64(l.tokens))
+	load.shown.store(&load.backlog)
+	load.shown.end()
+}
+
+// End gives the request's whole load back.
+func (l *Lease) End() {
+	if l.load == nil || l.ended {
+		return
+	}
+	l.FirstByte()
+	l.ended = true
+	load := l.load
+	load.mu.Lock()
+	defer load.mu.Unlock()
+	load.shown.begin()
+	load.inFlight.Add(-1)
+	load.uncached.Add(-l.tokens)
+	load.reserved.Add(-l.kept)
+	load.held.Add(-l.held)
+	load.shown.end()
+}
+
+// used is what requests in flight are expected to add to the KV pool.
+func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.foreign.used.Load() }
+
+// flight is how many requests are in flight there, and unbegun how many of them have no first byte, of all routers that tell.
+func (l *Load) flight() int64  { return l.inFlight.Load() + l.foreign.inFlight.Load() }
+func (l *Load) unbegun() int64 { return l.waiting.Load() + l.foreign.waiting.Load() }
+
+// seconds is a time as policies count it.
+func seconds(t time.Time) float64 { return float64(t.UnixNano()) * 1e-9 }
+
+func (l *Load) peaks() peaks {
+	return peaks{
+		flight: l.flight(), pending: l.pending.Load() + l.foreign.pending.Load(), held: l.held.Load() + l.foreign.held.Load(),
+	}
+}
+
+// Share returns what this router has in flight there.
+func (l *Load) Share() (s Share) {
+	for range seenTries {
+		before := l.shown.version.Load()
+		s = Share{
+			InFlight: l.inFlight.Load(), Waiting: l.waiting.Load(), Pending: l.pending.Load(),
+			Used: l.uncached.Load() + l.reserved.Load() + l.coming.Load(), Held: l.held.Load(), Sent: l.sent.Load(),
+		}
+		if before&1 == 0 && before == l.shown.version.Load() {
+			break
+		}
+	}
+	return s
+}
+
+// Foreign replaces what another router had in flight there, as far as was known, by what it has now. What it sent and began counts as if
+// this router had: toward the backlog, and on top of the rank's next reports, which know of it by themselves from then on.
+func (l *Load) Foreign(now time.Time, was, is Share) {
+	if was == is {
+		return
+	}
+	at := seconds(now)
+	sent := max(is.Sent-was.Sent, 0)
+	begun := sent - (is.Pending - was.Pending)
+	if begun < 0 { // a share was lost
+		sent, begun = sent-begun, 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown.begin()
+	l.foreign.inFlight.Add(is.InFlight - was.InFlight)
+	l.foreign.waiting.Add(is.Waiting - was.Waiting)
+	l.foreign.pending.Add(is.Pending - was.Pending)
+	l.foreign.used.Add(is.Used - was.Used)
+	l.foreign.held.Add(is.Held - was.Held)
+	l.foreign.sent.Add(sent)
+	if sent > 0 {
+		l.backlog.Sent(at, float64(sent))
+	}
+	if begun > 0 {
+		l.backlog.Begun(at, float64(begun))
+	}
+	l.shown.store(&l.backlog)
+	l.shown.end()
+	l.check.note(l.peaks())
+}
+
+// ForeignInFlight returns the requests that other routers tell of.
+func (l *Load) ForeignInFlight() int64 { return l.foreign.inFlight.Load() }

@@ -1,0 +1,49 @@
+//go:build !race
+
+package worker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+func TestLoadDoesNotAllocate(t *testing.T) {
+	var rank worker.Rank
+	now := time.Now()
+	if n := testing.AllocsPerRun(100, func() {
+		lease := rank.Load.Begin(1000)
+		rank.Load.Report(now, worker.Report{Running: 1, Prefilled: 100, Busy: 1})
+		_ = rank.Load.See(now)
+		_ = rank.Trust.Credit(now, true)
+		rank.Trust.Observe(now, 1000, 900)
+		lease.End()
+		leg := rank.Load.BeginDecode(1000)
+		leg.End()
+	}); n != 0 {
+		t.Errorf("load and trust allocate %v times, want 0", n)
+	}
+}
+
+func BenchmarkSee(b *testing.B) {
+	var load worker.Load
+	load.Report(time.Now(), worker.Report{Running: 1, Prefilled: 100_000, Busy: time.Second})
+	lease := load.Begin(1000)
+	defer lease.End()
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = load.See(now)
+	}
+}
+
+func BenchmarkLease(b *testing.B) {
+	var load worker.Load
+	b.ReportAllocs()
+	for b.Loop() {
+		lease := load.Begin(1000)
+		lease.FirstByte()
+		lease.End()
+	}
+}

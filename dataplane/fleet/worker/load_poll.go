@@ -1,0 +1,117 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// loadsTimeout bounds GET /v1/loads. Its answer waits for the engine's scheduler, and so for the batch under way: a chunk of
+	// 8,192 tokens is half a second on a large GPU.
+	loadsTimeout = 2 * time.Second
+	// publishedFor is for how long nobody asks a rank that has published its load: that comes once a second at the latest, so two are
+	// missing then.
+	publishedFor = 3 // seconds
+	// modelsEvery is how often a worker is asked for its models: adapters come and go while it runs, and another model
+	// behind a proxy of its own shows nowhere else. The answer takes 2 ms and no scheduler.
+	modelsEvery = 900 * time.Millisecond // with each look at the load, whose ticks may come a little early
+)
+
+// poller asks one worker for what it does not publish: its load, and which
+// models and adapters it has loaded. It runs apart from the monitor, whose
+// probes must not wait for a busy scheduler.
+type poller struct {
+	w      *Worker
+	probe  *prober
+	cancel context.CancelFunc
+	done   chan struct{}
+	models time.Time // when they were last read
+	none   bool      // it has no /v1/loads
+}
+
+// startPoller starts a worker's poller; stop must follow.
+func startPoller(ctx context.Context, w *Worker, cfg *Config) *poller {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &poller{w: w, probe: newProber(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), models: time.Now()}
+	go p.run(ctx, cfg.LoadEvery)
+	return p
+}
+
+func (p *poller) stop() {
+	p.cancel()
+	<-p.done
+}
+
+func (p *poller) run(ctx context.Context, every time.Duration) {
+	defer close(p.done)
+	defer p.probe.client.CloseIdleConnections()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			p.readLoads(ctx, now)
+			if now.Sub(p.models) >= modelsEvery {
+				p.models = now
+				p.readModels()
+			}
+		}
+	}
+}
+
+// readLoads asks for the ranks' load, where they do not publish it. A failure
+// says nothing: probes find out whether the worker lives.
+func (p *poller) readLoads(ctx context.Context, now time.Time) {
+	ranks := p.w.Ranks()
+	quiet := slices.ContainsFunc(ranks, func(r *Rank) bool {
+		v := r.Load.See(now)
+		return v.Polled || v.Age < 0 || v.Age > publishedFor
+	})
+	if p.none || !quiet {
+		return
+	}
+	status, body, err := p.probe.get("/v1/loads?include=core", loadsTimeout)
+	if err != nil || ctx.Err() != nil { // after ctx the rank may be another process's
+		return
+	}
+	if status != fasthttp.StatusOK {
+		p.none = status == fasthttp.StatusNotFound || status == fasthttp.StatusMethodNotAllowed
+		return
+	}
+	reports, err := parseLoadReports(body)
+	if err != nil {
+		return
+	}
+	decodes := p.w.Role() == RoleDecode
+	for _, r := range reports {
+		if !decodes { // waiting prompts elsewhere hold nothing yet, and may be cached
+			r.report.Wanted = 0
+		}
+		if r.rank >= 0 && r.rank < len(ranks) {
+			ranks[r.rank].Load.Report(time.Now(), r.report)
+		}
+	}
+}
+
+// readModels learns which adapters are loaded now, and whether the worker still serves its model.
+func (p *poller) readModels() {
+	info := p.w.Info()
+	said, err := p.probe.models(loadsTimeout)
+	if err != nil || info == nil || said.empty() {
+		return
+	}
+	if !info.knows(said) {
+		p.w.Doubt() // other weights, or another process: the monitor finds out
+		return
+	}
+	fresh := *info
+	fresh.answers(said)
+	if !slices.Equal(fresh.Models, info.Models) {
+		p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just described it anew
+	}
+}

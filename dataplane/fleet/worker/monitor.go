@@ -1,0 +1,241 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"time"
+)
+
+// monitor watches one worker. Its run goroutine is the only one that probes, changes the probed
+// state and calls the observer.
+type monitor struct {
+	r         *Registry
+	w         *Worker
+	cfg       *Config // as of the last probe
+	probe     *prober
+	bootstrap bootstrapProbe // of a prefill worker
+	cancel    context.CancelFunc
+	done      chan struct{}
+	number    uint64 // of the worker, in the order of addition
+
+	poller     *poller   // while known
+	known      bool      // the observer was told Up and not yet Down
+	failing    time.Time // first of the unanswered probes in a row
+	gaveUp     bool      // this hang was logged
+	reported   error     // last discovery error that was logged
+	expected   expectation
+	aside      asideLog
+	gpus       gpuMonitor
+	vocabulary vocabularyAttempts
+}
+
+func (m *monitor) run(ctx context.Context) {
+	defer close(m.done)
+	defer func() { m.probe.client.CloseIdleConnections() }()
+	defer m.bootstrap.close()
+	defer m.down()
+	tick := time.NewTicker(m.offset())
+	defer tick.Stop()
+	apart := false // from the probes of those that were added with it
+	for {
+		if cfg := m.r.cfg.Load(); cfg != m.cfg {
+			m.configure(ctx, cfg, tick)
+		}
+		err := m.probe.ready()
+		if ctx.Err() != nil { // the probe was cut short, which says nothing of the worker
+			return
+		}
+		m.step(ctx, err)
+		m.gpus.check(time.Now(), m.w, m.r.workersNow, m.cfg.Log)
+		m.r.speeds.compare(time.Now(), m.r.Snapshot())
+		m.aside.update(m.w.Ranks(), m.cfg.Log)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if !apart {
+				tick.Reset(m.cfg.Interval)
+				apart = true
+			}
+		case <-m.w.kick:
+		case <-m.suspicionTimer(time.Now()):
+		}
+	}
+}
+
+// offset is the time from the first probe to the second. The first ones of a list of workers come at once, so that routing can begin;
+// after that a hundred of them would delay the requests that meet them, four times a second. Steps of the golden ratio spread any
+// number of workers evenly over the interval, and need no chance.
+func (m *monitor) offset() time.Duration {
+	const golden = 0.6180339887498949
+	_, turn := math.Modf(float64(m.number) * golden)
+	return time.Duration((1 - turn) * float64(m.cfg.Interval))
+}
+
+// step takes in one probe's result. The state is published before the
+// observer hears of a death: to forget a large cache takes a while, and
+// meanwhile nothing more must be sent to where it was.
+func (m *monitor) step(ctx context.Context, err error) {
+	state := classify(err)
+	if errors.Is(err, errForeignServer) && m.reported == nil {
+		m.reported = err
+		m.cfg.Log.Warn("worker is no model server", "worker", m.w.URL, "is", m.probe.strange, "error", err)
+	}
+	if m.w.respec.Swap(false) && m.known {
+		m.reconsider()
+	}
+	if state == Ready && !m.known {
+		if err = m.discover(ctx); err != nil {
+			state = Probing
+		}
+	}
+	if state == Ready && m.known && m.w.suspicion.due(time.Now(), m.probe.line.number()) {
+		err = m.recognize(ctx)
+		state = classify(err)
+	}
+	if state == Ready && m.w.Role() == RolePrefill {
+		err = m.bootstrap.check(ctx, m.w, m.cfg)
+		state = classify(err)
+	}
+	if ctx.Err() != nil { // as above
+		return
+	}
+	m.w.setError(err)
+	if state == Ready {
+		m.w.alive.Store(time.Now().UnixNano())
+		m.learnVocabulary(time.Now())
+	}
+	m.become(state)
+	if state == Slow {
+		m.slow()
+		return
+	}
+	m.failing, m.gaveUp = time.Time{}, false
+	if state == Dead {
+		m.w.giveUp(true)
+		m.down()
+		m.bootstrap.close()
+		m.probe.path = readyPaths[0] // what comes back may be another release
+	}
+}
+
+// become publishes a state.
+func (m *monitor) become(state State) {
+	old := m.w.setState(state)
+	if state == Ready && (old == Probing || old == Dead) {
+		m.w.Breaker.Reset() // what failed was before
+	}
+	if old != state {
+		level := slog.LevelInfo
+		if state == Dead { // what a restart does too, but an operator wants to see it among the warnings
+			level = slog.LevelWarn
+		}
+		m.cfg.Log.Log(context.Background(), level, "worker changed state", "worker", m.w.URL, "state", state.String(), "error", m.w.LastError())
+	}
+}
+
+// discover reads the worker's description and tells the observer. Without a
+// description there is nothing to route by, so the worker is not ready yet.
+func (m *monitor) discover(ctx context.Context) error {
+	m.checking()
+	info, err := m.probe.discover(discoverTimeout)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		m.w.suspicion.unresolved()
+		if m.reported == nil {
+			m.cfg.Log.Warn("worker is ready but does not describe itself", "worker", m.w.URL, "error", err)
+		}
+		m.reported = err
+		return err
+	}
+	m.reported = nil
+	m.adopt(ctx, info)
+	return nil
+}
+
+// adopt begins the life of a process that has described itself.
+func (m *monitor) adopt(ctx context.Context, info *Info) {
+	if old := m.w.Info(); old != nil && info.Process != 0 && info.sameProcess(old) {
+		info.keeps(old) // it was out of reach, and lives
+	}
+	m.expected.mode = info.Disaggregation.Mode
+	info.Vocabulary = m.probe.vocabulary(info)
+	m.vocabulary = vocabularyAttempts{1, time.Now()}
+	if info.Engine != "" {
+		m.cfg.Log.Warn("worker is no SGLang", "worker", m.w.URL, "is", info.Engine, "means", info.Consequence())
+	}
+	m.expected.apply(info, m.w, m.cfg.Log)
+	m.w.info.Store(info)
+	if len(m.w.Ranks()) != info.DPSize {
+		ranks := newRanks(m.w, info.DPSize)
+		m.w.ranks.Store(&ranks)
+	}
+	m.r.publish()
+	m.known = true
+	if m.cfg.LoadEvery > 0 {
+		m.poller = startPoller(ctx, m.w, m.cfg)
+	}
+	if m.r.observer != nil {
+		m.r.observer.Up(m.w, info)
+	}
+}
+
+// reconsider takes in a new spec of a worker that has described itself. It is the same process: observers need not hear.
+func (m *monitor) reconsider() {
+	info := *m.w.Info()
+	info.Disaggregation.Mode, m.expected.warned = m.expected.mode, false
+	m.expected.apply(&info, m.w, m.cfg.Log)
+	m.w.info.Store(&info)
+	m.r.publish()
+}
+
+// configure takes over settings that have changed.
+func (m *monitor) configure(ctx context.Context, cfg *Config, tick *time.Ticker) {
+	m.cfg = cfg
+	path := m.probe.path
+	m.probe.client.CloseIdleConnections()
+	m.probe = newWatcher(ctx, m.w, cfg)
+	m.probe.path, m.w.suspicion.conn = path, 0
+	m.bootstrap.close()
+	tick.Reset(cfg.Interval)
+}
+
+// slow counts how long the worker has not answered.
+func (m *monitor) slow() {
+	now := time.Now()
+	if m.failing.IsZero() {
+		m.failing = now
+	}
+	if now.Sub(m.failing) < m.cfg.HangAfter {
+		return
+	}
+	if !m.gaveUp {
+		m.gaveUp = true
+		m.cfg.Log.Warn("worker hangs; its waiting requests go elsewhere, if somebody else is there", "worker", m.w.URL)
+	}
+	m.w.giveUp(false) // after each probe: those that have come since, and those for which somebody is there only now
+}
+
+// down tells the observer that the worker's cache is gone.
+func (m *monitor) down() {
+	if !m.known {
+		return
+	}
+	m.known = false
+	if m.poller != nil {
+		m.poller.stop()
+		m.poller = nil
+	}
+	for _, rank := range m.w.Ranks() {
+		rank.Load.Forget()
+		rank.Trust.Forget()
+		rank.full.Store(0)
+	}
+	if m.r.observer != nil {
+		m.r.observer.Down(m.w)
+	}
+}

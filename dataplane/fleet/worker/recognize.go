@@ -1,0 +1,82 @@
+package worker
+
+import (
+	"context"
+	"time"
+)
+
+// recognize finds out whether the process is the known one. Another one begins with nothing: neither the cache nor a name of
+// the one before is its own.
+//
+// The model's names come first, because they take no scheduler. Where they are known, the process may take its time to
+// describe itself: the worst is a prompt that is not cached as expected.
+func (m *monitor) recognize(ctx context.Context) error {
+	old := m.w.Info()
+	m.checking()
+	said, err := m.probe.models(m.probe.timeout)
+	if err != nil {
+		m.w.suspicion.unresolved()
+		return err
+	}
+	patience, familiar := discoverTimeout, !said.empty() && old.knows(said)
+	if familiar {
+		patience = m.probe.timeout
+	}
+	info, err := m.probe.discover(patience)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		m.w.suspicion.unresolved()
+		if familiar && classify(err) == Slow {
+			return nil // its scheduler is busy; the next probes ask again
+		}
+		return err
+	case info.sameProcess(old):
+		m.update(old, info)
+		return nil
+	}
+	m.cfg.Log.Warn("worker is another process; what was known of the one before is forgotten", "worker", m.w.URL,
+		"model", info.Model(), "before", old.Model())
+	m.w.setState(Probing) // observers take a while to forget, and nobody may ask it for the old model meanwhile
+	m.down()
+	m.adopt(ctx, info)
+	return nil
+}
+
+// update takes over what a process says now that it did not say before: after a change of weights, another name.
+func (m *monitor) update(old, info *Info) {
+	fresh := *old
+	fresh.answers(info.said())
+	if !old.knows(fresh.said()) {
+		m.cfg.Log.Info("worker answers to another name; it keeps those that it had", "worker", m.w.URL, "names", fresh.Models)
+	}
+	m.w.info.Store(&fresh)
+}
+
+// learnVocabulary asks a process again that did not tell its vocabulary when it was discovered.
+func (m *monitor) learnVocabulary(now time.Time) {
+	info := m.w.Info()
+	if info == nil || info.Vocabulary > 0 || info.ModelPath == "" || !m.vocabulary.due(now) {
+		return
+	}
+	n := m.probe.vocabulary(info)
+	if n == 0 {
+		return
+	}
+	fresh := *info
+	fresh.Vocabulary = n
+	m.w.info.Store(&fresh)
+	m.r.publish()
+}
+
+// checking notes that the process is being checked.
+func (m *monitor) checking() { m.w.suspicion.checking(time.Now(), m.probe.line.number()) }
+
+// suspicionTimer fires when a suspicion that came too early counts.
+func (m *monitor) suspicionTimer(now time.Time) <-chan time.Time {
+	if !m.known {
+		return nil
+	}
+	return m.w.suspicion.timer(now, m.probe.line.number())
+}

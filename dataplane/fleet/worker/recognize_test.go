@@ -1,0 +1,191 @@
+package worker_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// process makes the fake what a process of SGLang says that was started for a model.
+func (f *fake) process(started float64, model string) {
+	f.answers["/server_info"] = fmt.Sprintf(
+		`{"version":"0.5.23","page_size":16,"model_path":"/models/%s","served_model_name":"%[1]s","startup_time":{"tokenizer_e2e":%g}}`, model, started)
+	f.serves(model)
+}
+
+// serves makes /v1/models name a model.
+func (f *fake) serves(model string) {
+	f.answers["/v1/models"] = fmt.Sprintf(`{"data":[{"id":%q,"parent":null,"max_model_len":64}]}`, model)
+}
+
+// TestNamesStayWithTheProcess: SGLang shows the path after POST /update_weights_from_disk, in /v1/models alone.
+func TestNamesStayWithTheProcess(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+		b.after(time.Second)
+		require.Equal(t, []string{"tiny"}, b.worker.Info().Models)
+		b.fake.with(func() { b.fake.serves("/new/weights") })
+		b.after(2 * time.Second)
+		require.Equal(t, []string{"tiny", "/new/weights"}, b.worker.Info().Models)
+		b.want(worker.Ready, "up")
+
+		// The network fails for a while: it is taken for dead, and is the same process.
+		b.fake.with(func() { b.fake.serves("/newest/weights") })
+		b.fake.set(refusing)
+		b.fake.cut(func() {})
+		b.after(time.Second)
+		b.fake.set(up)
+		b.after(time.Second)
+		b.want(worker.Ready, "up", "down", "up")
+		require.Equal(t, []string{"tiny", "/new/weights", "/newest/weights"}, b.worker.Info().Models)
+
+		// A process that is started anew has only its own.
+		b.fake.cut(func() { b.fake.process(21.25, "tiny") })
+		b.after(time.Second)
+		b.want(worker.Ready, "up", "down", "up", "down", "up")
+		require.Equal(t, []string{"tiny"}, b.worker.Info().Models)
+	})
+}
+
+// TestNamesOfAProcessAreBounded: weights may be loaded every minute for weeks.
+func TestNamesOfAProcessAreBounded(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+		last := ""
+		for i := range 100 {
+			last = fmt.Sprintf("/weights/%d", i)
+			b.fake.with(func() { b.fake.serves(last) })
+			b.after(3 * time.Second)
+		}
+		names := b.worker.Info().Models
+		require.Len(t, names, 64)
+		require.Equal(t, "tiny", names[0])
+		require.Equal(t, last, names[63])
+		b.want(worker.Ready, "up")
+	})
+}
+
+// TestNamesBeforeTheRouter: a router that starts after the change takes the name from the arguments.
+func TestNamesBeforeTheRouter(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny"); f.serves("/new/weights") }, func(b *bench) {
+		b.after(time.Second)
+		require.Equal(t, []string{"tiny", "/new/weights"}, b.worker.Info().Models)
+	})
+}
+
+// TestAnotherProcessAtTheURL: no probe sees the port closed, and no time passes until the new process is known.
+func TestAnotherProcessAtTheURL(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+		b.after(1100 * time.Millisecond)
+		b.fake.cut(func() { b.fake.process(18.5, "dear") })
+		b.after(0)
+		b.want(worker.Ready, "up", "down", "up")
+		require.Equal(t, []string{"dear"}, b.worker.Info().Models)
+	})
+}
+
+// TestAnotherProcessThatStarts is not chosen until it describes itself.
+func TestAnotherProcessThatStarts(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+		b.after(1100 * time.Millisecond)
+		b.fake.cut(func() { b.fake.process(18.5, "dear"); b.fake.hang["/server_info"] = true })
+		b.after(time.Second)
+		require.NotEqual(t, worker.Ready, b.worker.State())
+		b.fake.with(func() { b.fake.hang["/server_info"] = false })
+		b.fake.set(up)
+		b.after(10 * time.Second)
+		b.want(worker.Ready, "up", "down", "up")
+		require.Equal(t, []string{"dear"}, b.worker.Info().Models)
+	})
+}
+
+// TestAnotherProcessUnheard: a proxy before the worker keeps the connection. The poller's next look finds it.
+func TestAnotherProcessUnheard(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+		b.after(1100 * time.Millisecond)
+		b.fake.with(func() { b.fake.process(18.5, "dear") })
+		b.after(1100 * time.Millisecond)
+		b.want(worker.Ready, "up", "down", "up")
+		require.Equal(t, []string{"dear"}, b.worker.Info().Models)
+	})
+}
+
+// TestDoubtOfARequest: a failed request has the process recognized, though the probes' connection still stands.
+func TestDoubtOfARequest(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+		b.after(1100 * time.Millisecond)
+		b.fake.with(func() { b.fake.process(18.5, "dear") })
+		b.worker.Suspect()
+		b.after(0)
+		b.want(worker.Ready, "up", "down", "up")
+	})
+}
+
+// TestBusyProcessStaysReady: the scheduler is in a long batch when the connection is lost, and the model is the same.
+func TestBusyProcessStaysReady(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+		b.after(1100 * time.Millisecond)
+		b.fake.cut(func() { b.fake.hang["/server_info"] = true })
+		b.after(time.Second)
+		b.want(worker.Ready, "up")
+		b.fake.with(func() { b.fake.hang["/server_info"] = false })
+		b.fake.set(up) // wakes what hangs
+		b.after(10 * time.Second)
+		b.want(worker.Ready, "up")
+	})
+}
+
+// TestServerThatClosesEachConnection is recognized now and then, and otherwise left in peace.
+func TestServerThatClosesEachConnection(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny"); f.closes = true }, func(b *bench) {
+		b.after(time.Minute)
+		b.want(worker.Ready, "up")
+		asked := b.fake.got("/server_info")
+		require.Less(t, asked, 60, "questions a minute")
+		b.fake.with(func() { b.fake.process(18.5, "dear") })
+		b.after(3 * time.Second)
+		b.want(worker.Ready, "up", "down", "up")
+	})
+}
+
+// TestThirdProcessAtTheURL comes so soon after the second that its doubt has to wait, but not for the next probe.
+func TestThirdProcessAtTheURL(t *testing.T) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+		b.registry.Configure(func(c *worker.Config) { c.Interval = time.Hour })
+		b.worker.Probe()
+		b.after(1100 * time.Millisecond)
+		b.fake.cut(func() { b.fake.process(18.5, "dear") })
+		b.after(10 * time.Millisecond)
+		require.Equal(t, []string{"dear"}, b.worker.Info().Models)
+		b.fake.cut(func() { b.fake.process(19.5, "third") })
+		b.after(100 * time.Millisecond)
+		require.Equal(t, []string{"third"}, b.worker.Info().Models)
+		b.want(worker.Ready, "up", "down", "up", "down", "up")
+	})
+}
+
+// TestVocabularyOfABusyProcess: a process that was too busy to tell its vocabulary is asked again, and not for ever.
+func TestVocabularyOfABusyProcess(t *testing.T) {
+	watch(t, func(f *fake) {
+		f.answers["/server_info"] = `{"version":"0.5.23","page_size":16,"model_path":"/nowhere"}`
+	}, func(b *bench) {
+		b.after(time.Hour)
+		require.Zero(t, b.worker.Info().Vocabulary)
+		require.LessOrEqual(t, b.fake.got("/generate"), 5)
+	})
+	watch(t, func(f *fake) {
+		f.answers["/server_info"] = `{"version":"0.5.23","page_size":16,"model_path":"/nowhere"}`
+	}, func(b *bench) {
+		b.after(time.Second)
+		require.Zero(t, b.worker.Info().Vocabulary)
+		b.fake.with(func() {
+			b.fake.answers["/generate"] = `{"error":{"message":"logit_bias must has keys in [0, 1023], got -1."}}`
+			b.fake.statuses["/generate"] = 400
+		})
+		b.after(time.Minute)
+		require.Equal(t, 1024, b.worker.Info().Vocabulary)
+		b.want(worker.Ready, "up")
+	})
+}

@@ -1,0 +1,257 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+)
+
+// Errors of Add and Remove.
+var (
+	ErrUnknown   = errors.New("worker: unknown")
+	ErrDuplicate = errors.New("worker: already there")
+	ErrBadURL    = errors.New("worker: bad URL")
+	ErrClosed    = errors.New("worker: registry is closed")
+)
+
+// Config holds the registry's settings; zero fields take the defaults.
+type Config struct {
+	Interval  time.Duration // between probes; default 250 ms
+	Timeout   time.Duration // of one probe; default 500 ms
+	LoadEvery time.Duration // between two GET /v1/loads of a worker that does not publish its load; default 1 s, negative: never
+	HangAfter time.Duration // unanswered probes for so long: requests not begun are sent elsewhere; default 5 s
+	Log       *slog.Logger
+	// Dial connects to a worker for a probe; default a net.Dialer's DialContext.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// TLS makes the settings of connections, for probes and for requests, to the worker at host; default the system's
+	// authorities and no certificate of our own.
+	TLS func(host string) *tls.Config
+}
+
+func (c *Config) setDefaults() {
+	c.Interval = cmp.Or(c.Interval, 250*time.Millisecond) // with Timeout: a dead worker is out in under a second
+	c.Timeout = cmp.Or(c.Timeout, 500*time.Millisecond)
+	c.LoadEvery = cmp.Or(c.LoadEvery, time.Second)
+	c.HangAfter = cmp.Or(c.HangAfter, 5*time.Second)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
+	}
+	if c.TLS == nil {
+		c.TLS = new(tlsconfig.Client).Config
+	}
+}
+
+// Snapshot is the set of workers at one moment.
+type Snapshot struct {
+	Workers []*Worker
+	Ranks   []*Rank // all ranks of all workers, in the order of Workers
+}
+
+// Registry holds the workers and watches their health.
+type Registry struct {
+	cfg      atomic.Pointer[Config] // immutable; Configure makes another one
+	observer Observer
+	snap     atomic.Pointer[Snapshot]
+	health   *fleetHealth
+	speeds   speeds
+
+	mu      sync.Mutex
+	closed  bool                // guarded by mu
+	added   uint64              // workers ever; guarded by mu
+	workers map[string]*monitor // by URL; guarded by mu
+	ending  map[string]*monitor // by URL, removed and not yet forgotten; guarded by mu
+	running sync.WaitGroup
+}
+
+// NewRegistry returns an empty registry. observer may be nil.
+func NewRegistry(cfg Config, observer Observer) *Registry {
+	cfg.setDefaults()
+	r := &Registry{observer: observer, workers: make(map[string]*monitor), ending: make(map[string]*monitor)}
+	r.cfg.Store(&cfg)
+	r.snap.Store(&Snapshot{})
+	r.health = &fleetHealth{all: r.workersNow}
+	return r
+}
+
+// workersNow returns the workers of the snapshot.
+func (r *Registry) workersNow() []*Worker { return r.Snapshot().Workers }
+
+// Snapshot returns the workers as they are now.
+func (r *Registry) Snapshot() *Snapshot { return r.snap.Load() }
+
+// Add begins to watch the worker at url. It returns before the worker is
+// known to be there.
+func (r *Registry) Add(url string) (*Worker, error) { return r.AddSpec(Spec{URL: url}) }
+
+// AddSpec is Add for a worker of which more is known than its URL.
+func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
+	cfg := r.cfg.Load()
+	w, err := newWorker(spec, cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	r.lockGone(w.URL)
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, ErrClosed
+	}
+	if _, ok := r.workers[w.URL]; ok {
+		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
+	}
+	w.node, w.gpuHealth.fleet = r.nodeLocked(w.host), r.health
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
+	r.added++
+	r.workers[w.URL] = m
+	r.publishLocked()
+	r.running.Go(func() { m.run(ctx) })
+	return w, nil
+}
+
+// nodeLocked numbers a host: as a worker that is there, else by the smallest
+// number that none has.
+func (r *Registry) nodeLocked(host string) uint32 {
+	taken := make([]bool, len(r.workers)+1)
+	for _, m := range r.workers {
+		if m.w.host == host {
+			return m.w.node
+		}
+		if int(m.w.node) < len(taken) {
+			taken[m.w.node] = true
+		}
+	}
+	return uint32(slices.Index(taken, false))
+}
+
+// lockGone locks mu at a moment when nobody is forgetting the worker at url: what is added there anew must not be told of to
+// observers before they have heard the end of what was there.
+func (r *Registry) lockGone(url string) {
+	r.mu.Lock()
+	for m := r.ending[url]; m != nil; m = r.ending[url] {
+		r.mu.Unlock()
+		<-m.done
+		r.mu.Lock()
+		r.forgetLocked(m)
+	}
+}
+
+// forgetLocked ends the wait for a monitor that has ended; whoever comes first does it.
+func (r *Registry) forgetLocked(m *monitor) {
+	if r.ending[m.w.URL] == m {
+		delete(r.ending, m.w.URL)
+	}
+}
+
+// Remove forgets the worker at url, cache and all. Requests that it has run on.
+func (r *Registry) Remove(url string) error {
+	forgotten, err := r.Detach(url)
+	if err == nil {
+		forgotten()
+	}
+	return err
+}
+
+// Detach is Remove for those who must not wait: the worker is gone from the choice at once, and forgotten, which takes a while
+// for a large cache, when the returned function returns. It must be called.
+func (r *Registry) Detach(url string) (forgotten func(), err error) {
+	url = strings.TrimRight(url, "/")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, ok := r.workers[url]
+	if !ok {
+		return nil, fmt.Errorf("cannot remove worker %s: %w", url, ErrUnknown)
+	}
+	delete(r.workers, url)
+	r.ending[url] = m
+	r.publishLocked()
+	m.cancel()
+	return func() {
+		<-m.done
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.forgetLocked(m)
+	}, nil
+}
+
+// Update changes what is known of a worker beside its URL. It stays in the choice meanwhile, and keeps its cache.
+func (r *Registry) Update(spec Spec) error {
+	spec, err := spec.Normal()
+	if err != nil {
+		return err
+	}
+	w, err := r.Get(spec.URL)
+	if err != nil {
+		return err
+	}
+	w.spec.Store(&spec)
+	w.DrainFor(DrainSource, spec.Drain)
+	w.respec.Store(true)
+	w.Probe()
+	return nil
+}
+
+// Configure changes the settings: change gets a copy of those that there are. Monitors take them over with their next probe.
+func (r *Registry) Configure(change func(*Config)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cfg := *r.cfg.Load()
+	change(&cfg)
+	cfg.setDefaults()
+	r.cfg.Store(&cfg)
+}
+
+// Get returns the worker at url.
+func (r *Registry) Get(url string) (*Worker, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m, ok := r.workers[strings.TrimRight(url, "/")]; ok {
+		return m.w, nil
+	}
+	return nil, fmt.Errorf("cannot find worker %s: %w", url, ErrUnknown)
+}
+
+// Run waits for ctx and then stops every monitor.
+func (r *Registry) Run(ctx context.Context) error {
+	<-ctx.Done()
+	r.mu.Lock()
+	r.closed = true
+	for _, m := range r.workers {
+		m.cancel()
+	}
+	r.mu.Unlock()
+	r.running.Wait()
+	return nil
+}
+
+// publish makes a new snapshot after a change of workers or ranks.
+func (r *Registry) publish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.publishLocked()
+}
+
+func (r *Registry) publishLocked() {
+	s := &Snapshot{}
+	for _, m := range r.workers {
+		s.Workers = append(s.Workers, m.w)
+	}
+	slices.SortFunc(s.Workers, func(a, b *Worker) int { return strings.Compare(a.URL, b.URL) })
+	for _, w := range s.Workers {
+		s.Ranks = append(s.Ranks, w.Ranks()...)
+	}
+	r.snap.Store(s)
+}

@@ -1,0 +1,120 @@
+package worker
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Role is the part of a request that a worker does.
+type Role uint8
+
+const (
+	// RoleAggregated does prefill and decode.
+	RoleAggregated Role = iota
+	// RolePrefill computes prompts and sends their KV pages to a decode worker.
+	RolePrefill
+	// RoleDecode takes pages and generates.
+	RoleDecode
+)
+
+// String names the role as /status and metrics show it.
+func (r Role) String() string { return [...]string{"aggregated", "prefill", "decode"}[r] }
+
+// mode is the role in SGLang's words.
+func (r Role) mode() string { return [...]string{"null", "prefill", "decode"}[r] }
+
+// Bootstrap is where decode workers meet a prefill worker: the server that
+// tells them where its ranks are.
+type Bootstrap struct {
+	Host string // a name or an address, without brackets
+	Port int
+}
+
+// Addr returns host:port to dial.
+func (b Bootstrap) Addr() string { return net.JoinHostPort(b.Host, strconv.Itoa(b.Port)) }
+
+// DefaultBootstrapPort is SGLang's --disaggregation-bootstrap-port.
+const DefaultBootstrapPort = 8998
+
+// Spec is a worker as an operator names it.
+type Spec struct {
+	URL string
+	// Role is what the operator takes it for; what the worker says counts. RoleAggregated expects nothing.
+	Role Role
+	// Bootstrap is for prefill workers. An empty host is the URL's, a port of 0 the worker's own word: what is here is for
+	// networks in which decode workers reach it by another name or port.
+	Bootstrap Bootstrap
+	// Drain is what its source wants: it finishes what it has and gets nothing new.
+	Drain bool
+}
+
+// Normal returns the spec as the registry keeps it, its URL in one form, or why it cannot be one.
+func (s Spec) Normal() (Spec, error) {
+	u, _, err := splitURL(s.URL)
+	if err != nil {
+		return s, err
+	}
+	if s.Bootstrap.Port < 0 || s.Bootstrap.Port > 65535 {
+		return s, fmt.Errorf("cannot use worker %q: %w: want a bootstrap port from 1 to 65535", s.URL, ErrBadURL)
+	}
+	s.URL = u.Scheme + "://" + strings.ReplaceAll(u.Host, "%", "%25") // of a zone of IPv6
+	return s, nil
+}
+
+// ParseRole reads a role as String names it; "" is aggregated.
+func ParseRole(name string) (Role, error) {
+	switch name {
+	case "", "aggregated":
+		return RoleAggregated, nil
+	case "prefill":
+		return RolePrefill, nil
+	case "decode":
+		return RoleDecode, nil
+	default:
+		return 0, fmt.Errorf("cannot use role %q: %w: want aggregated, prefill or decode", name, ErrBadURL)
+	}
+}
+
+// ParsePrefill reads "URL", "URL,PORT" or "URL,HOST:PORT" of a prefill worker.
+func ParsePrefill(text string) (Spec, error) {
+	url, at, found := strings.Cut(text, ",")
+	s := Spec{URL: url, Role: RolePrefill}
+	if !found {
+		return s, nil
+	}
+	port := at
+	if strings.Contains(at, ":") {
+		var err error
+		if s.Bootstrap.Host, port, err = net.SplitHostPort(at); err != nil {
+			return Spec{}, fmt.Errorf("cannot use prefill worker %q: %w: %w", text, ErrBadURL, err)
+		}
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return Spec{}, fmt.Errorf("cannot use prefill worker %q: %w: want URL,PORT or URL,HOST:PORT with a bootstrap port from 1 to 65535", text, ErrBadURL)
+	}
+	s.Bootstrap.Port = int(n)
+	return s, nil
+}
+
+// Role returns what the worker is: what it says, and until then what it was added as.
+func (w *Worker) Role() Role {
+	if info := w.Info(); info != nil {
+		return info.Role()
+	}
+	return w.spec.Load().Role
+}
+
+// Bootstrap returns where decode workers meet the worker; of one that is no
+// prefill worker, nothing.
+func (w *Worker) Bootstrap() Bootstrap {
+	info := w.Info()
+	if info == nil || info.Role() != RolePrefill {
+		return Bootstrap{}
+	}
+	b := w.spec.Load().Bootstrap
+	return Bootstrap{Host: cmp.Or(b.Host, w.host), Port: cmp.Or(b.Port, info.Disaggregation.BootstrapPort, DefaultBootstrapPort)}
+}

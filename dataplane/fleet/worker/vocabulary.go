@@ -1,0 +1,125 @@
+package worker
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// vocabularyTimeout is long for an answer that no scheduler is asked for: SGLang's HTTP process gives it.
+	vocabularyTimeout = 2 * time.Second
+	// vocabularyAsks and vocabularyAgain bound the questions to a process that does not answer them: it is
+	// busy, or no release that does.
+	vocabularyAsks  = 5
+	vocabularyAgain = 10 * time.Second
+	// maxConfig bounds what is read of a model's config.json; real ones are under 100 KB.
+	maxConfig = 4 << 20
+	// maxVocabulary is more than any model has: 262,144.
+	maxVocabulary = 1 << 24
+)
+
+// vocabularyQuestion is a request that SGLang refuses, naming the ids that there are: no release says in
+// /server_info how many. A release that does not check it computes one prompt token and generates none.
+var vocabularyQuestion = []byte(`{"input_ids":[0],"sampling_params":{"max_new_tokens":0,"logit_bias":{"-1":0}}}`)
+
+// vocabularyAnswer is "logit_bias must has keys in [0, 1023], got -1." of SGLang 0.5.23.
+var vocabularyAnswer = regexp.MustCompile(`logit_bias[^"]*\[0, ([0-9]{1,8})\]`)
+
+// vocabularyAttempts limits the questions for the vocabulary of one process.
+type vocabularyAttempts struct {
+	count int
+	last  time.Time
+}
+
+// due reports whether another question may be asked now, and counts it.
+func (v *vocabularyAttempts) due(now time.Time) bool {
+	if v.count >= vocabularyAsks || now.Sub(v.last) < vocabularyAgain {
+		return false
+	}
+	v.count, v.last = v.count+1, now
+	return true
+}
+
+// vocabulary returns how many token ids the worker's model has: what the worker says, else the model's
+// config.json where that is on this machine, else 0.
+func (p *prober) vocabulary(info *Info) int {
+	if info.ModelPath == "" {
+		return 0 // not SGLang: a question that it does not refuse would be work
+	}
+	if n := p.askVocabulary(); n > 0 {
+		return n
+	}
+	return readVocabulary(filepath.Join(info.ModelPath, "config.json"))
+}
+
+func (p *prober) askVocabulary() int {
+	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(resp)
+	req.SetRequestURI(p.base + "/generate")
+	req.Header.SetMethod(fasthttp.MethodPost)
+	req.Header.SetContentType("application/json")
+	req.SetBodyRaw(vocabularyQuestion)
+	p.line.use(true)
+	defer p.line.use(false)
+	if err := p.client.DoTimeout(req, resp, vocabularyTimeout); err != nil || resp.StatusCode() != fasthttp.StatusBadRequest {
+		return 0
+	}
+	return vocabularyOf(resp.Body())
+}
+
+// vocabularyOf reads the answer to vocabularyQuestion.
+func vocabularyOf(body []byte) int {
+	m := vocabularyAnswer.FindSubmatch(body)
+	if m == nil {
+		return 0
+	}
+	last, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		return 0
+	}
+	return within(last+1, maxVocabulary)
+}
+
+// readVocabulary reads a model's config.json. Models of several kinds of input have that of the text in a
+// part of its own.
+func readVocabulary(path string) int {
+	if info, err := os.Stat(path); err != nil || info.Size() > maxConfig {
+		return 0
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	type part struct {
+		Vocabulary int   `json:"vocab_size"`
+		Text       *part `json:"text_config"`
+		LLM        *part `json:"llm_config"`
+		Language   *part `json:"language_config"`
+		Thinker    *part `json:"thinker_config"`
+	}
+	var top part
+	if json.Unmarshal(raw, &top) != nil {
+		return 0
+	}
+	for p := &top; ; {
+		switch {
+		case p.Text != nil:
+			p = p.Text
+		case p.Thinker != nil:
+			p = p.Thinker
+		case p.LLM != nil:
+			p = p.LLM
+		case p.Language != nil:
+			p = p.Language
+		default:
+			return within(p.Vocabulary, maxVocabulary)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package worker
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Worker is one SGLang server.
+type Worker struct {
+	// Every choice reads these fields of every worker: they share a cache line.
+	state   atomic.Uint32 // by the probes; see State
+	drains                // reasons for which the worker drains
+	verdict atomic.Uint64 // by the facts about its GPUs; see Verdict
+	info    atomic.Pointer[Info]
+	Outcomes
+
+	URL  string      // "http://host:port", as given, without a trailing slash
+	Addr string      // host:port to dial
+	TLS  *tls.Config // nil for plain HTTP
+
+	spec atomic.Pointer[Spec]
+	host string // of the URL
+	node uint32
+
+	respec    atomic.Bool // the monitor has not seen spec yet
+	suspicion suspicion
+	gpuHealth
+	place atomic.Uint32 // see SetPlace
+	probeRecord
+	ranks atomic.Pointer[[]*Rank]
+	kick  chan struct{} // capacity 1: probe now
+	unanswered
+}
+
+// splitURL checks a worker's URL; port is the one to dial.
+func splitURL(raw string) (u *url.URL, port string, err error) {
+	u, err = url.Parse(strings.TrimRight(raw, "/"))
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: %w", raw, ErrBadURL, err)
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want http://host:port", raw, ErrBadURL)
+	}
+	if u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil {
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: a path, query, fragment or user is not supported", raw, ErrBadURL)
+	}
+	port = u.Port()
+	if n, err := strconv.ParseUint(port, 10, 16); strings.HasSuffix(u.Host, ":") || (port != "" && (err != nil || n == 0)) {
+		return nil, "", fmt.Errorf("cannot use worker %q: %w: want a port from 1 to 65535", raw, ErrBadURL)
+	}
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u, port, nil
+}
+
+// newWorker makes a worker of a spec; settings makes the TLS settings of one with https.
+func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, error) {
+	spec, err := spec.Normal()
+	if err != nil {
+		return nil, err
+	}
+	u, port, err := splitURL(spec.URL)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{
+		URL: spec.URL, host: u.Hostname(), kick: make(chan struct{}, 1), unanswered: unanswered{leave: make(map[uint64]func(bool) bool)},
+	}
+	w.gpuHealth.verdict, w.gpuHealth.ranks, w.gpuHealth.fleet = &w.verdict, w.Ranks, &fleetHealth{}
+	w.spec.Store(&spec)
+	w.DrainFor(DrainSource, spec.Drain)
+	if u.Scheme == "https" {
+		w.TLS = settings(u.Hostname())
+	}
+	w.Addr = net.JoinHostPort(u.Hostname(), port)
+	ranks := newRanks(w, 1)
+	w.ranks.Store(&ranks)
+	w.since.Store(time.Now().UnixNano())
+	return w, nil
+}
+
+// State returns what the worker may be used for now.
+func (w *Worker) State() State {
+	s := State(w.state.Load())
+	if s != Dead && w.drains.any() {
+		return Draining
+	}
+	return s
+}
+
+// Node numbers the host that the worker is on: workers with one number share
+// it. Numbers are small, and those of hosts without a worker are used again.
+func (w *Worker) Node() uint32 { return w.node }
+
+// Info returns what the worker said of itself, or nil before its first answer.
+func (w *Worker) Info() *Info { return w.info.Load() }
+
+// Ranks returns the worker's ranks, one until the worker says otherwise.
+func (w *Worker) Ranks() []*Rank { return *w.ranks.Load() }
+
+// Suspect takes a ready worker out of the choice at once and probes it: the
+// request path calls it when a connection failed. Its process may be another
+// one by now, so the probe asks for that too.
+func (w *Worker) Suspect() {
+	w.suspicion.raised.Store(true)
+	if w.state.CompareAndSwap(uint32(Ready), uint32(Slow)) {
+		w.since.Store(time.Now().UnixNano())
+	}
+	w.Probe()
+}
+
+// Probe asks for a probe now instead of at the next interval.
+func (w *Worker) Probe() {
+	select {
+	case w.kick <- struct{}{}:
+	default: // one is already asked for
+	}
+}
+
+// setState publishes a probe's finding and returns the one before.
+func (w *Worker) setState(s State) (old State) {
+	old = State(w.state.Swap(uint32(s)))
+	if old != s {
+		w.since.Store(time.Now().UnixNano())
+	}
+	return old
+}
+
+// Probed returns what the probes say, whoever wants the worker drained.
+func (w *Worker) Probed() State { return State(w.state.Load()) }
+
+// Spec returns what is known of the worker from outside.
+func (w *Worker) Spec() Spec { return *w.spec.Load() }
+
+// InFlight returns the requests that this router has sent to the worker and that have not ended.
+func (w *Worker) InFlight() (n int64) {
+	for _, r := range w.Ranks() {
+		n += r.Load.InFlight()
+	}
+	return n
+}
+
+// Verdict returns what counts at a time in unix nanoseconds.
+func (w *Worker) Verdict(now int64) Verdict {
+	v := Verdict(w.verdict.Load())
+	if v != 0 && now/int64(time.Second)-int64(v>>verdictAt) > int64(HealthFor/time.Second) {
+		return 0
+	}
+	return v
+}
+
+// Fit reports, by one look, that nothing speaks against the worker: it is ready, its breaker is closed, and nothing is told of its GPUs that
+// counts.
+func (w *Worker) Fit() bool {
+	return w.verdict.Load() == 0 && State(w.state.Load()) == Ready && !w.drains.any() && w.Breaker.Closed()
+}
+
+// SetPlace publishes which node of the cluster the worker is on, by a number from 1 that measured links go by; 0 is unknown. Node numbers
+// hosts instead, which several nodes may share and one may have more than one name for.
+func (w *Worker) SetPlace(n uint32) { w.place.Store(n) }
+
+// Place returns what SetPlace published.
+func (w *Worker) Place() uint32 { return w.place.Load() }

@@ -1,0 +1,349 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+)
+
+// clear has the tier drop all pages of the engine's model.
+func (e *engine) clear() (pages uint64, told, missing uint32) {
+	e.t.Helper()
+	body := e.must(opClear, 0, binary.LittleEndian.AppendUint32(nil, uint32(patience.Milliseconds())))
+	return binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint32(body[8:]), binary.LittleEndian.Uint32(body[12:])
+}
+
+// retire says that the engine's weights are others now, and leaves.
+func (e *engine) retire() {
+	e.t.Helper()
+	if err := e.tell(opRetire, 0, nil); err != nil {
+		e.t.Fatal(err)
+	}
+	e.conn.Close()
+}
+
+// weightName is a rank of a model with some weights.
+func weightName(model, weights, rank string) string {
+	return fmt.Sprintf(`{"model":%q,"weights":%q,"rank":%q,"pp":"0/1","cp":"0/1","pool":"kv","tokens":%d}`, model, weights, rank, testTokens)
+}
+
+func TestClear(t *testing.T) {
+	tier := serve(t, Config{})
+	a, b := dialTier(t, tier, weightName("m", "1", "0/2")), dialTier(t, tier, weightName("m", "1", "1/2"))
+	old, other := dialTier(t, tier, weightName("m", "0", "0/2")), dialTier(t, tier, weightName("n", "1", "0/2"))
+	var hashes []proto.Hash
+	for _, e := range []*engine{a, b, old, other} {
+		hashes = e.store(1, 40)
+	}
+	unconfirmed, writer := chain(2, 4), dialTier(t, tier, weightName("m", "1", "1/2"))
+	writer.set(unconfirmed, []uint64{0, 4, 8, 12}, nil, false)
+	pages := b.get(hashes[:4], 0)
+	lease := b.seq
+	if n, told, missing := a.clear(); n != 120 || told != 0 || missing != 0 {
+		t.Errorf("cleared %d pages and %d peers, %d are out of reach; want 120, 0 and 0", n, told, missing)
+	}
+	if err := writer.tell(opCommit, 0, sequence(writer.seq)); err != nil {
+		t.Fatal(err)
+	}
+	writer.exists(nil, 0)
+	for what, e := range map[string]*engine{"the same rank": a, "another rank": b, "other weights": old} {
+		if n := e.exists(append(hashes, unconfirmed...), 0); n != 0 {
+			t.Errorf("%s: %d pages after a clear", what, n)
+		}
+		if n := e.exists(unconfirmed, 0); n != 0 {
+			t.Errorf("%s: %d pages that were being stored during a clear", what, n)
+		}
+	}
+	if n := other.check(1, hashes, 0); n != 40 {
+		t.Errorf("another model has %d of its 40 pages", n)
+	}
+	b.store(3, poolTokens/testTokens)
+	for i, page := range pages {
+		if want := pageBytes(1<<32 + uint64(i)); string(page) != string(want) {
+			t.Errorf("page %d was overwritten while it was read", i)
+		}
+	}
+	if err := b.tell(opRelease, 0, sequence(lease)); err != nil {
+		t.Fatal(err)
+	}
+	a.store(1, 40)
+	if n := a.check(1, hashes, 0); n != 40 {
+		t.Errorf("%d of 40 pages that were stored after the clear", n)
+	}
+	eventually(t, "no page stays that nobody finds", func() bool {
+		return tier.Stats().Pages == 40+40+poolTokens/testTokens
+	})
+	tier.mu.Lock()
+	defer tier.mu.Unlock()
+	if x := tier.index; x.gone != 0 || len(x.spaces) != len(x.names) {
+		t.Errorf("%d namespaces of %d names, %d of them discarded", len(x.spaces), len(x.names), x.gone)
+	}
+}
+
+func TestClearAtPeers(t *testing.T) {
+	for name, fabric := range fabrics() {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, fabric())
+			on, here := dialTier(t, a, weightName("m", "1", "0/1")), dialTier(t, b, weightName("m", "1", "0/1"))
+			hashes := on.store(1, 60)
+			if n := here.exists(hashes, patience); n != 60 {
+				t.Fatalf("the peer has 60 pages, and %d are expected", n)
+			}
+			if n := here.check(1, hashes, patience); n != 60 {
+				t.Fatalf("%d of 60 pages came", n)
+			}
+			if _, told, missing := on.clear(); told != 1 || missing != 0 {
+				t.Errorf("%d peers cleared, %d are out of reach; want 1 and 0", told, missing)
+			}
+			for what, e := range map[string]*engine{"here": on, "at the peer": here} {
+				if n := e.exists(hashes, patience); n != 0 {
+					t.Errorf("%s: %d pages after a clear", what, n)
+				}
+			}
+			on.store(1, 30)
+			if n := here.exists(hashes, patience); n != 30 {
+				t.Errorf("%d pages are expected that were stored after the clear, want 30", n)
+			}
+			if n := here.check(1, hashes[:30], patience); n != 30 {
+				t.Errorf("%d of 30 pages came", n)
+			}
+		})
+	}
+}
+
+// A peer that was out of reach at a clear drops its pages before it gives any.
+func TestClearOfAPeerOutOfReach(t *testing.T) {
+	a, b := pair(t, nil)
+	on, here := dialTier(t, a, weightName("m", "1", "0/1")), dialTier(t, b, weightName("m", "1", "0/1"))
+	hashes := on.store(1, 20)
+	here.store(1, 20)
+	a.SetPeers(nil)
+	b.SetPeers(nil)
+	eventually(t, "they are apart", func() bool { return a.Stats().Peers == 0 && b.Stats().Peers == 0 })
+	on.clear()
+	if n := here.check(1, hashes, 0); n != 20 {
+		t.Errorf("%d of 20 pages at a peer that has not heard of the clear", n)
+	}
+	meet(t, nil, a, b)
+	for what, e := range map[string]*engine{"here": on, "at the peer": here} {
+		if n := e.exists(hashes, patience); n != 0 {
+			t.Errorf("%s: %d pages after a clear", what, n)
+		}
+	}
+}
+
+// Who knows of another clear gets nothing, whoever is behind.
+func TestPagesOfAnotherClear(t *testing.T) {
+	tier := serve(t, Config{})
+	e := dialTier(t, tier, weightName("m", "1", "0/1"))
+	e.clear()
+	hashes := e.store(1, 3)
+	r, ok := tier.spaceOf(tier.current(weightName("m", "1", "0/1")))
+	if !ok || r.stamp == 0 {
+		t.Fatalf("after a clear: %+v, %t", r, ok)
+	}
+	for by, want := range map[int64]bool{-1: false, 0: true, 1: false} {
+		ask := r
+		ask.stamp = uint64(int64(r.stamp) + by)
+		ns, known := tier.known(&ask)
+		if known != want || known && tier.look(ns, hashes) != 3 {
+			t.Errorf("a peer whose last clear is %d away: %t", by, known)
+		}
+	}
+	before := r.stamp
+	e.clear()
+	if r, _ := tier.spaceOf(tier.current(r.name)); r.stamp <= before {
+		t.Errorf("a clear has the stamp %d after %d", r.stamp, before)
+	}
+}
+
+// Weights that changed leave no pages behind, unless another engine has them still.
+func TestRetire(t *testing.T) {
+	tier := serve(t, Config{})
+	name := func(rank string) string { return weightName("m", "1", rank) }
+	a, b := dialTier(t, tier, name("0/2")), dialTier(t, tier, name("1/2"))
+	same := dialTier(t, tier, name("0/2"))
+	hashes := a.store(1, 10)
+	b.store(1, 10)
+	a.retire()
+	b.retire()
+	eventually(t, "they have left", func() bool { return tier.Stats().Clients == 1 })
+	if n := same.check(1, hashes, 0); n != 10 {
+		t.Errorf("%d of 10 pages for the engine that keeps its weights", n)
+	}
+	same.conn.Close() // an engine that ends, and may come back
+	eventually(t, "it has left", func() bool { return tier.Stats().Clients == 0 })
+	if n := tier.Stats().Pages; n != 20 {
+		t.Errorf("%d of 20 pages after the last engine ended", n)
+	}
+	again := dialTier(t, tier, name("0/2"))
+	if n := again.check(1, hashes, 0); n != 10 {
+		t.Errorf("%d of 10 pages for an engine that has come back", n)
+	}
+	again.retire()
+	eventually(t, "nothing is left", func() bool { return tier.Stats().Pages == 0 && tier.Stats().Spaces == 0 })
+}
+
+// Names come and go without end, with pages in them; what is told of them is what is held.
+func TestNamespacesMakeRoom(t *testing.T) {
+	tier := newFeedTier(t)
+	f := &follower{t: t, tier: tier, room: 100, set: map[held]bool{}}
+	f.at, _ = tier.Follow()
+	keep := spaceOfRank(t, "kept", "0/1", "0/1", "kv", "bf16")
+	ns, err := tier.open(keep, 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, tier, ns, chain(1, 2)...)
+	for i := range uint32(3 * maxNamespaces) {
+		name := weightName("m", strconv.FormatUint(uint64(i), 10), "0/1")
+		ns, err := tier.open(name, 4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, tier, ns, chain(i+2, 2)...)
+		tier.left(name, i%3 == 0)
+		if i%100 == 0 {
+			f.follow(func() {})
+		}
+	}
+	f.follow(func() {})
+	tier.collect()
+	kinds := map[uint64][]uint32{}
+	tier.mu.Lock()
+	x := tier.index
+	for _, k := range x.feed.kinds {
+		if len(k.members) > 0 {
+			kinds[k.ID] = k.members
+		}
+	}
+	names, spaces, live := len(x.names), len(x.spaces), x.liveKinds()
+	tier.mu.Unlock()
+	if names > wantedKinds || spaces != names || live != names || len(x.feed.kinds) > wantedKinds+1 {
+		t.Errorf("%d names, %d namespaces and %d kinds in %d places, want %d at most", names, spaces, live, len(x.feed.kinds), wantedKinds)
+	}
+	want := truth(tier, kinds)
+	if len(want) == 0 || len(f.set) != len(want) {
+		t.Errorf("%d pages are known, %d are held", len(f.set), len(want))
+	}
+	for h := range want {
+		if !f.set[h] {
+			t.Errorf("page %x of kind %x is not known", h.page, h.kind)
+		}
+	}
+	if n := tier.exists(tier.current(keep), chain(1, 2)); n != 2 {
+		t.Errorf("%d of 2 pages of the engine that stayed", n)
+	}
+}
+
+// FuzzClearAgainstNaive: whatever is stored, read, cleared and retired, in whatever order, a page
+// is found if and only if it was published since the last clear of its name; all room comes back.
+func FuzzClearAgainstNaive(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 64, 65, 192, 0, 128, 200, 130, 210, 64})
+	f.Add([]byte("pages are stored, read and cleared in any order"))
+	f.Fuzz(func(t *testing.T, script []byte) {
+		const size, slabs, hashes = minSlab / 16, 3, 8 // 48 pages, of which 16 are used
+		x := newIndex(slabs, minSlab, adaptive)
+		names := []string{"m", weightName("n", "1", "0/1")}
+		spaces := make([]uint32, len(names))
+		for i, name := range names {
+			spaces[i], _ = x.space(name, size)
+			x.enter(name)
+		}
+		type writing struct {
+			at key
+			e  int32
+		}
+		var filling []writing
+		pins := map[int32]int{}
+		want := map[key]bool{}
+		stamp := uint64(0)
+		for _, b := range script {
+			i := int(b) & 1
+			ns := x.names[names[i]]
+			k := key{ns, proto.Hash{b >> 1 & (hashes - 1)}}
+			switch b >> 5 {
+			case 0, 1:
+				store(x, k)
+				if x.find(k) != none {
+					want[k] = true
+				}
+			case 2:
+				if e, _ := x.reserve(ns, k.hash); e != none {
+					filling = append(filling, writing{k, e})
+				}
+			case 3:
+				for _, w := range filling {
+					x.publish(w.at.ns, []proto.Hash{w.at.hash}, []int32{w.e}, nil)
+					want[w.at] = true
+				}
+				filling = nil
+			case 4:
+				if e := x.find(k); e != none {
+					x.pin(e)
+					pins[e]++
+				}
+			case 5:
+				for e, n := range pins {
+					for range n {
+						x.unpin(e)
+					}
+				}
+				clear(pins)
+			case 6:
+				stamp++
+				x.clear(x.spaces[ns].family, stamp)
+			case 7:
+				for at := 0; at >= 0; at = x.collect(at) {
+				}
+			}
+			for i, name := range names {
+				ns := x.names[name]
+				for h := range byte(hashes) {
+					k := key{ns, proto.Hash{h}}
+					if got := x.serves(ns) && x.find(k) != none; got != want[k] {
+						t.Fatalf("page %d of name %d: %t, want %t", h, i, got, want[k])
+					}
+				}
+			}
+		}
+		for _, w := range filling {
+			x.abandon(w.e)
+		}
+		for e, n := range pins {
+			for range n {
+				x.unpin(e)
+			}
+		}
+		for i, name := range names {
+			x.clear(x.spaces[x.names[name]].family, stamp+1+uint64(i))
+			x.leave(name, true)
+		}
+		for at := 0; at >= 0; at = x.collect(at) {
+		}
+		if len(x.pages) != 0 || len(x.spaces) != 0 || len(x.names) != 0 || x.gone != 0 || x.stats.used != 0 || x.stats.pinned != 0 {
+			t.Errorf("at the end: %d pages, %d namespaces, %d names, %d discarded, %+v", len(x.pages), len(x.spaces), len(x.names), x.gone, x.stats)
+		}
+	})
+}
+
+func TestClearsAreBounded(t *testing.T) {
+	tier := newFeedTier(t)
+	tier.adopt(clears{"far ahead": uint64(time.Now().Add(2 * clearSkew).UnixNano())})
+	if len(tier.cleared()) != 0 {
+		t.Error("a clear of the day after tomorrow is believed")
+	}
+	for i := range 3 * maxNamespaces {
+		tier.adopt(clears{strconv.Itoa(i): uint64(i + 1)})
+	}
+	if n := len(tier.cleared()); n != maxNamespaces {
+		t.Errorf("%d clears are remembered, want %d", n, maxNamespaces)
+	}
+	if tier.cleared()[strconv.Itoa(3*maxNamespaces-1)] == 0 {
+		t.Error("the last clear is forgotten")
+	}
+}

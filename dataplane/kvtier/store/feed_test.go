@@ -1,0 +1,310 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+)
+
+// spaceOfRank is a name as the backend in integrations/sglang writes it.
+func spaceOfRank(t testing.TB, model, rank, pp, pool, dtype string) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{
+		"model": model, "rank": rank, "pp": pp, "cp": "0/1", "pool": pool, "form": "layer_first", "dtype": dtype, "tokens": testTokens, "layers": 3,
+		"heads": 2, "own": "",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// newFeedTier makes a tier that does not run.
+func newFeedTier(t testing.TB) *Tier {
+	t.Helper()
+	tier, err := New(Config{Bytes: minBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tier.Close() })
+	return tier
+}
+
+// put stores pages that follow each other.
+func put(t testing.TB, tier *Tier, ns uint32, hashes ...proto.Hash) {
+	t.Helper()
+	set, _ := tier.reserve(ns, hashes, nil, nil)
+	set.commit()
+}
+
+func mustSpace(t testing.TB, tier *Tier, name string, bytes int) uint32 {
+	t.Helper()
+	ns, err := tier.space(name, bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+// held is a page of a kind.
+type held struct {
+	kind uint64
+	page uint64
+}
+
+// follower keeps what a tier holds as one who is told does.
+type follower struct {
+	t    testing.TB
+	tier *Tier
+	room int
+	at   proto.Position
+	set  map[held]bool
+	read int // times that all was read
+}
+
+func (f *follower) apply(list []proto.Change) {
+	kinds := f.tier.Kinds()
+	for _, c := range list {
+		if h := (held{kinds[c.Kind].ID, c.Page}); c.Removed {
+			delete(f.set, h)
+		} else {
+			f.set[h] = true
+		}
+	}
+}
+
+// follow catches up. between is called between two looks.
+func (f *follower) follow(between func()) {
+	for {
+		list, next, now, ok := f.tier.Changes(make([]proto.Change, 0, f.room), f.at)
+		if !ok {
+			f.read++
+			f.at, f.set = now, map[held]bool{}
+			for place := 0; place >= 0; {
+				list, place = f.tier.Contents(make([]proto.Change, 0, f.room), place)
+				f.apply(list)
+				between()
+			}
+			continue
+		}
+		f.apply(list)
+		if f.at = next; next == now {
+			return
+		}
+	}
+}
+
+// truth is what a tier holds, by a look at all of it: a page counts where all namespaces of its kind have it.
+func truth(tier *Tier, kinds map[uint64][]uint32) map[held]bool {
+	tier.mu.Lock()
+	defer tier.mu.Unlock()
+	all := map[held]bool{}
+	for kind, members := range kinds {
+		for k := range tier.index.pages {
+			whole := true
+			for _, ns := range members {
+				whole = whole && tier.index.find(key{ns, k.hash}) != none
+			}
+			if whole {
+				all[held{kind, k.hash.Name()}] = true
+			}
+		}
+	}
+	return all
+}
+
+// Who follows knows what is held, whatever comes and goes while he reads, of engines with one rank, with two, with two stages and a second pool, and of a model whose
+// pages are the same on all ranks.
+func TestFeedTellsWhatIsHeld(t *testing.T) {
+	const bytes = 64 << 10
+	tier := newFeedTier(t)
+	names := [][]string{
+		{spaceOfRank(t, "one", "0/1", "0/1", "kv", "bf16")},
+		{spaceOfRank(t, "two", "0/2", "0/1", "kv", "bf16"), spaceOfRank(t, "two", "1/2", "0/1", "kv", "bf16")},
+		{
+			spaceOfRank(t, "deep", "0/1", "0/2", "index", "int8"), spaceOfRank(t, "deep", "0/1", "0/2", "kv", "bf16"), spaceOfRank(t, "deep", "0/1", "1/2", "kv", "bf16"),
+			spaceOfRank(t, "deep", "0/1", "1/2", "index", "int8"),
+		},
+		{spaceOfRank(t, "mla", "all", "0/1", "kv", "bf16")},
+	}
+	strange := mustSpace(t, tier, "not JSON", bytes)
+	var spaces [][]uint32
+	members := map[uint64][]uint32{}
+	for i, list := range names {
+		spaces = append(spaces, nil)
+		for _, name := range list {
+			spaces[i] = append(spaces[i], mustSpace(t, tier, name, bytes))
+		}
+		members[tier.Kinds()[i].ID] = spaces[i]
+	}
+	if n := len(tier.Kinds()); n != len(names) || len(members) != len(names) {
+		t.Fatalf("%d kinds and %d names for %d engines", n, len(members), len(names))
+	}
+	for _, room := range []int{1, 7, 4096} {
+		rng := rand.New(rand.NewPCG(uint64(room), 1))
+		f := &follower{t: t, tier: tier, room: room, set: map[held]bool{}}
+		f.at, _ = tier.Follow()
+		f.at.Epoch-- // nothing is known yet
+		seen, told := 0, 0
+		step := func() {
+			engine := rng.IntN(len(spaces))
+			h := chain(uint32(rng.IntN(8)), 1+rng.IntN(3))
+			for _, ns := range spaces[engine] {
+				if rng.IntN(8) > 0 {
+					put(t, tier, ns, h...)
+				}
+			}
+			if rng.IntN(4) == 0 {
+				put(t, tier, strange, h...)
+			}
+		}
+		for range 400 {
+			for range rng.IntN(4) {
+				step()
+			}
+			f.follow(func() {
+				if rng.IntN(20) == 0 {
+					step()
+				}
+			})
+			want := truth(tier, members)
+			if !maps.Equal(f.set, want) {
+				t.Fatalf("room %d: known are %d pages, and held %d", room, len(f.set), len(want))
+			}
+			seen += len(want)
+			told++
+		}
+		if seen < 2*told || f.read != 1 {
+			t.Errorf("room %d: %d pages in %d looks, and all was read %d times: nothing was shown", room, seen, told, f.read)
+		}
+	}
+}
+
+// A rank that comes later makes pages that the others hold useless until it has them, too.
+func TestFeedOfARankThatComesLater(t *testing.T) {
+	const bytes = 64 << 10
+	tier := newFeedTier(t)
+	first := mustSpace(t, tier, spaceOfRank(t, "m", "0/2", "0/1", "kv", "bf16"), bytes)
+	f := &follower{t: t, tier: tier, room: 100, set: map[held]bool{}}
+	f.at, _ = tier.Follow()
+	pages := chain(1, 3)
+	put(t, tier, first, pages...)
+	f.follow(func() {})
+	if len(f.set) != 3 {
+		t.Fatalf("%d pages of the only rank, want 3", len(f.set))
+	}
+	second := mustSpace(t, tier, spaceOfRank(t, "m", "1/2", "0/1", "kv", "bf16"), bytes)
+	put(t, tier, second, pages[0])
+	f.follow(func() {})
+	if id := tier.Kinds()[0].ID; len(f.set) != 1 || !f.set[held{id, pages[0].Name()}] || f.read != 1 {
+		t.Errorf("known are %v after the second rank came", f.set)
+	}
+	if n := len(tier.Kinds()); n != 1 {
+		t.Errorf("%d kinds, want 1", n)
+	}
+}
+
+// What one engine writes another one reads only where all of the form is the same.
+func TestFeedKindsAreForms(t *testing.T) {
+	tier, other := newFeedTier(t), newFeedTier(t)
+	names := []string{
+		spaceOfRank(t, "m", "0/1", "0/1", "kv", "bf16"), spaceOfRank(t, "m", "0/1", "0/1", "kv", "fp8"), spaceOfRank(t, "m", "0/2", "0/1", "kv", "bf16"),
+		spaceOfRank(t, "n", "0/1", "0/1", "kv", "bf16"), spaceOfRank(t, "m", "0/1", "0/2", "kv", "bf16"),
+	}
+	seen := map[uint64]bool{}
+	for i, name := range names {
+		mustSpace(t, tier, name, 4096)
+		seen[tier.Kinds()[i].ID] = true
+	}
+	if len(seen) != len(names) {
+		t.Errorf("%d kinds of %d forms", len(seen), len(names))
+	}
+	mustSpace(t, other, names[2], 4096)
+	if other.Kinds()[0].ID != tier.Kinds()[2].ID {
+		t.Error("one form has two names on two nodes")
+	}
+	mustSpace(t, other, spaceOfRank(t, "m", "1/2", "0/1", "kv", "bf16"), 4096)
+	if n := len(other.Kinds()); n != 1 {
+		t.Errorf("two ranks of one engine are %d kinds", n)
+	}
+}
+
+// Who is too far behind is told so, and nobody's tier remembers without end.
+func TestFeedForgets(t *testing.T) {
+	tier := newFeedTier(t)
+	ns := mustSpace(t, tier, spaceOfRank(t, "m", "0/1", "0/1", "kv", "bf16"), 64<<10)
+	put(t, tier, ns, chain(0, 10)...)
+	if _, _, now, ok := tier.Changes(nil, proto.Position{}); ok || now.Number != 0 {
+		t.Error("changes are remembered for nobody")
+	}
+	at, news := tier.Follow()
+	for i := range uint32(keptChanges/2 + 100) { // each goes for another one
+		put(t, tier, ns, chain(i+1, 1)...)
+	}
+	select {
+	case <-news:
+	default:
+		t.Error("nothing was said of changes")
+	}
+	if _, _, _, ok := tier.Changes(make([]proto.Change, 0, 1), at); ok {
+		t.Error("more is remembered than there is room for")
+	}
+	_, _, now, _ := tier.Changes(nil, at)
+	at.Number = now.Number - keptChanges
+	if list, next, _, ok := tier.Changes(make([]proto.Change, 0, 10), at); !ok || len(list) != 10 || next.Number != at.Number+10 {
+		t.Errorf("%d changes from the oldest on, %v", len(list), ok)
+	}
+}
+
+// An engine that connects and leaves opens its kind and closes it.
+func TestFeedKnowsWhoIsThere(t *testing.T) {
+	tier := serve(t, Config{})
+	_, news := tier.Follow()
+	name := spaceOfRank(t, "m", "0/1", "0/1", "kv", "bf16")
+	a, b := dialTier(t, tier, name), dialTier(t, tier, name)
+	open := func() bool { return tier.Kinds()[0].Open }
+	if !open() {
+		t.Error("closed, with two connections")
+	}
+	a.conn.Close()
+	eventually(t, "one connection to end", func() bool { return tier.Stats().Clients == 1 })
+	if !open() {
+		t.Error("closed, with a connection")
+	}
+	<-news
+	b.conn.Close()
+	eventually(t, "the kind to close", func() bool { return !open() })
+	<-news
+}
+
+func BenchmarkPublishFollowed(b *testing.B) {
+	for _, ranks := range []int{1, 2, 8} {
+		for _, on := range []bool{false, true} {
+			b.Run(fmt.Sprintf("ranks=%d/followed=%t", ranks, on), func(b *testing.B) {
+				tier := newFeedTier(b)
+				var spaces []uint32
+				for i := range ranks {
+					spaces = append(spaces, mustSpace(b, tier, spaceOfRank(b, "m", fmt.Sprintf("%d/%d", i, ranks), "0/1", "kv", "bf16"), 4096))
+				}
+				if on {
+					tier.Follow()
+				}
+				hashes := make([][]proto.Hash, 64)
+				for i := range hashes {
+					hashes[i] = chain(uint32(i), 128)
+				}
+				b.ResetTimer()
+				for i := range b.N {
+					for _, ns := range spaces {
+						put(b, tier, ns, hashes[i%64]...)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*128*ranks), "ns/page")
+			})
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package store
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+)
+
+// naive is plain LRU over slots of one size, with a slice. Pages that are pinned are passed over.
+type naive struct {
+	room  int
+	order []key // the oldest first
+	pins  map[key]int
+}
+
+func (n *naive) has(k key) bool { return slices.Contains(n.order, k) }
+
+func (n *naive) use(k key) {
+	n.order = append(slices.DeleteFunc(n.order, func(other key) bool { return other == k }), k)
+}
+
+func (n *naive) add(k key) bool {
+	if len(n.order) == n.room {
+		i := slices.IndexFunc(n.order, func(other key) bool { return n.pins[other] == 0 })
+		if i < 0 {
+			return false
+		}
+		n.order = slices.Delete(n.order, i, i+1)
+	}
+	n.order = append(n.order, k)
+	return true
+}
+
+// FuzzIndexAgainstNaive plays one script on the index with plain LRU and on the naive one, which must hold the same pages; and on the index
+// as it is used, whose pages must each have a place of their own, stay while they are pinned, and be counted right.
+func FuzzIndexAgainstNaive(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 64, 65, 130, 200, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
+	f.Add([]byte("pages come and go, and some are pinned for a while"))
+	f.Fuzz(func(t *testing.T, script []byte) {
+		const size, slabs = minSlab / 4, 3 // 12 pages
+		lru, own := newIndex(slabs, minSlab, policy{}), newIndex(slabs, minSlab, adaptive)
+		oracle := &naive{room: slabs * 4, pins: map[key]int{}}
+		for _, x := range []*index{lru, own} {
+			if _, err := x.space("m", size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pinned := map[key]int64{} // and where, in own
+		for _, b := range script {
+			k := key{0, proto.Hash{b%32 + 1}}
+			switch b >> 6 {
+			case 0, 1:
+				store(lru, k)
+				store(own, k)
+				if oracle.has(k) {
+					oracle.use(k)
+				} else {
+					oracle.add(k)
+				}
+			case 2:
+				if n := lru.prefix(0, []proto.Hash{k.hash}); n == 1 != oracle.has(k) {
+					t.Fatalf("the index has %d of page %d, the naive one %t", n, b%32, oracle.has(k))
+				}
+				own.prefix(0, []proto.Hash{k.hash})
+				if oracle.has(k) {
+					oracle.use(k)
+				}
+			case 3:
+				pin(lru, k, oracle.pins)
+				togglePin(own, k, pinned)
+			}
+			checkIndex(t, own, pinned)
+		}
+		for i := range byte(32) {
+			k := key{0, proto.Hash{i + 1}}
+			if (lru.find(k) != none) != oracle.has(k) {
+				t.Errorf("page %d: the index has it: %t, the naive one: %t", i, lru.find(k) != none, oracle.has(k))
+			}
+		}
+	})
+}
+
+// store is what a writer does.
+func store(x *index, k key) {
+	e, _ := x.reserve(k.ns, k.hash)
+	x.publish(k.ns, []proto.Hash{k.hash}, []int32{e}, nil)
+}
+
+// pin pins a page of both where it is, or unpins it where it was pinned.
+func pin(x *index, k key, pins map[key]int) {
+	e := x.find(k)
+	switch {
+	case e == none:
+	case pins[k] > 0:
+		x.unpin(e)
+		pins[k] = 0
+	default:
+		x.pin(e)
+		pins[k] = 1
+	}
+}
+
+func togglePin(x *index, k key, pinned map[key]int64) {
+	e := x.find(k)
+	if _, was := pinned[k]; was {
+		x.unpin(e)
+		delete(pinned, k)
+	} else if e != none {
+		x.pin(e)
+		pinned[k] = x.entries[e].offset
+	}
+}
+
+// checkIndex holds what must always be true.
+func checkIndex(t *testing.T, x *index, pinned map[key]int64) {
+	t.Helper()
+	places := map[int64]bool{}
+	for k, e := range x.pages {
+		n := x.entries[e]
+		if n.key != k || places[n.offset] || n.offset < 0 || n.offset+int64(x.spaces[k.ns].bytes) > x.slab*int64(len(x.slabs)) {
+			t.Fatalf("page %v is at %d with key %v, which another may have: %t", k, n.offset, n.key, places[n.offset])
+		}
+		places[n.offset] = true
+	}
+	for k, offset := range pinned {
+		if e := x.find(k); e == none || x.entries[e].offset != offset {
+			t.Fatalf("page %v was pinned at %d and is gone or elsewhere", k, offset)
+		}
+	}
+	queued, free := 0, 0
+	for i := range x.classes {
+		for q := range x.classes[i].queue {
+			list, last, count := &x.classes[i].queue[q], none, 0
+			for e := list.head; e != none; e = x.entries[e].next {
+				if x.entries[e].prev != last || count > len(x.entries) {
+					t.Fatalf("queue %d is broken at entry %d", q, e)
+				}
+				last, count = e, count+1
+			}
+			if last != list.tail || count != list.count {
+				t.Fatalf("queue %d ends at %d with %d pages, and says %d with %d", q, last, count, list.tail, list.count)
+			}
+			queued += count
+		}
+		free += len(x.classes[i].free)
+	}
+	if queued != len(x.pages) || int64(queued) != x.stats.ready || x.stats.pinned != int64(len(pinned)) {
+		t.Fatalf("%d pages in queues, %d in the table, %d counted; %d pins, %d counted", queued, len(x.pages), x.stats.ready, len(pinned), x.stats.pinned)
+	}
+}
+
+// Two models whose pages differ in size share the memory by use, not by who came first.
+func TestSizesShareMemory(t *testing.T) {
+	x := newIndex(8, minSlab, adaptive)
+	small, err := x.space("small", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big, err := x.space("big", minSlab/2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(ns uint32, from, n int) {
+		for i := range n {
+			var h proto.Hash
+			binary.LittleEndian.PutUint64(h[:], uint64(from+i+1))
+			store(x, key{ns, h})
+		}
+	}
+	put(small, 0, 8*minSlab/1024)
+	if x.classes[0].slabs != 8 {
+		t.Fatalf("the first model has %d of 8 slabs", x.classes[0].slabs)
+	}
+	put(big, 0, 16)
+	if n := x.classes[1].slabs; n != 8 {
+		t.Errorf("the second model, the only one that is used now, got %d of 8 slabs", n)
+	}
+	put(small, 1000, 100)
+	if n := x.classes[0].slabs; n != 2 {
+		t.Errorf("100 pages of 1,024 bytes got %d slabs of 64 KiB, want 2", n)
+	}
+	checkIndex(t, x, nil)
+}
+
+// A long prompt that comes once does not push out what is used again and again.
+func TestOnePromptDoesNotFlush(t *testing.T) {
+	x := newIndex(16, minSlab, adaptive) // 1,024 pages
+	ns, err := x.space("m", 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	system := chain(1, 200)
+	send := func(hashes []proto.Hash) {
+		n := x.prefix(ns, hashes)
+		for at := n; at < len(hashes); at += 128 {
+			batch := hashes[at:min(at+128, len(hashes))]
+			es := make([]int32, len(batch))
+			for i, h := range batch {
+				es[i], _ = x.reserve(ns, h)
+			}
+			var parent *proto.Hash
+			if at > 0 {
+				parent = &hashes[at-1]
+			}
+			x.publish(ns, batch, es, parent)
+		}
+	}
+	for range 3 {
+		send(system)
+	}
+	send(chain(2, 5000))
+	if n := x.prefix(ns, system); n != 200 {
+		t.Errorf("%d of 200 pages of a prompt in use outlived one of 5,000 pages", n)
+	}
+	if x.stats.orphaned != 0 {
+		t.Errorf("%d pages were evicted before one that follows them", x.stats.orphaned)
+	}
+}
+
+// A page that comes back after it was evicted from a queue says that this queue should have been longer.
+func TestBorderIsLearnt(t *testing.T) {
+	x := newIndex(1, minSlab, adaptive)
+	ns, err := x.space("m", minSlab/8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := func(i byte) key { return key{ns, proto.Hash{i}} }
+	for i := range byte(12) {
+		store(x, page(i)) // the first four are evicted again
+	}
+	c := &x.classes[0]
+	store(x, page(2))
+	if c.room == 0 || x.entries[x.find(page(2))].queue != protected {
+		t.Errorf("a page that came back from probation: room %d, queue %d", c.room, x.entries[x.find(page(2))].queue)
+	}
+	room := c.room
+	for i := range byte(12) { // all that are here are used again,
+		x.prefix(ns, []proto.Hash{page(i).hash})
+	}
+	last := x.entries[c.queue[protected].tail].key
+	store(x, page(100)) // and one of them has to go
+	if x.find(last) != none {
+		t.Fatal("the page that was used least recently is still here")
+	}
+	store(x, last)
+	if c.room >= room || x.entries[x.find(last)].queue != protected {
+		t.Errorf("a page that came back from the protected ones: room %d after %d", c.room, room)
+	}
+	checkIndex(t, x, nil)
+}

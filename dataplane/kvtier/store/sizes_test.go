@@ -1,0 +1,131 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+)
+
+// lay stores pages without an engine, of any size; what they hold follows from their number.
+func lay(t *testing.T, tier *Tier, ns uint32, hashes []proto.Hash) {
+	t.Helper()
+	set, results := tier.reserve(ns, hashes, nil, nil)
+	for i, r := range results {
+		if r != setCopied {
+			t.Fatalf("page %d finds no room: %d", i, r)
+		}
+		copy(set.memory(i), patterned(len(set.memory(i)), i))
+	}
+	set.commit()
+}
+
+func patterned(n, number int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i ^ i>>8 ^ number)
+	}
+	return b
+}
+
+// TestPageSizes keeps and pulls pages of sizes that divide nothing, as MLA's rows of 576 numbers, and of many MiB.
+func TestPageSizes(t *testing.T) {
+	const room = 512 << 20 // of addresses: slabs of 8 MiB
+	for name, fabric := range fabrics() {
+		for _, size := range []int{1, 63, 65, 4097, 576 * 2, 61 * 576 * 2, 64 * 576 * 61, 2<<20 + 64, 8 << 20} {
+			t.Run(fmt.Sprintf("%s/%d", name, size), func(t *testing.T) {
+				f := fabric()
+				a := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "a", Fabric: f})
+				b := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "b", Fabric: f})
+				meet(t, f, a, b)
+				from, err := a.space("m", size)
+				if err != nil {
+					t.Fatal(err)
+				}
+				to, err := b.space("m", size)
+				if err != nil {
+					t.Fatal(err)
+				}
+				hashes := chain(1, 5)
+				lay(t, a, from, hashes)
+				if n := b.elsewhere(to, hashes, nil, patience, false); n != len(hashes) {
+					t.Fatalf("%d pages will come, want %d", n, len(hashes))
+				}
+				b.await(to, hashes, patience)
+				offsets, l := b.get(nil, to, hashes, patience)
+				defer b.release(l)
+				for i, o := range offsets {
+					if o == absent || !bytes.Equal(b.arena.at(int64(o), size), patterned(size, i)) {
+						t.Errorf("page %d is not here, or not as it was", i)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A page that is larger than a message of the protocol comes by NIXL only; over TCP it is computed, and nothing breaks.
+func TestPagesTooLargeForTCP(t *testing.T) {
+	const room, size = 2 << 30, maxBody + 64 // of addresses: slabs of 32 MiB
+	for name, fabric := range fabrics() {
+		t.Run(name, func(t *testing.T) {
+			f := fabric()
+			a := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "a", Fabric: f})
+			b := serve(t, Config{Bytes: room, Listen: "127.0.0.1:0", Node: "b", Fabric: f})
+			meet(t, f, a, b)
+			from, _ := a.space("m", size)
+			to, err := b.space("m", size)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hashes := chain(1, 2)
+			lay(t, a, from, hashes)
+			b.elsewhere(to, hashes, nil, patience, false)
+			b.await(to, hashes, patience)
+			want := 2
+			if f == nil {
+				want = 0
+			}
+			if n := b.exists(to, hashes); n != want {
+				t.Errorf("%d pages are here, want %d", n, want)
+			}
+			if n := a.exists(from, hashes); n != 2 {
+				t.Errorf("the peer has %d pages left", n)
+			}
+		})
+	}
+}
+
+// TestFormsDoNotMeet: engines of another model, number of ranks, type or page have names of their own; where names are equal and pages are not, the later
+// engine is refused in words.
+func TestFormsDoNotMeet(t *testing.T) {
+	tier := serve(t, Config{})
+	const form = `{"model":"%s","rank":"%s","pp":"0/1","cp":"0/1","pool":"kv","form":"mha","dtype":"%s","tokens":%d,"layers":3,"heads":8,"own":""}`
+	names := []string{
+		fmt.Sprintf(form, "a", "0/1", "bf16", 4), fmt.Sprintf(form, "b", "0/1", "bf16", 4), fmt.Sprintf(form, "a", "0/2", "bf16", 4),
+		fmt.Sprintf(form, "a", "1/2", "bf16", 4), fmt.Sprintf(form, "a", "0/1", "fp8", 4), fmt.Sprintf(form, "a", "0/1", "bf16", 8),
+	}
+	var all []*engine
+	for _, name := range names {
+		all = append(all, dialTier(t, tier, name))
+	}
+	hashes := chain(1, 8) // of the same tokens, and so with the same names
+	for i, e := range all {
+		if n := e.exists(hashes, 0); n != 0 {
+			t.Errorf("%s finds %d pages of others", names[i], n)
+		}
+		e.store(1, 8)
+	}
+	for i, e := range all {
+		if n := e.check(1, hashes, 0); n != 8 {
+			t.Errorf("%s finds %d of its 8 pages", names[i], n)
+		}
+	}
+	e := dialRaw(t, tier.cfg.Socket)
+	file, _ := newPool(t)
+	m := hello{version: wireVersion, pageTokens: testTokens, regions: 1, name: names[0], pieces: layerFirst()[1:]}
+	if _, _, err := e.greet(m, file); err == nil {
+		t.Error("pages of another size are taken under the same name")
+	}
+}

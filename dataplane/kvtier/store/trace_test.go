@@ -1,0 +1,93 @@
+package store
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
+)
+
+// traceFile is a trace in Mooncake's format, of which a beginning is in the repository.
+func traceFile() string {
+	if path := os.Getenv("WARMPATH_TRACE"); path != "" {
+		return path
+	}
+	return "../../../bench/replay/testdata/mooncake_conversation_200.jsonl"
+}
+
+// readTrace returns each prompt's blocks.
+func readTrace(t testing.TB) [][]proto.Hash {
+	t.Helper()
+	f, err := os.Open(traceFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var prompts [][]proto.Hash
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 4<<20)
+	for lines.Scan() {
+		var line struct {
+			IDs []uint64 `json:"hash_ids"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		blocks := make([]proto.Hash, len(line.IDs))
+		for i, id := range line.IDs {
+			binary.LittleEndian.PutUint64(blocks[i][:], id+1)
+		}
+		prompts = append(prompts, blocks)
+	}
+	return prompts
+}
+
+// play sends prompts through an index as engines without any cache of their own would, and returns the share of pages found.
+// Batches are SGLang's, of 128 pages at most.
+func play(t testing.TB, x *index, prompts [][]proto.Hash) float64 {
+	t.Helper()
+	ns, err := x.space("trace", 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, asked := 0, 0
+	for _, p := range prompts {
+		n := x.prefix(ns, p)
+		found, asked = found+n, asked+len(p)
+		for at := n; at < len(p); at += 128 {
+			batch := p[at:min(at+128, len(p))]
+			var parent *proto.Hash
+			if at > 0 {
+				parent = &p[at-1]
+			}
+			es := make([]int32, len(batch))
+			for i, h := range batch {
+				es[i], _ = x.reserve(ns, h)
+			}
+			x.publish(ns, batch, es, parent)
+		}
+	}
+	return float64(found) / float64(asked)
+}
+
+// TestPolicyOnTrace holds what is gained by the order of eviction: with WARMPATH_TRACE set to the whole conversation trace, the table in
+// bench/results.
+func TestPolicyOnTrace(t *testing.T) {
+	prompts := readTrace(t)
+	unbounded := play(t, newIndex(4096, minSlab, adaptive), prompts)
+	for _, pages := range []int{1 << 10, 1 << 12, 1 << 14, 1 << 16} {
+		slabs := pages * 1024 / minSlab
+		lru := play(t, newIndex(slabs, minSlab, policy{}), prompts)
+		chain := play(t, newIndex(slabs, minSlab, policy{chain: true}), prompts)
+		x := newIndex(slabs, minSlab, adaptive)
+		ours := play(t, x, prompts)
+		t.Logf("%6d pages: lru %.4f, leaves first %.4f, adaptive %.4f, unbounded %.4f; evicted %d, before a follower %d",
+			pages, lru, chain, ours, unbounded, x.stats.evicted, x.stats.orphaned)
+		if ours < lru*0.99 {
+			t.Errorf("%d pages: the adaptive order finds %.4f of all pages, plain LRU %.4f", pages, ours, lru)
+		}
+	}
+}

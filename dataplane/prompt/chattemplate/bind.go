@@ -1,0 +1,169 @@
+package chattemplate
+
+// stmts gives all names in a list of statements their places.
+func (b *binder) stmts(list []stmt, sy *symbols) {
+	for _, st := range list {
+		b.stmt(st, sy)
+	}
+}
+
+// stmt places the names of one statement. What opens a scope analyses it first, since a name may be stored behind the place where it is
+// read.
+func (b *binder) stmt(st stmt, sy *symbols) {
+	switch st := st.(type) {
+	case *outputStmt:
+		b.exprs(sy, st.items...)
+	case *ifStmt:
+		b.exprs(sy, st.tests...)
+		for _, body := range st.bodies {
+			b.stmts(body, sy)
+		}
+		b.stmts(st.orelse, sy)
+	case *setStmt:
+		b.exprs(sy, st.value, st.target)
+	case *forStmt:
+		b.loop(st, sy)
+	case *macroStmt:
+		b.macro(st, sy)
+		b.expr(st.target, sy)
+	case *callStmt:
+		b.macro(st.call.caller, sy)
+		b.expr(st.call, sy)
+	case *genStmt:
+		b.macro(st.body, sy)
+	case *filterStmt:
+		in := newSymbols(sy, sy.fn)
+		in.stmts(st.body)
+		in.expr(st.filter)
+		st.scope = b.scope(in)
+		b.stmts(st.body, in)
+		b.expr(st.filter, in)
+	case *withStmt:
+		in := newSymbols(sy, sy.fn)
+		for _, t := range st.targets {
+			in.params(t)
+		}
+		in.stmts(st.body)
+		st.scope = b.scope(in)
+		b.exprs(in, st.targets...)
+		b.exprs(sy, st.values...)
+		b.stmts(st.body, in)
+	case *setBlockStmt:
+		in := newSymbols(sy, sy.fn)
+		in.stmts(st.body)
+		st.scope = b.scope(in)
+		b.stmts(st.body, in)
+		b.expr(st.target, sy)
+		if st.filter != nil {
+			b.expr(st.filter, in)
+		}
+	}
+}
+
+// loopFrame is what a loop knows about its scopes.
+type loopFrame struct {
+	body, test, orelse scope
+	// testTarget is the loop's target in the scope of its filter, which runs ahead of the body.
+	testTarget expr
+	loopSlot   int // of the variable loop; -1 if the body does not use it
+}
+
+// loop gives the names of a loop their places: the iterated expression stands outside, and body, filter and else have scopes of their own.
+func (b *binder) loop(st *forStmt, sy *symbols) {
+	fr := &st.frame
+	body, orelse := newSymbols(sy, sy.fn), newSymbols(sy, sy.fn)
+	fr.loopSlot = -1
+	if loads(st.body, "loop") {
+		fr.loopSlot = body.param("loop").slot
+	}
+	body.params(st.target)
+	body.stmts(st.body)
+	orelse.stmts(st.orelse)
+	if st.test != nil {
+		test := newSymbols(sy, sy.fn)
+		test.params(st.target)
+		test.expr(st.test)
+		fr.testTarget = cloneTarget(st.target)
+		b.expr(fr.testTarget, test)
+		b.expr(st.test, test)
+		fr.test = b.scope(test)
+	}
+	b.refuseLoop(st)
+	b.expr(st.iter, sy)
+	fr.body = b.scope(body)
+	b.expr(st.target, body)
+	b.stmts(st.body, body)
+	fr.orelse = b.scope(orelse)
+	b.stmts(st.orelse, orelse)
+}
+
+// refuseLoop notes an assignment to loop, which Jinja does not compile.
+func (b *binder) refuseLoop(st *forStmt) {
+	walkStmts([]stmt{st}, func(e expr) {
+		if n, ok := e.(*nameExpr); ok && n.store && n.name == "loop" {
+			b.gaps = append(b.gaps, Gap{n.line, "assignment to loop"})
+		}
+	})
+}
+
+// cloneTarget copies what a loop assigns to.
+func cloneTarget(e expr) expr {
+	switch e := e.(type) {
+	case *nameExpr:
+		c := *e
+		return &c
+	case *tupleExpr:
+		c := &tupleExpr{}
+		for _, item := range e.items {
+			c.items = append(c.items, cloneTarget(item))
+		}
+		return c
+	}
+	return e
+}
+
+// macroFunc is what a macro knows about its frame.
+type macroFunc struct {
+	info  *funcInfo
+	scope scope
+	slots []int // of the parameters
+	// Where the special names lie, if the body uses them; -1 if not.
+	caller, kwargs, varargs int
+	explicitCaller          bool
+}
+
+// macro gives the names in a macro's body their places. Its frame is its own, and it sees the variables around it as they are when it is
+// called.
+func (b *binder) macro(st *macroStmt, sy *symbols) {
+	fn := &funcInfo{parent: sy.fn}
+	in := newSymbols(sy, fn)
+	f := &st.fn
+	f.info, f.caller, f.kwargs, f.varargs = fn, -1, -1, -1
+	named := map[string]bool{}
+	for _, p := range st.params {
+		named[p.name] = true
+		f.slots = append(f.slots, in.param(p.name).slot)
+	}
+	special := func(name string, slot *int) {
+		if !loads(st.body, name) {
+			return
+		}
+		if !named[name] {
+			*slot = in.param(name).slot
+		} else if name == "caller" {
+			f.explicitCaller = true
+			b.gaps = append(b.gaps, Gap{st.line, "parameter named caller"})
+		}
+	}
+	special("caller", &f.caller)
+	special("kwargs", &f.kwargs)
+	special("varargs", &f.varargs)
+	in.exprs(st.defaults...)
+	in.stmts(st.body)
+	f.scope = b.scope(in)
+	for _, p := range st.params {
+		b.expr(p, in)
+	}
+	b.exprs(in, st.defaults...)
+	b.stmts(st.body, in)
+}

@@ -1,0 +1,206 @@
+package chattemplate
+
+import "strings"
+
+// maxDepth bounds how deep values are compared and printed; Python's own recursion ends near 1,000.
+const maxDepth = 500
+
+// exact reports whether asFloat keeps a number's value. Python compares large integers with floats exactly; that is left to the worker.
+func (s *state) exact(v value) bool {
+	if v.k == kFloat || v.n>>53 == 0 || v.n>>53 == -1 {
+		return true
+	}
+	s.unsure("a comparison of a large integer with a float")
+	return false
+}
+
+// equal is Python's a == b.
+func (s *state) equal(a, b value, depth int) bool {
+	if depth > maxDepth {
+		s.unsure("a value nested too deep")
+		return false
+	}
+	switch {
+	case a.isNum() && b.isNum():
+		if a.isInt() && b.isInt() {
+			return a.n == b.n
+		}
+		return s.exact(a) && s.exact(b) && a.asFloat() == b.asFloat()
+	case a.isStr() && b.isStr():
+		return a.s == b.s
+	case a.k == kBig || b.k == kBig:
+		if a.k == kFloat || b.k == kFloat {
+			s.unsure("a comparison of a large integer")
+		}
+		return a.k == b.k && a.s == b.s
+	case a.k != b.k:
+		return false
+	}
+	switch a.k {
+	case kUndefined, kNone:
+		return true
+	case kList, kTuple, kRange:
+		return s.equalLists(a.o.items, b.o.items, depth)
+	case kDict:
+		return s.equalDicts(a.o, b.o, depth)
+	case kView:
+		s.unsure("a comparison of views")
+		return false
+	case kMethod:
+		s.unsure("a comparison of methods")
+		return false
+	}
+	return a.o == b.o && a.n == b.n
+}
+
+// equalLists compares element by element. Python takes identical elements for equal first, which only NaN could show.
+func (s *state) equalLists(a, b []value, depth int) bool {
+	if len(a) != len(b) || !s.step(len(a)) {
+		return false
+	}
+	for i := range a {
+		if !s.equal(a[i], b[i], depth+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// equalDicts compares without regard to the order of keys.
+func (s *state) equalDicts(a, b *object, depth int) bool {
+	if len(a.keys) != len(b.keys) || !s.step(len(a.keys)) {
+		return false
+	}
+	for i, k := range a.keys {
+		other, ok := s.lookup(b, k)
+		if !ok || !s.equal(a.items[i], other, depth+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// lookup returns the value of any key of a dict.
+func (s *state) lookup(o *object, k value) (value, bool) {
+	if k.isStr() {
+		return o.get(k.s)
+	}
+	if k.k == kUndefined || !s.hashable(k) { // no dict here has an undefined key
+		return undefValue, false
+	}
+	for i := range o.keys {
+		if s.equal(o.keys[i], k, 0) {
+			return o.items[i], true
+		}
+	}
+	return undefValue, false
+}
+
+// compare is Python's a op b for the operators of comparison.
+func (s *state) compare(line int, op string, a, b value) bool {
+	switch op {
+	case "==":
+		return s.equal(a, b, 0)
+	case "!=":
+		return !s.equal(a, b, 0)
+	case "in":
+		return s.contains(line, b, a)
+	case "notin":
+		return !s.contains(line, b, a)
+	}
+	c, ordered := s.order(line, a, b)
+	if !ordered {
+		return false
+	}
+	switch op {
+	case "<":
+		return c < 0
+	case "<=":
+		return c <= 0
+	case ">":
+		return c > 0
+	}
+	return c >= 0
+}
+
+// order compares two values that Python can order; it raises for others. NaN is ordered with nothing.
+func (s *state) order(line int, a, b value) (c int, ordered bool) {
+	switch {
+	case a.k == kBig || b.k == kBig:
+		s.unsure(tooBig)
+		return 0, false
+	case a.isInt() && b.isInt():
+		switch {
+		case a.n < b.n:
+			return -1, true
+		case a.n > b.n:
+			return 1, true
+		}
+		return 0, true
+	case a.isNum() && b.isNum():
+		x, y := a.asFloat(), b.asFloat()
+		switch {
+		case !s.exact(a) || !s.exact(b):
+			return 0, false
+		case x < y:
+			return -1, true
+		case x > y:
+			return 1, true
+		}
+		return 0, x == y
+	case a.isStr() && b.isStr():
+		return strings.Compare(a.s, b.s), true // the order of UTF-8 is that of code points
+	case a.k == b.k && (a.k == kList || a.k == kTuple):
+		return s.orderLists(line, a.o.items, b.o.items)
+	case a.k == kView && b.k == kView:
+		s.unsure("a comparison of views")
+		return 0, false
+	}
+	s.raise(line, "cannot order %s and %s", a.typeName(), b.typeName())
+	return 0, false
+}
+
+// orderLists is the order of the first elements that differ, else that of the lengths.
+func (s *state) orderLists(line int, a, b []value) (int, bool) {
+	s.depth++
+	defer func() { s.depth-- }()
+	if s.depth > maxDepth {
+		s.unsure("a value nested too deep")
+		return 0, false
+	}
+	for i := range min(len(a), len(b)) {
+		if !s.equal(a[i], b[i], 0) {
+			return s.order(line, a[i], b[i])
+		}
+	}
+	return len(a) - len(b), true
+}
+
+// contains is Python's x in box.
+func (s *state) contains(line int, box, x value) bool {
+	switch box.k {
+	case kString, kMarkup:
+		if !x.isStr() {
+			s.raise(line, "'in <string>' requires string as left operand, not %s", x.typeName())
+			return false
+		}
+		return strings.Contains(box.s, x.s)
+	case kDict:
+		_, ok := s.lookup(box.o, x)
+		return ok
+	case kUndefined:
+		return false
+	case kView:
+		if box.n == viewKeys {
+			_, ok := s.lookup(box.o, x)
+			return ok
+		}
+	}
+	it := s.iterate(line, box)
+	for v, ok := it.next(s); ok && s.step(1); v, ok = it.next(s) {
+		if s.equal(v, x, 0) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,134 @@
+package chattemplate
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// plainRun returns how many bytes from pos on are neither a quote, a backslash nor a control character, eight at a time.
+func (d *decoder) plainRun() int {
+	src := d.src[d.pos:]
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(src); i += 8 {
+		w := binary.LittleEndian.Uint64(src[i:])
+		quote, slash := w^('"'*ones), w^('\\'*ones)
+		// A byte of x is below n exactly where the top bit of (x - n) &^ x is set, as long as no lower byte borrows; a borrow only comes from
+		// a byte that is itself a find, so the answer "none" is right, and the bytes are looked at again below.
+		if ((quote-ones)&^quote|(slash-ones)&^slash|(w-0x20*ones)&^w)&tops != 0 {
+			break
+		}
+	}
+	for i < len(src) && src[i] >= ' ' && src[i] != '"' && src[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// text decodes a string whose opening quote is next.
+func (d *decoder) text() (string, error) {
+	d.pos++
+	from := d.pos
+	d.pos += d.plainRun()
+	if d.pos < len(d.src) && d.src[d.pos] == '"' {
+		d.pos++
+		return view(d.src[from : d.pos-1]), nil
+	}
+	// Slow path: with escapes. What comes out is never longer than what goes in.
+	slab := &d.s.text
+	slab.room(d.textEnd() - from)
+	at := len(slab.buf)
+	slab.buf = append(slab.buf, d.src[from:d.pos]...)
+	for d.pos < len(d.src) {
+		switch c := d.src[d.pos]; {
+		case c == '"':
+			d.pos++
+			return view(slab.buf[at:]), nil
+		case c == '\\':
+			r, err := d.escape()
+			if err != nil {
+				return "", err
+			}
+			slab.buf = utf8.AppendRune(slab.buf, r)
+		case c < ' ':
+			return "", d.fail("control character in a string")
+		default:
+			n := d.plainRun()
+			slab.buf = append(slab.buf, d.src[d.pos:d.pos+n]...)
+			d.pos += n
+		}
+	}
+	return "", d.fail("string without end")
+}
+
+// textEnd returns where the string that pos is in ends: at a quote behind an even number of backslashes.
+func (d *decoder) textEnd() int {
+	for end := d.pos; ; end++ {
+		n := bytes.IndexByte(d.src[end:], '"')
+		if n < 0 {
+			return len(d.src)
+		}
+		end += n
+		slashes := end
+		for slashes > d.pos && d.src[slashes-1] == '\\' {
+			slashes--
+		}
+		if (end-slashes)%2 == 0 {
+			return end
+		}
+	}
+}
+
+// escape decodes one escape.
+func (d *decoder) escape() (rune, error) {
+	if d.pos+1 >= len(d.src) {
+		return 0, d.fail("string without end")
+	}
+	c := d.src[d.pos+1]
+	if c == 'u' {
+		return d.unicode()
+	}
+	at := strings.IndexByte(`"\/bfnrt`, c)
+	if at < 0 {
+		return 0, d.fail("invalid escape")
+	}
+	d.pos += 2
+	return rune("\"\\/\b\f\n\r\t"[at]), nil
+}
+
+// unicode decodes \uXXXX. Half a surrogate pair alone is no text that could be tokenized.
+func (d *decoder) unicode() (rune, error) {
+	r, ok := d.hex4(d.pos)
+	if !ok {
+		return 0, d.fail("invalid escape")
+	}
+	d.pos += 6
+	if !utf16.IsSurrogate(r) {
+		return r, nil
+	}
+	low, ok := d.hex4(d.pos)
+	if r = utf16.DecodeRune(r, low); !ok || r == utf8.RuneError {
+		return 0, d.fail("half a surrogate pair")
+	}
+	d.pos += 6
+	return r, nil
+}
+
+// hex4 reads \uXXXX at a place.
+func (d *decoder) hex4(at int) (rune, bool) {
+	if at+6 > len(d.src) || d.src[at] != '\\' || d.src[at+1] != 'u' {
+		return 0, false
+	}
+	var r rune
+	for _, c := range d.src[at+2 : at+6] {
+		n := strings.IndexByte("0123456789abcdef", c|0x20)
+		if n < 0 || c < '0' {
+			return 0, false
+		}
+		r = r<<4 | rune(n)
+	}
+	return r, true
+}

@@ -1,0 +1,59 @@
+package chattemplate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrTemplate is what a template raises, and what Python would raise on it: raise_exception, an operation on an undefined value, a
+	// wrong type. The worker answers such a request with 400, or with what it makes of it; the router leaves the answer to it.
+	ErrTemplate = errors.New("chat: the template raises")
+	// ErrUnsupported says that this package cannot be sure to render what the worker renders. The router falls back to the worker.
+	ErrUnsupported = errors.New("chat: not rendered here")
+	// ErrLimit says that a render would exceed its [Limits].
+	ErrLimit = errors.New("chat: limit exceeded")
+	// ErrSyntax says that a template is not valid Jinja; errors of this kind are *[SyntaxError].
+	ErrSyntax = errors.New("chat: invalid template")
+)
+
+// errBug marks an error that this package owes to a mistake of its own.
+var errBug = errors.New("a bug")
+
+// SyntaxError is a place where a template is not valid Jinja.
+type SyntaxError struct {
+	Line int // from 1
+	Msg  string
+}
+
+// Error says what is wrong and on which line.
+func (e *SyntaxError) Error() string { return fmt.Sprintf("chat: line %d: %s", e.Line, e.Msg) }
+
+// Is makes errors.Is(err, ErrSyntax) hold.
+func (e *SyntaxError) Is(target error) bool { return target == ErrSyntax }
+
+// Gap is one construct of a template that this package does not render.
+type Gap struct {
+	Line int    // from 1
+	What string // for instance "filter urlize"
+}
+
+// UnsupportedError lists everything in a template that this package does not render, found when it is compiled.
+type UnsupportedError struct{ Gaps []Gap }
+
+// Error names each construct and its line.
+func (e *UnsupportedError) Error() string {
+	var b strings.Builder
+	b.WriteString("chat: the template uses what is not rendered here:")
+	for i, g := range e.Gaps {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, " %s (line %d)", g.What, g.Line)
+	}
+	return b.String()
+}
+
+// Is makes errors.Is(err, ErrUnsupported) hold.
+func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }

@@ -1,0 +1,357 @@
+package chattemplate
+
+import "slices"
+
+// eval reads a variable. What was never set is undefined, not missing, to whoever reads it.
+func (e *nameExpr) eval(s *state) value {
+	v := s.load(e.ref)
+	if v.k == kMissing {
+		return undefValue
+	}
+	return v
+}
+
+// eval is a literal. Its value is made when the template is compiled, and shared by all renders.
+func (e *constExpr) eval(*state) value { return e.v }
+
+// evalAll evaluates expressions in order into a new list.
+func (s *state) evalAll(items []expr) []value {
+	out := s.list(len(items))
+	if out == nil {
+		return nil
+	}
+	for i, item := range items {
+		out[i] = item.eval(s)
+	}
+	return out
+}
+
+// eval makes a tuple.
+func (e *tupleExpr) eval(s *state) value { return s.listValue(kTuple, s.evalAll(e.items)) }
+
+// eval makes a list, which nothing can change afterwards.
+func (e *listExpr) eval(s *state) value { return s.listValue(kList, s.evalAll(e.items)) }
+
+// eval makes a dict. Of equal keys, and 1, 1.0 and true are equal, the first gives the key and the last the value.
+func (e *dictExpr) eval(s *state) value {
+	o := s.object()
+	o.keys, o.items = s.list(len(e.keys))[:0], s.list(len(e.keys))[:0]
+	for i := range e.keys {
+		k := e.keys[i].eval(s)
+		v := e.vals[i].eval(s)
+		s.put(o, k, v)
+	}
+	return value{k: kDict, o: o}
+}
+
+// put sets an entry of a dict that is being made.
+func (s *state) put(o *object, k, v value) {
+	if !s.hashable(k) {
+		return
+	}
+	for i := range o.keys {
+		if s.equal(o.keys[i], k, 0) {
+			o.items[i] = v
+			return
+		}
+	}
+	if s.charge(2 * valueBytes) {
+		o.keys, o.items = append(o.keys, k), append(o.items, v)
+	}
+}
+
+// hashable raises, and reports false, for what cannot be the key of a dict.
+func (s *state) hashable(k value) bool {
+	switch k.k {
+	case kList, kDict:
+		s.raise(0, "unhashable type: %s", k.typeName())
+		return false
+	case kTuple:
+		for _, item := range k.o.items {
+			if !s.hashable(item) {
+				return false
+			}
+		}
+	case kNone, kBool, kInt, kFloat, kString, kMarkup:
+	default:
+		s.unsure(k.typeName() + " as the key of a dict")
+		return false
+	}
+	return true
+}
+
+// eval evaluates only the branch that is taken. Without an else the value is undefined.
+func (e *condExpr) eval(s *state) value {
+	if e.test.eval(s).truthy() {
+		return e.then.eval(s)
+	}
+	if e.other == nil {
+		return undefValue
+	}
+	return e.other.eval(s)
+}
+
+// eval returns an operand, not a bool, as Python does: a missing name stays undefined and prints nothing.
+func (e *andExpr) eval(s *state) value {
+	if v := e.left.eval(s); !v.truthy() {
+		return v
+	}
+	return e.right.eval(s)
+}
+
+// eval returns the first operand that is true, else the last.
+func (e *orExpr) eval(s *state) value {
+	if v := e.left.eval(s); v.truthy() {
+		return v
+	}
+	return e.right.eval(s)
+}
+
+// eval is always a bool.
+func (e *notExpr) eval(s *state) value { return boolValue(!e.x.eval(s).truthy()) }
+
+// eval makes an integer of a bool, as Python does.
+func (e *unaryExpr) eval(s *state) value {
+	v := e.x.eval(s)
+	switch {
+	case v.isInt() && e.op == '+':
+		return intValue(v.n)
+	case v.isInt():
+		if v.n == -v.n && v.n != 0 {
+			return s.unsure("an integer beyond 64 bits")
+		}
+		return intValue(-v.n)
+	case v.k == kFloat && e.op == '+':
+		return v
+	case v.k == kFloat:
+		return floatValue(-v.float())
+	case v.k == kBig:
+		return s.unsure("an integer beyond 64 bits")
+	}
+	return s.raise(e.line, "bad operand type for unary %c: %s", e.op, v.typeName())
+}
+
+// eval is arithmetic. Sums that are output do not come here: see emitSum.
+func (e *binExpr) eval(s *state) value {
+	left := e.left.eval(s)
+	return s.binary(e.line, e.op, left, e.right.eval(s))
+}
+
+// eval is a ~ b, which takes str of everything; None becomes the word None.
+func (e *concatExpr) eval(s *state) value {
+	var buf [8]string
+	parts, n := buf[:0], 0
+	for _, item := range e.items {
+		text := s.str(item.eval(s))
+		parts = append(parts, text)
+		n += len(text)
+	}
+	return strValue(s.join(parts, n))
+}
+
+// join puts parts, n bytes together, into one string.
+func (s *state) join(parts []string, n int) string {
+	if !s.charge(n) {
+		return ""
+	}
+	s.text.room(n)
+	from := len(s.text.buf)
+	for _, part := range parts {
+		s.text.buf = append(s.text.buf, part...)
+	}
+	return view(s.text.buf[from:])
+}
+
+// concat returns a followed by b.
+func (s *state) concat(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	case !s.charge(len(a) + len(b)):
+		return ""
+	}
+	return s.text.concat(a, b)
+}
+
+// eval is a chain: a < b < c is a < b and b < c, with b evaluated once.
+func (e *compareExpr) eval(s *state) value {
+	left := e.first.eval(s)
+	for i := range e.ops {
+		right := e.ops[i].x.eval(s)
+		if !s.compare(e.line, e.ops[i].op, left, right) {
+			return boolValue(false)
+		}
+		left = right
+	}
+	return boolValue(true)
+}
+
+// eval is obj.name. Most names are no attribute of any Python type, and most objects are dicts: those are looked up directly.
+func (e *attrExpr) eval(s *state) value {
+	obj := e.obj.eval(s)
+	if e.plain && obj.k == kDict {
+		v, _ := obj.o.get(e.name)
+		return v
+	}
+	return s.attr(e.line, obj, e.name)
+}
+
+// eval is obj[arg].
+func (e *itemExpr) eval(s *state) value {
+	obj := e.obj.eval(s)
+	arg := e.arg.eval(s)
+	if obj.k == kDict && arg.k == kString {
+		if v, ok := obj.o.get(arg.s); ok {
+			return v
+		}
+	}
+	return s.item(e.line, obj, arg)
+}
+
+// eval is obj[start:stop:step]; what is left out is None.
+func (e *sliceExpr) eval(s *state) value {
+	obj := e.obj.eval(s)
+	bound := func(x expr) value {
+		if x == nil {
+			return noneValue
+		}
+		return x.eval(s)
+	}
+	start, stop := bound(e.start), bound(e.stop)
+	return s.slice(e.line, obj, start, stop, bound(e.step))
+}
+
+// eval is never called: the parser makes these for the left of an assignment only.
+func (e *nsRef) eval(s *state) value { return s.raise(e.line, "a namespace reference is no value") }
+
+// eval evaluates the value, then the arguments, then filters.
+func (e *filterExpr) eval(s *state) value {
+	v := undefValue
+	if e.x != nil {
+		v = e.x.eval(s)
+	}
+	return e.apply(s, v)
+}
+
+// apply filters a value.
+func (e *filterExpr) apply(s *state, v value) value {
+	mark := len(s.stack)
+	a := s.args(e.line, &e.args)
+	if s.err != nil {
+		return undefValue
+	}
+	v = e.fn(s, v, a)
+	s.release(mark)
+	return v
+}
+
+// eval is value is test(args).
+func (e *testExpr) eval(s *state) value {
+	v := e.x.eval(s)
+	mark := len(s.stack)
+	a := s.args(e.line, &e.args)
+	if s.err != nil {
+		return undefValue
+	}
+	ok := e.fn(s, v, a)
+	s.release(mark)
+	return boolValue(ok)
+}
+
+// args are the values of the arguments of a call. They lie on the state's stack.
+type args struct {
+	line  int
+	pos   []value
+	names []string // of kw
+	kw    []value
+}
+
+// args evaluates arguments. The caller releases the stack.
+func (s *state) args(line int, e *argExprs) args {
+	a := args{line: line, names: e.names}
+	if len(e.pos) == 0 && len(e.kw) == 0 && e.dyn == nil && e.dkw == nil {
+		return a
+	}
+	mark := len(s.stack)
+	for _, x := range e.pos {
+		v := x.eval(s)
+		s.stack = append(s.stack, v)
+	}
+	pos := len(e.pos)
+	var kw []value
+	if len(e.kw) > 0 || e.dkw != nil {
+		// Python evaluates keyword arguments after *x where both stand.
+		kw = s.evalAll(e.kw)
+	}
+	if e.dyn != nil {
+		it := s.iterate(line, e.dyn.eval(s))
+		for v, ok := it.next(s); ok; v, ok = it.next(s) {
+			s.stack = append(s.stack, v)
+			pos++
+		}
+	}
+	if e.dkw != nil {
+		a.names, kw = s.spread(line, e.dkw.eval(s), e.names, kw)
+	}
+	a.pos, a.kw = s.stack[mark:mark+pos], kw
+	return a
+}
+
+// spread adds the entries of **x to keyword arguments.
+func (s *state) spread(line int, x value, names []string, kw []value) ([]string, []value) {
+	if x.k != kDict {
+		s.raise(line, "argument after ** must be a mapping, not %s", x.typeName())
+		return nil, nil
+	}
+	names = append([]string{}, names...)
+	for i, k := range x.o.keys {
+		if !k.isStr() {
+			s.raise(line, "keywords must be strings")
+			return nil, nil
+		}
+		if slices.Contains(names, k.s) {
+			s.raise(line, "got multiple values for keyword argument %s", k.s)
+			return nil, nil
+		}
+		names, kw = append(names, k.s), append(kw, x.o.items[i])
+	}
+	return names, kw
+}
+
+// release gives back the stack above mark.
+func (s *state) release(mark int) {
+	clear(s.stack[mark:])
+	s.stack = s.stack[:mark]
+}
+
+// bind matches arguments with parameter names, as Python does for a function without * and **. Missing ones stay kMissing. It raises,
+// and reports false, for too many, unknown, or fewer than need.
+func (s *state) bind(a args, what string, need int, names []string, out []value) bool {
+	if len(a.pos) > len(names) {
+		s.raise(a.line, "%s takes at most %d arguments", what, len(names))
+		return false
+	}
+	copy(out, a.pos)
+	for i, name := range a.names {
+		at := -1
+		for j, n := range names {
+			if n == name {
+				at = j
+			}
+		}
+		if at < 0 || out[at].k != kMissing {
+			s.raise(a.line, "%s got an unexpected argument %s", what, name)
+			return false
+		}
+		out[at] = a.kw[i]
+	}
+	for i := range need {
+		if out[i].k == kMissing {
+			s.raise(a.line, "%s misses the argument %s", what, names[i])
+			return false
+		}
+	}
+	return true
+}

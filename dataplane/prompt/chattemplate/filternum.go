@@ -1,0 +1,178 @@
+package chattemplate
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// number is what Python's int() or float() make of a string: ok says whether it is one; what this package is not sure of is kept in the
+// state. Underscores, digits beyond ASCII and the names of infinities are such.
+func (s *state) number(text string, isFloat bool) (value, bool) {
+	text = trim(text, isPySpace, true, true)
+	if !ascii(text) || strings.Contains(text, "_") {
+		s.unsure("the number " + strconv.Quote(text))
+		return undefValue, false
+	}
+	digits := strings.TrimLeft(text, "+-")
+	if len(text)-len(digits) > 1 || digits == "" {
+		return undefValue, false
+	}
+	if !isFloat {
+		if strings.Trim(digits, "0123456789") != "" {
+			return undefValue, false
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			s.unsure(tooBig)
+			return undefValue, false
+		}
+		return intValue(n), true
+	}
+	if lower := strings.ToLower(digits); lower == "inf" || lower == "infinity" || lower == "nan" {
+		s.unsure("the number " + text)
+		return undefValue, false
+	}
+	if strings.Trim(digits, "0123456789.eE+-") != "" {
+		return undefValue, false
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil && math.IsInf(f, 0) {
+		s.unsure("a float out of range")
+		return undefValue, false
+	}
+	return floatValue(f), err == nil
+}
+
+// intFilter is int() with a default for what is no number: "4.9" is 4, by way of a float.
+func intFilter(s *state, v value, a args) value {
+	var out [2]value
+	if !s.bind(a, "int", 0, []string{"default", "base"}, out[:]) {
+		return undefValue
+	}
+	fallback := intValue(0)
+	if out[0].k != kMissing {
+		fallback = out[0]
+	}
+	switch v.k {
+	case kInt, kBig:
+		return v
+	case kBool:
+		return intValue(v.n)
+	case kFloat:
+		return s.truncated(a.line, v.float(), fallback)
+	case kString, kMarkup:
+		if out[1].k != kMissing && (!out[1].isInt() || out[1].n != 10) {
+			return s.unsure("int with a base")
+		}
+		if n, ok := s.number(v.s, false); ok || s.err != nil {
+			return n
+		}
+		if f, ok := s.number(v.s, true); ok || s.err != nil {
+			return s.truncated(a.line, f.float(), fallback)
+		}
+	case kUndefined:
+		return s.raise(a.line, "undefined has no int")
+	}
+	return fallback
+}
+
+// truncated is int(f).
+func (s *state) truncated(line int, f float64, fallback value) value {
+	switch {
+	case math.IsNaN(f):
+		return fallback
+	case math.IsInf(f, 0):
+		return s.raise(line, "cannot convert float infinity to integer")
+	case math.Abs(f) >= 1<<63:
+		return s.unsure(tooBig)
+	}
+	return intValue(int64(f))
+}
+
+// floatFilter is float() with a default for what is no number.
+func floatFilter(s *state, v value, a args) value {
+	var out [1]value
+	if !s.bind(a, "float", 0, []string{"default"}, out[:]) {
+		return undefValue
+	}
+	switch v.k {
+	case kInt, kBool, kFloat:
+		return floatValue(v.asFloat())
+	case kString, kMarkup:
+		if f, ok := s.number(v.s, true); ok || s.err != nil {
+			return f
+		}
+	case kBig:
+		return s.unsure(tooBig)
+	case kUndefined:
+		return s.raise(a.line, "undefined has no float")
+	}
+	if out[0].k != kMissing {
+		return out[0]
+	}
+	return floatValue(0)
+}
+
+// roundFilter is round(): half to even, and an integer stays one. ceil and floor always give floats.
+func roundFilter(s *state, v value, a args) value {
+	var out [2]value
+	if !s.bind(a, "round", 0, []string{"precision", "method"}, out[:]) {
+		return undefValue
+	}
+	method := "common"
+	if out[1].k != kMissing {
+		method = s.str(out[1])
+	}
+	if out[0].k == kMissing {
+		out[0] = intValue(0)
+	}
+	switch {
+	case method != "common" && method != "ceil" && method != "floor":
+		return s.raise(a.line, "method must be common, ceil or floor")
+	case !v.isNum() && v.k != kBig:
+		return s.raise(a.line, "cannot round %s", v.typeName())
+	case !out[0].isInt() || out[0].n < 0 || out[0].n > 15 || v.k == kBig:
+		return s.unsure("round to precision " + s.str(out[0]))
+	case method != "common":
+		scale := math.Pow10(int(out[0].n))
+		f := v.asFloat() * scale
+		if math.Abs(f) >= 1<<53 || math.IsNaN(f) {
+			return s.unsure("round of a large number")
+		}
+		if method == "ceil" {
+			return floatValue(math.Ceil(f) / scale)
+		}
+		return floatValue(math.Floor(f) / scale)
+	case v.isInt():
+		return intValue(v.n)
+	case math.IsNaN(v.float()) || math.IsInf(v.float(), 0):
+		return v
+	}
+	// Both round the exact value half to even, which a product with a power of ten would not.
+	f, err := strconv.ParseFloat(strconv.FormatFloat(v.float(), 'f', int(out[0].n), 64), 64)
+	if err != nil {
+		return s.unsure("round of a large number")
+	}
+	return floatValue(f)
+}
+
+// formatFilter is value % args, with named conversions if the arguments are named.
+func formatFilter(s *state, v value, a args) value {
+	if len(a.pos) > 0 && len(a.kw) > 0 {
+		return s.raise(a.line, "can't handle positional and keyword arguments at the same time")
+	}
+	if v.k == kMarkup {
+		return s.unsure("format of Markup")
+	}
+	if len(a.kw) > 0 {
+		o := s.object()
+		for i, name := range a.names {
+			s.put(o, strValue(name), a.kw[i])
+		}
+		return s.percent(a.line, s.str(v), value{k: kDict, o: o})
+	}
+	items := s.list(len(a.pos))
+	copy(items, a.pos)
+	return s.percent(a.line, s.str(v), s.listValue(kTuple, items))
+}

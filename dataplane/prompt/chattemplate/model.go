@@ -1,0 +1,146 @@
+package chattemplate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Model renders chat requests as the workers of one model do. It is safe for concurrent use.
+type Model struct {
+	template *Template
+	dialect  dialect
+	format   contentFormat
+	gptOSS   bool
+	lowFlag  bool // the template has the kwarg low_effort, which SGLang sets by itself
+	defaults []byte
+	tokens   []entryToken
+	limits   Limits
+	now      func() time.Time
+}
+
+// entryToken is a special token that the template reads.
+type entryToken struct{ name, text string }
+
+// Config is what a [Model] is made of.
+type Config struct {
+	Source Source
+	Engine Engine
+	Limits Limits
+	// Now is the clock of strftime_now, in the workers' time zone; nil is time.Now. See [Model.UsesClock].
+	Now func() time.Time
+}
+
+// New compiles the model's template. Errors are those of [Compile], and [ErrUnsupported] for an engine that is known to render in another
+// way, or not known at all.
+func New(cfg Config) (*Model, error) {
+	d, err := dialectOf(cfg.Engine.Version)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Engine.check(); err != nil {
+		return nil, err
+	}
+	t, err := Compile(cfg.Source.Template)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{
+		template: t, dialect: d, format: detectFormat(cfg.Source.Template), gptOSS: cfg.Engine.ModelType == "gpt_oss",
+		limits: cfg.Limits, now: cfg.Now,
+		// template_detection.py, nemotron_3_super_low_effort.
+		lowFlag: strings.Contains(cfg.Source.Template, "low_effort") && strings.Contains(cfg.Source.Template, "truncate_history_thinking"),
+	}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	if sent(cfg.Engine.DefaultKwargs) {
+		if m.defaults = cfg.Engine.DefaultKwargs; !d.defaults {
+			return nil, fmt.Errorf("%w: default template kwargs before SGLang 0.5.16", ErrUnsupported)
+		}
+	}
+	for _, name := range t.names {
+		text, known := cfg.Source.Tokens[name]
+		switch {
+		case known && text != "":
+			m.tokens = append(m.tokens, entryToken{name, text})
+		case !known && slices.Contains(tokenNames, name):
+			return nil, fmt.Errorf("%w: the template reads %s, which the model's files do not give", ErrUnsupported, name)
+		}
+	}
+	return m, nil
+}
+
+// tokenNames are the special tokens for which a tokenizer's class may have a default that the files do not show.
+var tokenNames = []string{"bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"}
+
+// UsesClock reports whether the template asks for the time: such a text is only equal to the worker's while both have the same date.
+func (m *Model) UsesClock() bool { return m.template.clock }
+
+// Render appends the prompt of a chat request to dst: the text that the worker would tokenize, without adding special tokens. Errors are
+// [ErrUnsupported] and [ErrLimit], after which the caller leaves the prompt to the worker, and [ErrTemplate], after which the worker will
+// refuse the request; dst is then returned as it was. The request's bytes are only read, and not kept.
+func (m *Model) Render(dst []byte, req Request) ([]byte, error) {
+	return m.render(dst, nil, req)
+}
+
+// RenderMarked does what [Model.Render] does, and appends to marks where the template began with each message, as far as it goes through
+// the messages in one loop. Offsets count from the start of the prompt. Marks are hints: nothing of the text hangs on them.
+func (m *Model) RenderMarked(dst []byte, marks []Mark, req Request) ([]byte, []Mark, error) {
+	dst, err := m.render(dst, &marks, req)
+	return dst, marks, err
+}
+
+// render is both of the above.
+func (m *Model) render(dst []byte, marks *[]Mark, req Request) (out []byte, err error) {
+	s := m.template.begin(dst, m.limits, m.now)
+	defer m.template.end(s, dst, &out, &err)
+	p := &s.prep
+	p.m, p.s, p.req = m, s, req
+	messages, tools, err := p.read()
+	if err != nil {
+		return dst, err
+	}
+	err = p.attempt(messages, tools)
+	if errors.Is(err, ErrTemplate) && tools.k == kList {
+		// SGLang tries once more, with the bare functions for tools, whatever was raised.
+		s.retry(dst)
+		err = p.attempt(messages, p.flat(tools))
+	}
+	if err != nil {
+		return dst, err
+	}
+	if marks != nil {
+		*marks = append(*marks, s.marks...)
+	}
+	return s.out, nil
+}
+
+// retry forgets a failed attempt.
+func (s *state) retry(dst []byte) {
+	s.err, s.out, s.marks = nil, dst, s.marks[:0]
+	s.depth, s.capture, s.loops = 0, 0, 0
+	clear(s.context)
+}
+
+// attempt renders with the given tools.
+func (p *prep) attempt(messages, tools value) error {
+	s := p.s
+	s.setGlobals()
+	s.set("messages", messages)
+	s.set("tools", tools)
+	s.set("documents", noneValue)
+	s.set("add_generation_prompt", boolValue(true))
+	for _, t := range p.m.tokens {
+		s.set(t.name, strValue(t.text))
+	}
+	if p.effort.k != kMissing {
+		s.set("reasoning_effort", p.effort)
+	}
+	for i, k := range p.kwKeys {
+		s.set(k, p.kwValues[i])
+	}
+	return s.render()
+}

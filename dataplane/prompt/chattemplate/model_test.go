@@ -1,0 +1,228 @@
+package chattemplate_test
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
+)
+
+// modelOf makes a model of one of our own templates.
+func modelOf(tb testing.TB, name string) *chattemplate.Model {
+	tb.Helper()
+	return limited(tb, name, chattemplate.Limits{})
+}
+
+// limited is modelOf with limits.
+func limited(tb testing.TB, name string, limits chattemplate.Limits) *chattemplate.Model {
+	tb.Helper()
+	raw, err := os.ReadFile("testdata/templates/" + name + ".jinja")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := chattemplate.New(chattemplate.Config{
+		Source: chattemplate.Source{Template: string(raw), Tokens: map[string]string{"bos_token": "<s>"}},
+		Engine: chattemplate.Engine{Version: "0.5.23"},
+		Limits: limits,
+		Now:    clock,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+func TestMarksSayWhereMessagesBegin(t *testing.T) {
+	req := chattemplate.Request{Messages: []byte(`[{"role":"system","content":"S"},{"role":"user","content":"a"},{"role":"assistant","content":"b"},` +
+		`{"role":"user","content":"c"}]`)}
+	got, marks, err := modelOf(t, "turns").RenderMarked([]byte("before"), nil, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, ok := strings.CutPrefix(string(got), "before")
+	if !ok {
+		t.Fatalf("text %q does not follow what was there", got)
+	}
+	var pieces []string
+	for i, m := range marks {
+		end := len(text)
+		if i+1 < len(marks) {
+			end = marks[i+1].Offset
+		}
+		pieces = append(pieces, text[m.Offset:end])
+	}
+	want := []string{"", "<|turn|>user\na<|end|>\n", "<|turn|>assistant\nb<|end|>\n", "<|turn|>user\nc<|end|>\n<|turn|>assistant\n"}
+	if !reflect.DeepEqual(pieces, want) || marks[3].Message != 3 {
+		t.Errorf("pieces %q at %v, want %q", pieces, marks, want)
+	}
+}
+
+func TestNewRefusesEnginesThatRenderDifferently(t *testing.T) {
+	source := chattemplate.Source{Template: "{{ messages }}"}
+	tests := map[string]chattemplate.Engine{
+		"older":        {Version: "0.5.11"},
+		"newer":        {Version: "0.5.24"},
+		"unknown":      {},
+		"other":        {Version: "0.6.0"},
+		"encoder":      {Version: "0.5.23", ToolCallParser: "deepseekv4"},
+		"architecture": {Version: "0.5.23", Architectures: []string{"DeepseekV4ForCausalLM"}},
+		"type":         {Version: "0.5.23", ModelType: "internvl_chat"},
+		"path":         {Version: "0.5.23", ModelPath: "lmsys/Vicuna-7b"},
+		"parser":       {Version: "0.5.23", ReasoningParser: "hunyuan"},
+		"defaults":     {Version: "0.5.12", DefaultKwargs: []byte(`{"a": 1}`)},
+	}
+	for name, engine := range tests {
+		if _, err := chattemplate.New(chattemplate.Config{Source: source, Engine: engine}); !errors.Is(err, chattemplate.ErrUnsupported) {
+			t.Errorf("%s: New = %v, want ErrUnsupported", name, err)
+		}
+	}
+	good := chattemplate.Engine{Version: "0.5.12.post1", ModelPath: "Qwen/Qwen3-8B", Architectures: []string{"Qwen3ForCausalLM"}, DefaultKwargs: []byte("null")}
+	if _, err := chattemplate.New(chattemplate.Config{Source: source, Engine: good}); err != nil {
+		t.Errorf("New = %v, want none", err)
+	}
+	if _, err := chattemplate.New(chattemplate.Config{Source: chattemplate.Source{Template: "{{ bos_token }}"}, Engine: good}); !errors.Is(err, chattemplate.ErrUnsupported) {
+		t.Errorf("New of a template with an unknown bos_token = %v, want ErrUnsupported", err)
+	}
+}
+
+func TestRequestsThatAreLeftToTheWorker(t *testing.T) {
+	m := modelOf(t, "dump")
+	bodies := []string{
+		`{"messages": []}`,
+		`{"messages": "x"}`,
+		`{"messages": [{"role": "user"}]}`,
+		`{"messages": [{"role": "user", "content": null}]}`,
+		`{"messages": [{"role": "root", "content": "x"}]}`,
+		`{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}`,
+		`{"messages": [{"role": "system", "content": "x", "tools": [{}]}]}`,
+		`{"messages": [{"role": "tool", "content": "x", "tool_call_id": 7}]}`,
+		`{"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "no json"}}]}]}`,
+		`{"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[]"}}]}]}`,
+		`{"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{\"x\": NaN}"}}]}]}`,
+		`{"messages": [{"role": "user", "content": "\ud800"}]}`,
+		"{\"messages\": [{\"role\": \"user\", \"content\": \"\xff\"}]}",
+		`{"messages": [{"role": "user", "content": "x"}], "input_ids": [1]}`,
+		`{"messages": [{"role": "user", "content": "x"}], "reasoning": {"effort": "low"}}`,
+		`{"messages": [{"role": "user", "content": "x"}], "reasoning_effort": 0.5}`,
+		`{"messages": [{"role": "user", "content": "x"}], "continue_final_message": true}`,
+		`{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"chat_template": "y"}}`,
+		`{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"documents": [1]}}`,
+		`{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": []}`,
+		`{"messages": [{"role": "user", "content": "x"}], "tools": [{"function": {"name": "f", "parameters": {"type": "varchar"}}}]}`,
+		`{"messages": [{"role": "user", "content": "x"}], "tools": [{"function": {"name": "f"}, "defer_loading": true}]}`,
+		`{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function"}]}`,
+		`{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}`,
+	}
+	for _, body := range bodies {
+		req, err := chattemplate.ParseRequest([]byte(body))
+		if err == nil {
+			_, err = m.Render(nil, req)
+		}
+		if !errors.Is(err, chattemplate.ErrUnsupported) {
+			t.Errorf("%s: error %v, want ErrUnsupported", body, err)
+		}
+	}
+}
+
+func TestParseRequestFindsFields(t *testing.T) {
+	body := ` { "model":"m","messages" : [ {"a":"]}\"\\"} ] , "n":[{"tools":1}],"tools":null,"stream":true,"to\u006fl_choice":"none","tools":[1] } `
+	got, err := chattemplate.ParseRequest([]byte(body))
+	want := chattemplate.Request{Messages: []byte(`[ {"a":"]}\"\\"} ]`), Tools: []byte(`[1]`), ToolChoice: []byte(`"none"`)}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("ParseRequest = %s, %v; want %s", got, err, want)
+	}
+	for _, bad := range []string{``, `[]`, `{`, `{"a"}`, `{"a":1`, `{"a":"x`, `{"a":[}`, `{"a":1}x`, `{a:1}`, `{"a":1 "b":2}`} {
+		if _, err := chattemplate.ParseRequest([]byte(bad)); err == nil && bad != `{"a":1 "b":2}` && bad != `{"a":[}` {
+			t.Errorf("ParseRequest(%s) is no error", bad)
+		}
+	}
+}
+
+func TestUsesClock(t *testing.T) {
+	if modelOf(t, "turns").UsesClock() || !modelOf(t, "headers").UsesClock() {
+		t.Error("UsesClock does not tell which template asks for the time")
+	}
+}
+
+func TestLoadFollowsTransformers(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	config := file(`{"bos_token": {"content": "<s>"}, "eos_token": "</s>", "unk_token": null, "add_bos_token": true, "chat_template": "config"}`)
+	named := file(`{"chat_template": [{"name": "default", "template": "one"}, {"name": "rag", "template": "two"}]}`)
+	tests := []struct {
+		files fstest.MapFS
+		name  string
+		want  string
+	}{
+		{fstest.MapFS{"tokenizer_config.json": config}, "", "config"},
+		{fstest.MapFS{"tokenizer_config.json": config, "chat_template.json": file(`{"chat_template": "json"}`)}, "", "json"},
+		{fstest.MapFS{"tokenizer_config.json": config, "chat_template.jinja": file("jinja")}, "", "jinja"},
+		{fstest.MapFS{"tokenizer_config.json": named}, "", "one"},
+		{fstest.MapFS{"tokenizer_config.json": named}, "rag", "two"},
+		{fstest.MapFS{"tokenizer_config.json": named}, "none", ""},
+		{fstest.MapFS{}, "", ""},
+	}
+	for i, test := range tests {
+		got, err := chattemplate.Load(test.files, test.name)
+		if got.Template != test.want || (err != nil) != (test.want == "") {
+			t.Errorf("%d: Load = %q, %v; want %q", i, got.Template, err, test.want)
+		}
+		if err != nil && !errors.Is(err, chattemplate.ErrNoTemplate) {
+			t.Errorf("%d: Load = %v, want ErrNoTemplate", i, err)
+		}
+	}
+	got, err := chattemplate.Load(fstest.MapFS{
+		"tokenizer_config.json": config, "special_tokens_map.json": file(`{"bos_token": "no", "pad_token": "<pad>"}`),
+	}, "")
+	want := map[string]string{"bos_token": "<s>", "eos_token": "</s>", "unk_token": "", "pad_token": "<pad>"}
+	if err != nil || !reflect.DeepEqual(got.Tokens, want) {
+		t.Errorf("tokens %q, %v; want %q", got.Tokens, err, want)
+	}
+	if got := chattemplate.FromFlag("\n\na\\nb\r\n\n"); got != "a\nb" {
+		t.Errorf("FromFlag = %q", got)
+	}
+}
+
+func TestModelsAreShared(t *testing.T) {
+	m := modelOf(t, "turns")
+	want, err := m.Render(nil, chattemplate.Request{Messages: turns(6, 300)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	for i := range 8 {
+		wait.Go(func() {
+			for n := range 50 {
+				if n%3 == 0 { // an error in between leaves nothing behind
+					_, _ = m.Render(nil, chattemplate.Request{Messages: []byte(`[{"role": "user", "content": [{"type": "text", "text": "\n"}, 1]}]`)})
+				}
+				_, _ = m.Render(nil, chattemplate.Request{Messages: turns(i, 10)})
+				if got, err := m.Render(nil, chattemplate.Request{Messages: turns(6, 300)}); err != nil || string(got) != string(want) {
+					t.Errorf("Render = %q, %v", got, err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func TestStrftimeNow(t *testing.T) {
+	tmpl, err := chattemplate.Compile("{{ strftime_now('%d %b %Y') }}|{{ strftime_now(format='%H:%M') }}{{ strftime_now('%Q') if broken }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := chattemplate.Input{Messages: []byte(`[]`), Now: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)}
+	if got, err := tmpl.Render(nil, in); err != nil || string(got) != "02 Jan 2031|03:04" {
+		t.Errorf("Render = %q, %v", got, err)
+	}
+	in.Kwargs = []byte(`{"broken": true}`)
+	if _, err := tmpl.Render(nil, in); !errors.Is(err, chattemplate.ErrUnsupported) {
+		t.Errorf("error %v, want ErrUnsupported", err)
+	}
+}

@@ -1,0 +1,221 @@
+package chattemplate
+
+import (
+	"math"
+	"math/bits"
+	"strings"
+)
+
+// tooBig is what arithmetic says that Python would do on integers of any size.
+const tooBig = "an integer beyond 64 bits"
+
+// binary is Python's left op right.
+func (s *state) binary(line int, op string, left, right value) value {
+	switch {
+	case op == "%" && left.k == kString:
+		return s.percent(line, left.s, right)
+	case op == "+" && left.isStr() && right.isStr() && (left.k == kMarkup || right.k == kMarkup):
+		return s.addMarkup(left, right)
+	case left.k == kMarkup || right.k == kMarkup:
+		return s.unsure("operator " + op + " on Markup")
+	case left.k == kUndefined || right.k == kUndefined:
+		return s.raise(line, "undefined value in %s", op)
+	case left.k == kBig || right.k == kBig:
+		return s.unsure(tooBig)
+	case left.isInt() && right.isInt():
+		return s.intOp(line, op, left.n, right.n)
+	case left.isNum() && right.isNum():
+		return s.floatOp(line, op, left.asFloat(), right.asFloat())
+	case op == "+" && left.k == kString && right.k == kString:
+		return strValue(s.concat(left.s, right.s))
+	case op == "+" && left.k == right.k && (left.k == kList || left.k == kTuple):
+		return s.concatLists(left, right)
+	case op == "*" && right.isInt():
+		return s.repeat(line, left, right.n)
+	case op == "*" && left.isInt():
+		return s.repeat(line, right, left.n)
+	case op == "-" && left.k == kView, op == "-" && right.k == kView:
+		return s.unsure("set operations on views")
+	}
+	return s.raise(line, "unsupported operand types for %s: %s and %s", op, left.typeName(), right.typeName())
+}
+
+// addMarkup joins a string and Markup: the string is escaped, the sum is Markup.
+func (s *state) addMarkup(left, right value) value {
+	if left.k == kString {
+		left.s = escapeHTML(left.s)
+	}
+	if right.k == kString {
+		right.s = escapeHTML(right.s)
+	}
+	return value{k: kMarkup, s: s.concat(left.s, right.s)}
+}
+
+// concatLists makes a new list or tuple of two.
+func (s *state) concatLists(left, right value) value {
+	items := s.list(len(left.o.items) + len(right.o.items))
+	if items == nil {
+		return undefValue
+	}
+	n := copy(items, left.o.items)
+	copy(items[n:], right.o.items)
+	return s.listValue(left.k, items)
+}
+
+// repeat is a string, list or tuple times n. The result is charged before it is made.
+func (s *state) repeat(line int, v value, n int64) value {
+	n = max(n, 0)
+	if v.k == kString {
+		size := int64(len(v.s))
+		if size == 0 || n == 0 {
+			return strValue("")
+		}
+		if n > int64(s.limit.Memory) || !s.charge(int(size*n)) {
+			s.charge(s.limit.Memory)
+			return undefValue
+		}
+		return strValue(strings.Repeat(v.s, int(n)))
+	}
+	if v.k != kList && v.k != kTuple {
+		return s.raise(line, "cannot multiply %s", v.typeName())
+	}
+	if n > int64(s.limit.Memory) {
+		s.charge(s.limit.Memory)
+		return undefValue
+	}
+	items := s.list(len(v.o.items) * int(n))
+	if items == nil {
+		return undefValue
+	}
+	for at := 0; at < len(items); {
+		at += copy(items[at:], v.o.items)
+	}
+	return s.listValue(v.k, items)
+}
+
+// intOp is arithmetic on integers. Python's have any size: what leaves 64 bits is not guessed. // and % round down, also below zero.
+func (s *state) intOp(line int, op string, a, b int64) value {
+	switch op {
+	case "+":
+		if c := a + b; (c > a) == (b > 0) {
+			return intValue(c)
+		}
+		return s.unsure(tooBig)
+	case "-":
+		if c := a - b; (c < a) == (b > 0) {
+			return intValue(c)
+		}
+		return s.unsure(tooBig)
+	case "*":
+		return s.mulInt(a, b)
+	case "**":
+		return s.powInt(line, a, b)
+	}
+	if b == 0 {
+		return s.raise(line, "division by zero")
+	}
+	switch op {
+	case "/":
+		if bits.Len64(uint64(max(a, -a))) > 53 || bits.Len64(uint64(max(b, -b))) > 53 {
+			return s.unsure("a quotient of large integers")
+		}
+		return floatValue(float64(a) / float64(b))
+	case "//":
+		if a == math.MinInt64 && b == -1 {
+			return s.unsure(tooBig)
+		}
+		q := a / b
+		if a%b != 0 && (a < 0) != (b < 0) {
+			q--
+		}
+		return intValue(q)
+	}
+	if b == -1 {
+		return intValue(0)
+	}
+	m := a % b
+	if m != 0 && (m < 0) != (b < 0) {
+		m += b
+	}
+	return intValue(m)
+}
+
+// mulInt multiplies, and says so if the product does not fit.
+func (s *state) mulInt(a, b int64) value {
+	c := a * b
+	if a != 0 && (c/a != b || a == -1 && b == math.MinInt64) {
+		return s.unsure(tooBig)
+	}
+	return intValue(c)
+}
+
+// powInt is a ** b. A negative exponent makes a float.
+func (s *state) powInt(line int, a, b int64) value {
+	if b < 0 {
+		return s.floatOp(line, "**", float64(a), float64(b))
+	}
+	out := intValue(1)
+	if b > 63 && (a > 1 || a < -1) {
+		return s.unsure(tooBig)
+	}
+	if b > 63 {
+		b = 62 + b%2
+	}
+	for range b {
+		if out = s.mulInt(out.n, a); s.err != nil {
+			return undefValue
+		}
+	}
+	return out
+}
+
+// floatOp is arithmetic on floats, where at least one operand is one.
+func (s *state) floatOp(line int, op string, a, b float64) value {
+	switch op {
+	case "+":
+		return floatValue(a + b)
+	case "-":
+		return floatValue(a - b)
+	case "*":
+		return floatValue(a * b)
+	case "**":
+		// Go's Pow is not C's to the last bit, so only results that are exact are given.
+		r := math.Pow(a, b)
+		frac, _ := math.Frexp(a)
+		whole := a == math.Trunc(a) && b == math.Trunc(b)
+		if whole && b >= 0 && math.Abs(r) < 1<<53 || math.Abs(frac) == 0.5 && b == math.Trunc(b) && math.Abs(b) < 64 {
+			return floatValue(r)
+		}
+		return s.unsure("a power of floats")
+	}
+	if b == 0 {
+		return s.raise(line, "float division by zero")
+	}
+	if op == "/" {
+		return floatValue(a / b)
+	}
+	if math.IsInf(a, 0) || math.IsInf(b, 0) || math.IsNaN(a) || math.IsNaN(b) {
+		return s.unsure("a remainder of infinities")
+	}
+	// As in float_divmod of CPython.
+	mod := math.Mod(a, b)
+	div := (a - mod) / b
+	switch {
+	case mod == 0:
+		mod = math.Copysign(0, b)
+	case (b < 0) != (mod < 0):
+		mod += b
+		div--
+	}
+	if op == "%" {
+		return floatValue(mod)
+	}
+	if div == 0 {
+		return floatValue(math.Copysign(0, a/b))
+	}
+	floor := math.Floor(div)
+	if div-floor > 0.5 {
+		floor++
+	}
+	return floatValue(floor)
+}

@@ -1,0 +1,300 @@
+package chattemplate
+
+import "slices"
+
+// parser builds the tree of a template as jinja2/parser.py (3.1) does.
+type parser struct {
+	tokens []token
+	pos    int
+	depth  int
+	gaps   []Gap
+}
+
+// maxNesting bounds how deep tags and expressions may nest: parsing is recursive.
+const maxNesting = 200
+
+// parse returns the statements of a template, and what in it is not rendered here.
+func parse(src string) ([]stmt, []Gap, error) {
+	tokens, gaps, err := lex(src)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &parser{tokens: tokens, gaps: gaps}
+	body, err := p.statements(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return body, p.gaps, nil
+}
+
+// cur returns the token in hand; at the end it is tokEOF for ever.
+func (p *parser) cur() token { return p.tokens[p.pos] }
+
+// look returns the token behind the current one.
+func (p *parser) look() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
+
+// next returns the current token and goes on to the next.
+func (p *parser) next() token {
+	t := p.tokens[p.pos]
+	if p.pos < len(p.tokens)-1 {
+		p.pos++
+	}
+	return t
+}
+
+// fail is a syntax error.
+func (p *parser) fail(line int, msg string) error { return &SyntaxError{Line: line, Msg: msg} }
+
+// gap notes what is valid, but not rendered here. Parsing goes on, so that all gaps are found at once.
+func (p *parser) gap(line int, what string) { p.gaps = append(p.gaps, Gap{line, what}) }
+
+// unexpected says what was found where something else was awaited.
+func (p *parser) unexpected(want string) error {
+	t := p.cur()
+	return p.fail(t.line, "expected "+want+", got "+t.describe())
+}
+
+// skipOp consumes an operator if it is next.
+func (p *parser) skipOp(op string) bool {
+	if p.cur().is(op) {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+// skipName consumes a word if it is next. Jinja has no reserved words: if is a name like others where an expression is due.
+func (p *parser) skipName(word string) bool {
+	if p.cur().isName(word) {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+// expectOp consumes an operator that must be next.
+func (p *parser) expectOp(op string) error {
+	if !p.skipOp(op) {
+		return p.unexpected(op)
+	}
+	return nil
+}
+
+// expectName consumes a name that must be next.
+func (p *parser) expectName() (token, error) {
+	if p.cur().kind != tokName {
+		return token{}, p.unexpected("a name")
+	}
+	return p.next(), nil
+}
+
+// expectEnd consumes the end of a tag.
+func (p *parser) expectEnd(kind tokenKind) error {
+	if p.cur().kind != kind {
+		return p.unexpected("the end of the tag")
+	}
+	p.pos++
+	return nil
+}
+
+// enter counts a level of nesting.
+func (p *parser) enter() error {
+	if p.depth++; p.depth > maxNesting {
+		return p.fail(p.cur().line, "nested too deep")
+	}
+	return nil
+}
+
+// statements parses up to a tag whose name is one of ends, which stays the current token; without ends, up to the end of the template.
+func (p *parser) statements(ends []string) ([]stmt, error) {
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	defer func() { p.depth-- }()
+	var body []stmt
+	var data []expr
+	flush := func() {
+		if data != nil {
+			body = append(body, &outputStmt{items: data})
+			data = nil
+		}
+	}
+	for {
+		t := p.cur()
+		switch t.kind {
+		case tokEOF:
+			if ends != nil {
+				return nil, p.fail(t.line, "unexpected end of template, awaited "+ends[len(ends)-1])
+			}
+			flush()
+			return body, nil
+		case tokData:
+			p.pos++
+			data = append(data, &constExpr{v: strValue(t.text)})
+		case tokVarBegin:
+			p.pos++
+			e, err := p.tuple(tupleRules{cond: true})
+			if err != nil {
+				return nil, err
+			}
+			if err := p.expectEnd(tokVarEnd); err != nil {
+				return nil, err
+			}
+			data = append(data, e)
+		default: // tokBlockBegin
+			flush()
+			p.pos++
+			if p.cur().kind == tokName && slices.Contains(ends, p.cur().text) {
+				return body, nil
+			}
+			st, err := p.statement()
+			if err != nil {
+				return nil, err
+			}
+			if st != nil {
+				body = append(body, st)
+			}
+			if err := p.expectEnd(tokBlockEnd); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// block parses the end of an opening tag and the statements up to one of ends, whose name it consumes and returns.
+func (p *parser) block(ends ...string) ([]stmt, string, error) {
+	p.skipOp(":") // for Python compatibility, says Jinja
+	if err := p.expectEnd(tokBlockEnd); err != nil {
+		return nil, "", err
+	}
+	body, err := p.statements(ends)
+	if err != nil {
+		return nil, "", err
+	}
+	return body, p.next().text, nil
+}
+
+// statement parses one tag behind its {%.
+func (p *parser) statement() (stmt, error) {
+	t, err := p.expectName()
+	if err != nil {
+		return nil, err
+	}
+	switch t.text {
+	case "for":
+		return p.forLoop(t.line)
+	case "if":
+		return p.ifElse()
+	case "set":
+		return p.set(t.line)
+	case "macro":
+		return p.macro(t.line)
+	case "call":
+		return p.callBlock(t.line)
+	case "filter":
+		return p.filterBlock()
+	case "with":
+		return p.with()
+	case "print":
+		return p.printTag()
+	case "generation":
+		body, _, err := p.block("endgeneration")
+		return &genStmt{body: &macroStmt{line: t.line, body: body}}, err
+	case "break":
+		return &breakStmt{}, nil
+	case "continue":
+		return &continueStmt{}, nil
+	case "include", "import", "from", "extends":
+		p.gap(t.line, "tag "+t.text)
+		for p.cur().kind != tokBlockEnd && p.cur().kind != tokEOF {
+			p.pos++
+		}
+		return nil, nil
+	case "block", "autoescape":
+		p.gap(t.line, "tag "+t.text)
+		for p.cur().kind != tokBlockEnd && p.cur().kind != tokEOF {
+			p.pos++
+		}
+		body, _, err := p.block("end" + t.text)
+		p.skipName(p.cur().text) // a block may repeat its name
+		return &ifStmt{orelse: body}, err
+	}
+	return nil, p.fail(t.line, "unknown tag "+t.text)
+}
+
+// forLoop parses behind for. The iterated expression takes no conditional, whose if would be the loop's filter.
+func (p *parser) forLoop(line int) (stmt, error) {
+	st := &forStmt{line: line}
+	var err error
+	if st.target, err = p.target([]string{"in"}, false); err != nil {
+		return nil, err
+	}
+	if !p.skipName("in") {
+		return nil, p.unexpected("in")
+	}
+	if st.iter, err = p.tuple(tupleRules{ends: []string{"recursive"}}); err != nil {
+		return nil, err
+	}
+	if p.skipName("if") {
+		if st.test, err = p.expression(true); err != nil {
+			return nil, err
+		}
+	}
+	if p.skipName("recursive") {
+		p.gap(line, "recursive loop")
+	}
+	body, end, err := p.block("else", "endfor")
+	if err != nil {
+		return nil, err
+	}
+	st.body = body
+	if end == "else" {
+		st.orelse, _, err = p.block("endfor")
+	}
+	return st, err
+}
+
+// ifElse parses behind if, up to endif.
+func (p *parser) ifElse() (stmt, error) {
+	st := &ifStmt{}
+	for {
+		test, err := p.tuple(tupleRules{})
+		if err != nil {
+			return nil, err
+		}
+		body, end, err := p.block("elif", "else", "endif")
+		if err != nil {
+			return nil, err
+		}
+		st.tests, st.bodies = append(st.tests, test), append(st.bodies, body)
+		switch end {
+		case "else":
+			st.orelse, _, err = p.block("endif")
+			return st, err
+		case "endif":
+			return st, nil
+		}
+	}
+}
+
+// set parses an assignment, or with no = a block whose text is assigned.
+func (p *parser) set(line int) (stmt, error) {
+	target, err := p.target(nil, true)
+	if err != nil {
+		return nil, err
+	}
+	if p.skipOp("=") {
+		v, err := p.tuple(tupleRules{cond: true})
+		return &setStmt{line: line, target: target, value: v}, err
+	}
+	st := &setBlockStmt{line: line, target: target}
+	if p.cur().is("|") {
+		f, err := p.filters(nil)
+		if err != nil {
+			return nil, err
+		}
+		st.filter, _ = f.(*filterExpr)
+	}
+	st.body, _, err = p.block("endset")
+	return st, err
+}

@@ -1,0 +1,51 @@
+package chattemplate
+
+import (
+	"fmt"
+	"time"
+)
+
+// Input is what apply_chat_template of transformers is called with. All fields are raw JSON; nil is Python's None.
+type Input struct {
+	Messages            []byte // a list of objects
+	Tools               []byte // a list of objects, or null
+	Kwargs              []byte // an object: special tokens, and what else the template reads by name
+	AddGenerationPrompt bool
+	Now                 time.Time // of strftime_now
+	Limits              Limits
+}
+
+// Render appends what transformers renders of the input to dst. Errors are [ErrTemplate], [ErrUnsupported] or [ErrLimit]; dst is then
+// returned as it was. It is safe for concurrent use.
+func (t *Template) Render(dst []byte, in Input) (out []byte, err error) {
+	s := t.begin(dst, in.Limits, func() time.Time { return in.Now })
+	defer t.end(s, dst, &out, &err)
+	s.setGlobals()
+	var args [3]value
+	for i, raw := range [][]byte{in.Messages, in.Tools, in.Kwargs} {
+		if args[i] = noneValue; raw == nil {
+			continue
+		}
+		v, err := s.decode(raw, false)
+		if err != nil {
+			return dst, err
+		}
+		args[i] = v
+	}
+	if args[0].k != kList || args[2].k != kDict && args[2].k != kNone {
+		return dst, fmt.Errorf("%w: messages that are no list, or kwargs that are no object", ErrUnsupported)
+	}
+	s.set("messages", args[0])
+	s.set("tools", args[1])
+	s.set("documents", noneValue)
+	s.set("add_generation_prompt", boolValue(in.AddGenerationPrompt))
+	if args[2].k == kDict {
+		for i, k := range args[2].o.keys {
+			s.set(k.s, args[2].o.items[i])
+		}
+	}
+	if err := s.render(); err != nil {
+		return dst, err
+	}
+	return s.out, nil
+}

@@ -1,0 +1,353 @@
+package chattemplate
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// strMethods are the methods of str that are rendered here. A template that calls another one is refused when it is compiled.
+var strMethods = map[string]func(s *state, self string, a args) value{
+	"strip":        func(s *state, self string, a args) value { return s.strip(self, a, true, true) },
+	"lstrip":       func(s *state, self string, a args) value { return s.strip(self, a, true, false) },
+	"rstrip":       func(s *state, self string, a args) value { return s.strip(self, a, false, true) },
+	"split":        func(s *state, self string, a args) value { return s.splitMethod(self, a, false) },
+	"rsplit":       func(s *state, self string, a args) value { return s.splitMethod(self, a, true) },
+	"splitlines":   splitLines,
+	"startswith":   func(s *state, self string, a args) value { return s.affix(self, a, strings.HasPrefix) },
+	"endswith":     func(s *state, self string, a args) value { return s.affix(self, a, strings.HasSuffix) },
+	"removeprefix": func(s *state, self string, a args) value { return s.cut(self, a, strings.TrimPrefix) },
+	"removesuffix": func(s *state, self string, a args) value { return s.cut(self, a, strings.TrimSuffix) },
+	"replace":      replaceMethod,
+	"upper":        func(s *state, self string, a args) value { return strValue(s.upper(s.alone(self, a))) },
+	"lower":        func(s *state, self string, a args) value { return strValue(s.lower(s.alone(self, a))) },
+	"capitalize":   func(s *state, self string, a args) value { return strValue(s.capitalize(s.alone(self, a))) },
+	"title":        func(s *state, self string, a args) value { return s.titleMethod(s.alone(self, a)) },
+	"join":         joinMethod,
+	"find":         func(s *state, self string, a args) value { return s.findMethod(self, a, strings.Index, false) },
+	"rfind":        func(s *state, self string, a args) value { return s.findMethod(self, a, strings.LastIndex, false) },
+	"index":        func(s *state, self string, a args) value { return s.findMethod(self, a, strings.Index, true) },
+	"rindex":       func(s *state, self string, a args) value { return s.findMethod(self, a, strings.LastIndex, true) },
+	"count":        countMethod,
+	"format":       func(s *state, self string, a args) value { return s.format(self, a) },
+	"isdigit":      func(s *state, self string, a args) value { return s.allASCII(self, a, "0123456789") },
+	"isspace":      isSpaceMethod,
+	"partition":    func(s *state, self string, a args) value { return s.partition(self, a, strings.Index, 0) },
+	"rpartition":   func(s *state, self string, a args) value { return s.partition(self, a, strings.LastIndex, 2) },
+}
+
+// strArg returns the only argument of a method, which must be a string.
+func (s *state) strArg(a args, what string) (string, bool) {
+	var out [1]value
+	if !s.bind(a, what, 1, []string{""}, out[:]) {
+		return "", false
+	}
+	if out[0].k == kMarkup {
+		s.unsure(what + " with Markup")
+		return "", false
+	}
+	if out[0].k != kString {
+		s.raise(a.line, "%s needs a str, not %s", what, out[0].typeName())
+		return "", false
+	}
+	return out[0].s, true
+}
+
+// alone returns self, and raises if there are arguments.
+func (s *state) alone(self string, a args) string {
+	s.bind(a, "method", 0, nil, nil)
+	return self
+}
+
+// strip is strip, lstrip and rstrip: of white space, or of any of the characters given.
+func (s *state) strip(self string, a args, left, right bool) value {
+	var out [1]value
+	if !s.bind(a, "strip", 0, []string{""}, out[:]) {
+		return undefValue
+	}
+	switch out[0].k {
+	case kMissing, kNone:
+		return strValue(trim(self, isPySpace, left, right))
+	case kString:
+		chars := out[0].s
+		return strValue(trim(self, func(r rune) bool { return strings.ContainsRune(chars, r) }, left, right))
+	case kMarkup:
+		return s.unsure("strip with Markup")
+	}
+	return s.raise(a.line, "strip arg must be None or str")
+}
+
+// trim drops code points from one or both ends. The result shares the string's bytes.
+func trim(text string, drop func(rune) bool, left, right bool) string {
+	if left {
+		text = strings.TrimLeftFunc(text, drop)
+	}
+	if right {
+		text = strings.TrimRightFunc(text, drop)
+	}
+	return text
+}
+
+// splitMethod is str.split and str.rsplit.
+func (s *state) splitMethod(self string, a args, fromRight bool) value {
+	var out [2]value
+	if !s.bind(a, "split", 0, []string{"sep", "maxsplit"}, out[:]) {
+		return undefValue
+	}
+	limit := -1
+	if out[1].k != kMissing {
+		if !out[1].isInt() {
+			return s.raise(a.line, "maxsplit must be an integer")
+		}
+		limit = int(max(min(out[1].n, int64(len(self))+1), -1))
+	}
+	if !s.step(len(self) / 16) {
+		return undefValue
+	}
+	var parts []string
+	switch out[0].k {
+	case kMissing, kNone:
+		parts = splitSpace(self, limit, fromRight)
+	case kString:
+		if out[0].s == "" {
+			return s.raise(a.line, "empty separator")
+		}
+		parts = splitText(self, out[0].s, limit, fromRight)
+	case kMarkup:
+		return s.unsure("split with Markup")
+	default:
+		return s.raise(a.line, "must be str or None, not %s", out[0].typeName())
+	}
+	return s.strings(parts)
+}
+
+// strings makes a list of strings.
+func (s *state) strings(parts []string) value {
+	items := s.list(len(parts))
+	if items == nil {
+		return undefValue
+	}
+	for i, part := range parts {
+		items[i] = strValue(part)
+	}
+	return s.listValue(kList, items)
+}
+
+// splitText splits at a separator, at most limit times if that is not negative.
+func splitText(text, sep string, limit int, fromRight bool) []string {
+	if limit < 0 {
+		return strings.Split(text, sep)
+	}
+	if !fromRight {
+		return strings.SplitN(text, sep, limit+1)
+	}
+	var parts []string
+	for ; limit > 0; limit-- {
+		i := strings.LastIndex(text, sep)
+		if i < 0 {
+			break
+		}
+		parts = append(parts, text[i+len(sep):])
+		text = text[:i]
+	}
+	parts = append(parts, text)
+	slices.Reverse(parts)
+	return parts
+}
+
+// splitSpace splits at runs of space; what is left when limit is reached keeps its inner and its far space.
+func splitSpace(text string, limit int, fromRight bool) []string {
+	var parts []string
+	text = trim(text, isPySpace, !fromRight, fromRight)
+	for text != "" {
+		if limit == 0 {
+			parts = append(parts, text)
+			break
+		}
+		limit--
+		if fromRight {
+			i := strings.LastIndexFunc(text, isPySpace)
+			if i < 0 {
+				parts = append(parts, text)
+				break
+			}
+			_, n := utf8.DecodeRuneInString(text[i:])
+			parts = append(parts, text[i+n:])
+			text = strings.TrimRightFunc(text[:i], isPySpace)
+			continue
+		}
+		i := strings.IndexFunc(text, isPySpace)
+		if i < 0 {
+			parts = append(parts, text)
+			break
+		}
+		parts = append(parts, text[:i])
+		text = strings.TrimLeftFunc(text[i:], isPySpace)
+	}
+	if fromRight {
+		slices.Reverse(parts)
+	}
+	return parts
+}
+
+// splitLines is str.splitlines, whose line ends are more than \n.
+func splitLines(s *state, self string, a args) value {
+	var out [1]value
+	if !s.bind(a, "splitlines", 0, []string{"keepends"}, out[:]) {
+		return undefValue
+	}
+	return s.strings(lines(self, out[0].truthy()))
+}
+
+// lines is str.splitlines: a line end at the very end begins no further line.
+func lines(text string, keep bool) []string {
+	var parts []string
+	for text != "" {
+		i := strings.IndexFunc(text, isLineEnd)
+		if i < 0 {
+			return append(parts, text)
+		}
+		_, n := utf8.DecodeRuneInString(text[i:])
+		if strings.HasPrefix(text[i:], "\r\n") {
+			n = 2
+		}
+		if keep {
+			parts = append(parts, text[:i+n])
+		} else {
+			parts = append(parts, text[:i])
+		}
+		text = text[i+n:]
+	}
+	return parts
+}
+
+// isLineEnd reports whether str.splitlines splits at a code point.
+func isLineEnd(r rune) bool {
+	return r >= '\n' && r <= '\r' || r >= 0x1c && r <= 0x1e || r == 0x85 || r == 0x2028 || r == 0x2029
+}
+
+// affix is str.startswith and str.endswith.
+func (s *state) affix(self string, a args, has func(string, string) bool) value {
+	if len(a.pos) > 1 {
+		return s.unsure("startswith with positions")
+	}
+	if len(a.pos) == 1 && a.pos[0].k == kTuple {
+		for _, item := range a.pos[0].o.items {
+			if !item.isStr() {
+				return s.raise(a.line, "tuple must only contain str")
+			}
+			if has(self, item.s) {
+				return boolValue(true)
+			}
+		}
+		return boolValue(false)
+	}
+	fix, ok := s.strArg(a, "startswith")
+	return boolValue(ok && has(self, fix))
+}
+
+// cut is removeprefix and removesuffix.
+func (s *state) cut(self string, a args, by func(string, string) string) value {
+	fix, ok := s.strArg(a, "removeprefix")
+	if !ok {
+		return undefValue
+	}
+	return strValue(by(self, fix))
+}
+
+// replaceMethod is str.replace, which takes strings only.
+func replaceMethod(s *state, self string, a args) value {
+	var out [3]value
+	if !s.bind(a, "replace", 2, []string{"", " ", "count"}, out[:]) {
+		return undefValue
+	}
+	if out[0].k == kMarkup || out[1].k == kMarkup {
+		return s.unsure("replace with Markup")
+	}
+	if !out[0].isStr() || !out[1].isStr() {
+		return s.raise(a.line, "replace needs str")
+	}
+	n := int64(-1)
+	if out[2].k != kMissing {
+		if !out[2].isInt() {
+			return s.raise(a.line, "count must be an integer")
+		}
+		n = out[2].n
+	}
+	return s.replace(self, out[0].s, out[1].s, n)
+}
+
+// replace is str.replace; n below 0 replaces all.
+func (s *state) replace(text, old, repl string, n int64) value {
+	found := int64(strings.Count(text, old))
+	if n >= 0 {
+		found = min(found, n)
+	}
+	if found == 0 {
+		return strValue(text)
+	}
+	if !s.charge(len(text) + int(found)*len(repl)) {
+		return undefValue
+	}
+	return strValue(strings.Replace(text, old, repl, int(found)))
+}
+
+// joinMethod is str.join, which raises at the first element that is no string.
+func joinMethod(s *state, self string, a args) value {
+	var out [1]value
+	if !s.bind(a, "join", 1, []string{""}, out[:]) {
+		return undefValue
+	}
+	it := s.iterate(a.line, out[0])
+	items := it.all(s)
+	if !s.step(len(items)) {
+		return undefValue
+	}
+	parts, size := make([]string, 0, 2*len(items)), 0
+	for i, item := range items {
+		if item.k == kMarkup {
+			return s.unsure("join of Markup")
+		}
+		if item.k != kString {
+			return s.raise(a.line, "sequence item %d: expected str instance, %s found", i, item.typeName())
+		}
+		if i > 0 {
+			parts = append(parts, self)
+			size += len(self)
+		}
+		parts = append(parts, item.s)
+		size += len(item.s)
+	}
+	return strValue(s.join(parts, size))
+}
+
+// findMethod is find, rfind, index and rindex.
+func (s *state) findMethod(self string, a args, find func(string, string) int, must bool) value {
+	if len(a.pos) > 1 {
+		return s.unsure("find with positions")
+	}
+	sub, ok := s.strArg(a, "find")
+	if !ok {
+		return undefValue
+	}
+	at := find(self, sub)
+	if at < 0 {
+		if must {
+			return s.raise(a.line, "substring not found")
+		}
+		return intValue(-1)
+	}
+	return intValue(int64(runes(self[:at])))
+}
+
+// countMethod counts without overlaps; the empty string is between all characters.
+func countMethod(s *state, self string, a args) value {
+	if len(a.pos) > 1 {
+		return s.unsure("count with positions")
+	}
+	sub, ok := s.strArg(a, "count")
+	if !ok {
+		return undefValue
+	}
+	return intValue(int64(strings.Count(self, sub)))
+}

@@ -1,0 +1,200 @@
+package chattemplate
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// allASCII is a predicate like isdigit for strings of ASCII; beyond, Python's answer hangs on its version of Unicode.
+func (s *state) allASCII(self string, a args, set string) value {
+	if !ascii(self) {
+		return s.unsure("the class of a character beyond ASCII")
+	}
+	s.alone(self, a)
+	return boolValue(self != "" && strings.Trim(self, set) == "")
+}
+
+// isSpaceMethod is str.isspace.
+func isSpaceMethod(s *state, self string, a args) value {
+	s.alone(self, a)
+	return boolValue(self != "" && trim(self, isPySpace, true, false) == "")
+}
+
+// titleMethod is str.title: a letter behind none is upper case, one behind a letter lower.
+func (s *state) titleMethod(text string) value {
+	if !ascii(text) {
+		return s.unsure("title of characters beyond ASCII")
+	}
+	out, behind := []byte(text), false
+	for i, c := range out {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		switch {
+		case letter && behind:
+			out[i] = c | 0x20
+		case letter:
+			out[i] = c &^ 0x20
+		}
+		behind = letter
+	}
+	return strValue(string(out))
+}
+
+// partition is partition and rpartition. Where the separator is missing, all goes to the part numbered rest.
+func (s *state) partition(self string, a args, find func(string, string) int, rest int) value {
+	sep, ok := s.strArg(a, "partition")
+	if !ok {
+		return undefValue
+	}
+	if sep == "" {
+		return s.raise(a.line, "empty separator")
+	}
+	items := s.list(3)
+	if items == nil {
+		return undefValue
+	}
+	items[0], items[1], items[2] = strValue(""), strValue(""), strValue("")
+	if at := find(self, sep); at >= 0 {
+		items[0], items[1], items[2] = strValue(self[:at]), strValue(sep), strValue(self[at+len(sep):])
+	} else {
+		items[rest] = strValue(self)
+	}
+	return s.listValue(kTuple, items)
+}
+
+// dictMethods are the methods of dict that are rendered here.
+var dictMethods = map[string]func(s *state, self value, a args) value{
+	"get":    dictGet,
+	"items":  func(s *state, self value, a args) value { return s.dictView(self, a, viewItems) },
+	"keys":   func(s *state, self value, a args) value { return s.dictView(self, a, viewKeys) },
+	"values": func(s *state, self value, a args) value { return s.dictView(self, a, viewValues) },
+	"copy":   func(s *state, self value, a args) value { s.alone("", a); return self },
+}
+
+// dictGet is dict.get: without a default, what is missing is None and not undefined.
+func dictGet(s *state, self value, a args) value {
+	var out [2]value
+	if !s.bind(a, "get", 1, []string{"", " "}, out[:]) {
+		return undefValue
+	}
+	if v, ok := s.lookup(self.o, out[0]); ok {
+		return v
+	}
+	if out[1].k != kMissing {
+		return out[1]
+	}
+	return noneValue
+}
+
+// dictView is items, keys and values. A view has a length and no indices.
+func (s *state) dictView(self value, a args, which int64) value {
+	s.alone("", a)
+	return value{k: kView, n: which, o: self.o}
+}
+
+// listMethods are the methods of list and tuple that are rendered here.
+var listMethods = map[string]func(s *state, self value, a args) value{
+	"index": listIndex,
+	"count": listCount,
+	"copy":  func(s *state, self value, a args) value { s.alone("", a); return self },
+}
+
+// listIndex is list.index, which raises for what is not there.
+func listIndex(s *state, self value, a args) value {
+	if len(a.pos) != 1 || a.kw != nil {
+		return s.unsure("list.index with positions")
+	}
+	at := slices.IndexFunc(self.o.items, func(v value) bool { return s.equal(v, a.pos[0], 0) })
+	if at < 0 {
+		return s.raise(a.line, "not in list")
+	}
+	return intValue(int64(at))
+}
+
+// listCount is list.count.
+func listCount(s *state, self value, a args) value {
+	var out [1]value
+	if !s.bind(a, "count", 1, []string{""}, out[:]) {
+		return undefValue
+	}
+	n := int64(0)
+	for _, v := range self.o.items {
+		if s.equal(v, out[0], 0) {
+			n++
+		}
+	}
+	return intValue(n)
+}
+
+// knownMethod reports whether a method of a Python type is rendered here for some type.
+func knownMethod(name string) bool {
+	return strMethods[name] != nil || dictMethods[name] != nil || listMethods[name] != nil
+}
+
+// invoke calls a method of a value by name. ok is false if the value has no such method.
+func (s *state) invoke(self value, name string, a args) (out value, ok bool) {
+	switch self.k {
+	case kString:
+		if m := strMethods[name]; m != nil {
+			return m(s, self.s, a), true
+		}
+	case kDict:
+		if m := dictMethods[name]; m != nil {
+			return m(s, self, a), true
+		}
+	case kList, kTuple:
+		if m := listMethods[name]; m != nil && (self.k == kList || name != "copy") {
+			return m(s, self, a), true
+		}
+	case kLoop:
+		switch name {
+		case "cycle":
+			return s.cycle(self.o.loop, a), true
+		case "changed":
+			return s.changed(self.o.loop, a), true
+		}
+	}
+	return undefValue, false
+}
+
+// titleFilter is the filter title: words begin behind space and opening brackets.
+func (s *state) titleFilter(text string) string {
+	if !ascii(text) {
+		s.unsure("title of characters beyond ASCII")
+		return text
+	}
+	out, first := []byte(text), true
+	for i, c := range out {
+		switch {
+		case strings.IndexByte("-({[<", c) >= 0 || isPySpace(rune(c)):
+			first = true
+			continue
+		case first:
+			out[i] = byte(unicode.ToUpper(rune(c)))
+		default:
+			out[i] = byte(unicode.ToLower(rune(c)))
+		}
+		first = false
+	}
+	return string(out)
+}
+
+// escapeHTML is markupsafe.escape.
+func escapeHTML(text string) string {
+	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;").Replace(text)
+}
+
+// words counts what the filter wordcount does: runs of \w.
+func words(text string) int64 {
+	n, in := int64(0), false
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		if isWord(r) && !in {
+			n++
+		}
+		in = isWord(r)
+		text = text[size:]
+	}
+	return n
+}

@@ -1,0 +1,175 @@
+package chattemplate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Template is a compiled chat template.
+type Template struct {
+	body    []stmt
+	scope   scope
+	info    funcInfo
+	names   []string // what the template reads of the request
+	filters map[string]filterFunc
+	tests   map[string]testFunc
+	clock   bool
+	pool    sync.Pool // of *state
+}
+
+// Limits bound one render, so that a hostile request costs no more than a large one. Zero values are the defaults.
+type Limits struct {
+	Output int // bytes of text; 64 MiB
+	Memory int // bytes of values and strings made on the way; 256 MiB
+	Steps  int // turns of loops, calls, elements looked at; 5 million, about half a second
+}
+
+// withDefaults fills in what is zero.
+func (l Limits) withDefaults() Limits {
+	if l.Output == 0 {
+		l.Output = 64 << 20
+	}
+	if l.Memory == 0 {
+		l.Memory = 256 << 20
+	}
+	if l.Steps == 0 {
+		l.Steps = 5_000_000
+	}
+	return l
+}
+
+// Mark says where in the rendered text the template began with a message.
+type Mark struct {
+	Message int // its index in what the template was given
+	Offset  int // bytes from the start of the rendered text
+}
+
+// Compile reads a template. It returns a *[SyntaxError] for what is not Jinja, and an *[UnsupportedError] that names everything which is not
+// rendered here.
+func Compile(source string) (*Template, error) {
+	body, gaps, err := parse(source)
+	if err != nil {
+		return nil, err
+	}
+	t := &Template{body: body, filters: filters, tests: tests}
+	b := &binder{gaps: gaps}
+	sy := newSymbols(nil, &t.info)
+	sy.stmts(body)
+	t.scope = b.scope(sy)
+	b.stmts(body, sy)
+	t.names = b.names
+	b.check(body)
+	if len(b.gaps) > 0 {
+		slices.SortStableFunc(b.gaps, func(x, y Gap) int { return x.Line - y.Line })
+		return nil, &UnsupportedError{Gaps: slices.Compact(b.gaps)}
+	}
+	t.clock = slices.Contains(t.names, "strftime_now")
+	t.pool.New = func() any { return &state{t: t, context: make([]value, len(t.names))} }
+	return t, nil
+}
+
+// Reads reports whether the template reads a name of its context, for instance tools.
+func (t *Template) Reads(name string) bool { return slices.Contains(t.names, name) }
+
+// check notes functions and methods that are not rendered here.
+func (b *binder) check(body []stmt) {
+	walkStmts(body, func(e expr) {
+		switch e := e.(type) {
+		case *nameExpr:
+			if e.ref.context && slices.Contains(missingGlobals, e.name) {
+				b.gaps = append(b.gaps, Gap{e.line, "function " + e.name})
+			}
+		case *callExpr:
+			if at, ok := e.fn.(*attrExpr); ok && !at.plain && !knownMethod(at.name) && !isLoopMethod(at) && !hidden(at.name) {
+				b.gaps = append(b.gaps, Gap{at.line, "method " + at.name})
+			}
+		}
+	})
+}
+
+// isLoopMethod reports whether a call is loop.cycle or loop.changed.
+func isLoopMethod(at *attrExpr) bool {
+	n, ok := at.obj.(*nameExpr)
+	return ok && n.name == "loop" && (at.name == "cycle" || at.name == "changed")
+}
+
+// hidden reports whether a method is one that the sandbox hides: calling it raises, which is what a render does as well.
+func hidden(name string) bool {
+	for _, list := range unsafeAttrs {
+		if slices.Contains(list, name) {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, "_")
+}
+
+// begin takes a state for one render.
+func (t *Template) begin(dst []byte, limits Limits, now func() time.Time) *state {
+	s, _ := t.pool.Get().(*state)
+	s.out, s.base, s.limit, s.now = dst, len(dst), limits.withDefaults(), now
+	return s
+}
+
+// What a pooled state keeps between renders.
+const (
+	keepValues = 1 << 14
+	keepText   = 1 << 20
+)
+
+// end gives a state back, without anything of the request in it. A panic of this package would be a bug; it ends as an error that leaves the
+// request to the worker, since the router must not die of one prompt.
+func (t *Template) end(s *state, dst []byte, out *[]byte, err *error) {
+	if what := recover(); what != nil {
+		*out, *err = dst, fmt.Errorf("%w: %w: %v", ErrUnsupported, errBug, what)
+		return // the state is left to the garbage collector
+	}
+	s.values.reset(keepValues)
+	s.objs.reset(keepValues)
+	s.frames.reset(keepValues / 16)
+	s.states.reset(keepValues / 16)
+	s.text.reset(keepText)
+	clear(s.context)
+	clear(s.prep.kwKeys)
+	clear(s.prep.kwValues)
+	*s = state{
+		t: t, context: s.context, values: s.values, objs: s.objs, frames: s.frames, states: s.states, text: s.text,
+		stack: emptied(s.stack), parsed: emptied(s.parsed), marks: s.marks[:0],
+		prep: prep{kwKeys: s.prep.kwKeys[:0], kwValues: s.prep.kwValues[:0]},
+	}
+	t.pool.Put(s)
+}
+
+// emptied clears a stack, and drops it if it has grown large.
+func emptied(stack []value) []value {
+	if cap(stack) > keepValues {
+		return nil
+	}
+	clear(stack[:cap(stack)])
+	return stack[:0]
+}
+
+// set gives a name of the context its value, if the template reads it.
+func (s *state) set(name string, v value) {
+	if i := slices.Index(s.t.names, name); i >= 0 {
+		s.context[i] = v
+	}
+}
+
+// setGlobals gives the context the functions that every template has. What a request names the same comes after and wins.
+func (s *state) setGlobals() {
+	for i := range globals {
+		s.set(globals[i].name, value{k: kFunc, n: int64(i)})
+	}
+}
+
+// render runs the template on the context and appends to s.out.
+func (s *state) render() error {
+	s.frame = &s.frames.take(1)[0]
+	s.frame.vars = s.values.take(s.t.info.slots)
+	s.enter(s.t.scope)
+	s.run(s.t.body)
+	return s.err
+}

@@ -1,0 +1,140 @@
+package chattemplate
+
+import (
+	"strings"
+	"unicode"
+)
+
+// testFunc is a test: jinja2/tests.py says what each does.
+type testFunc func(s *state, v value, a args) bool
+
+// tests are the tests that are rendered here. A template with another one is refused when it is compiled.
+var tests = allTests()
+
+// allTests makes the table: tests by name, and the operators under all their names.
+func allTests() map[string]testFunc {
+	out := map[string]testFunc{
+		"defined":   plainTest(func(v value) bool { return v.k != kUndefined }),
+		"undefined": plainTest(func(v value) bool { return v.k == kUndefined }),
+		"none":      plainTest(func(v value) bool { return v.k == kNone }),
+		"boolean":   plainTest(func(v value) bool { return v.k == kBool }),
+		"false":     plainTest(func(v value) bool { return v.k == kBool && v.n == 0 }),
+		"true":      plainTest(func(v value) bool { return v.k == kBool && v.n != 0 }),
+		"integer":   plainTest(func(v value) bool { return v.k == kInt || v.k == kBig }),
+		"float":     plainTest(func(v value) bool { return v.k == kFloat }),
+		"number":    plainTest(func(v value) bool { return v.isNum() || v.k == kBig }),
+		"string":    plainTest(value.isStr),
+		"mapping":   plainTest(func(v value) bool { return v.k == kDict }),
+		"sequence":  plainTest(isSequence),
+		"iterable":  plainTest(isIterable),
+		"callable":  plainTest(func(v value) bool { return v.k >= kMacro || v.k == kUndefined || v.k == kLoop }),
+		"escaped":   plainTest(func(v value) bool { return v.k == kMarkup }),
+		"odd":       func(s *state, v value, a args) bool { return s.remainder(v, a, intValue(2), 1) },
+		"even":      func(s *state, v value, a args) bool { return s.remainder(v, a, intValue(2), 0) },
+		"divisibleby": func(s *state, v value, a args) bool {
+			other, ok := s.other(a)
+			return ok && s.remainder(v, args{line: a.line}, other, 0)
+		},
+		"lower":  func(s *state, v value, a args) bool { return s.allCase(v, a, unicode.IsLower, unicode.IsUpper) },
+		"upper":  func(s *state, v value, a args) bool { return s.allCase(v, a, unicode.IsUpper, unicode.IsLower) },
+		"sameas": sameAs,
+		"filter": func(s *state, v value, a args) bool { return s.named(v, a, s.t.filters[v.s] != nil) },
+		"test":   func(s *state, v value, a args) bool { return s.named(v, a, s.t.tests[v.s] != nil) },
+		"in": func(s *state, v value, a args) bool {
+			other, ok := s.other(a)
+			return ok && s.contains(a.line, other, v)
+		},
+	}
+	for op, names := range map[string]string{
+		"==": "== eq equalto", "!=": "!= ne", ">": "> gt greaterthan", ">=": ">= ge", "<": "< lt lessthan", "<=": "<= le",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			out[name] = func(s *state, v value, a args) bool {
+				other, ok := s.other(a)
+				return ok && s.compare(a.line, op, v, other)
+			}
+		}
+	}
+	return out
+}
+
+// plainTest makes a test of a predicate without arguments.
+func plainTest(holds func(value) bool) testFunc {
+	return func(s *state, v value, a args) bool { return s.bind(a, "test", 0, nil, nil) && holds(v) }
+}
+
+// other returns the only argument of a test.
+func (s *state) other(a args) (value, bool) {
+	var out [1]value
+	ok := s.bind(a, "test", 1, []string{""}, out[:])
+	return out[0], ok
+}
+
+// isSequence is what has a length and indices. An undefined value passes, since it has both methods.
+func isSequence(v value) bool {
+	switch v.k {
+	case kList, kTuple, kDict, kString, kMarkup, kRange, kUndefined:
+		return true
+	}
+	return false
+}
+
+// isIterable is what a loop takes.
+func isIterable(v value) bool { return isSequence(v) || v.k == kView || v.k == kGen || v.k == kLoop }
+
+// remainder is value % by == want, with all that % does to other types.
+func (s *state) remainder(v value, a args, by value, want int64) bool {
+	if !s.bind(a, "test", 0, nil, nil) {
+		return false
+	}
+	return s.equal(s.binary(a.line, "%", v, by), intValue(want), 0)
+}
+
+// allCase is str.islower and str.isupper: no cased character is of the other case, and one is there.
+func (s *state) allCase(v value, a args, want, other func(rune) bool) bool {
+	if !s.bind(a, "test", 0, nil, nil) {
+		return false
+	}
+	found := false
+	for _, r := range s.str(v) {
+		if r >= 0x80 {
+			s.unsure("the case of a character beyond ASCII")
+			return false
+		}
+		if other(r) {
+			return false
+		}
+		found = found || want(r)
+	}
+	return found
+}
+
+// sameAs is Python's is, where that does not hang on what an interpreter keeps only once.
+func sameAs(s *state, v value, a args) bool {
+	other, ok := s.other(a)
+	if !ok {
+		return false
+	}
+	single := func(x value) bool { return x.k == kNone || x.k == kBool }
+	switch {
+	case single(v) || single(other):
+		return v.k == other.k && v.n == other.n
+	case v.k != other.k:
+		return false
+	case v.k == kDict || v.k == kList || v.k == kNamespace:
+		return v.o == other.o
+	}
+	s.unsure("the identity of " + v.typeName())
+	return false
+}
+
+// named answers the tests filter and test for what is known here. Python knows more.
+func (s *state) named(v value, a args, known bool) bool {
+	if !s.bind(a, "test", 0, nil, nil) {
+		return false
+	}
+	if v.k != kString || !known {
+		s.unsure("a test for a name that is not known here")
+	}
+	return known
+}

@@ -1,0 +1,249 @@
+package chattemplate
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// dumper writes JSON as Python's json.dumps does, with the settings that the filter tojson of transformers takes.
+type dumper struct {
+	s         *state
+	line      int
+	asciiOnly bool
+	indent    string
+	hasIndent bool
+	item, kv  string // separators
+	sortKeys  bool
+}
+
+// toJSONFilter makes a string. Where tojson is output directly, dump writes without one.
+func toJSONFilter(s *state, v value, a args) value {
+	from := len(s.out)
+	if !s.dump(v, a) {
+		s.out = s.out[:from]
+		return undefValue
+	}
+	text := s.text.concat(view(s.out[from:]), "")
+	s.out = s.out[:from]
+	s.charge(len(text))
+	return strValue(text)
+}
+
+// dump appends v as JSON to the output.
+func (s *state) dump(v value, a args) bool {
+	d := dumper{s: s, line: a.line, item: ", ", kv: ": "}
+	if len(a.pos)+len(a.kw) > 0 && !d.settings(a) {
+		return false
+	}
+	d.value(v, 0)
+	return s.err == nil
+}
+
+// settings reads the arguments of tojson.
+func (d *dumper) settings(a args) bool {
+	s := d.s
+	var out [4]value
+	if !s.bind(a, "tojson", 0, []string{"ensure_ascii", "indent", "separators", "sort_keys"}, out[:]) {
+		return false
+	}
+	d.asciiOnly = out[0].truthy()
+	d.sortKeys = out[3].truthy()
+	switch in := out[1]; {
+	case in.k == kMissing || in.k == kNone:
+	case in.k == kString:
+		d.indent, d.hasIndent = in.s, true
+	case in.isInt():
+		d.indent, d.hasIndent = s.repeat(a.line, strValue(" "), in.n).s, true
+	default:
+		s.unsure("tojson indented by " + in.typeName())
+		return false
+	}
+	if d.hasIndent {
+		d.item = ","
+	}
+	switch sep := out[2]; {
+	case sep.k == kMissing || sep.k == kNone:
+	case (sep.k == kTuple || sep.k == kList) && len(sep.o.items) == 2 && sep.o.items[0].k == kString && sep.o.items[1].k == kString:
+		d.item, d.kv = sep.o.items[0].s, sep.o.items[1].s
+	default:
+		s.unsure("tojson with such separators")
+		return false
+	}
+	return s.err == nil
+}
+
+// value appends one value. depth is its nesting.
+func (d *dumper) value(v value, depth int) {
+	s := d.s
+	if depth > maxDepth {
+		s.unsure("a value nested too deep")
+		return
+	}
+	switch v.k {
+	case kString, kMarkup:
+		s.out = appendJSON(s.out, v.s, d.asciiOnly)
+	case kNone:
+		s.out = append(s.out, "null"...)
+	case kBool, kInt, kBig, kFloat:
+		s.out = append(s.out, d.scalar(v)...)
+	case kList, kTuple:
+		d.list(v.o.items, depth)
+	case kDict:
+		d.dict(v.o, depth)
+	default:
+		s.raise(d.line, "Object of type %s is not JSON serializable", v.typeName())
+	}
+}
+
+// scalar is a number or a bool as JSON.
+func (d *dumper) scalar(v value) string {
+	switch v.k {
+	case kBool:
+		if v.n != 0 {
+			return "true"
+		}
+		return "false"
+	case kInt:
+		return strconv.FormatInt(v.n, 10)
+	case kBig:
+		return v.s
+	}
+	switch f := v.float(); {
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 1):
+		return "Infinity"
+	case math.IsInf(f, -1):
+		return "-Infinity"
+	}
+	return d.s.str(v)
+}
+
+// newline begins a line where the output is indented.
+func (d *dumper) newline(depth int) {
+	if !d.hasIndent || !d.s.charge(depth*len(d.indent)) {
+		return
+	}
+	d.s.out = append(d.s.out, '\n')
+	for range depth {
+		d.s.out = append(d.s.out, d.indent...)
+	}
+}
+
+// list appends a list. An empty one stays on its line, also when indented.
+func (d *dumper) list(items []value, depth int) {
+	s := d.s
+	s.out = append(s.out, '[')
+	for i, item := range items {
+		if i > 0 {
+			s.out = append(s.out, d.item...)
+		}
+		d.newline(depth + 1)
+		if d.value(item, depth+1); !s.step(1) {
+			return
+		}
+	}
+	if len(items) > 0 {
+		d.newline(depth)
+	}
+	s.out = append(s.out, ']')
+}
+
+// dict appends an object. Keys that are numbers, bools or None become strings, and may then repeat.
+func (d *dumper) dict(o *object, depth int) {
+	s := d.s
+	keys, items := o.keys, o.items
+	if d.sortKeys {
+		keys, items = d.sorted(o)
+	}
+	s.out = append(s.out, '{')
+	for i, k := range keys {
+		if i > 0 {
+			s.out = append(s.out, d.item...)
+		}
+		d.newline(depth + 1)
+		switch k.k {
+		case kString, kMarkup:
+			s.out = appendJSON(s.out, k.s, d.asciiOnly)
+		case kBool, kInt, kBig, kFloat:
+			s.out = append(append(append(s.out, '"'), d.scalar(k)...), '"')
+		case kNone:
+			s.out = append(s.out, `"null"`...)
+		default:
+			s.raise(d.line, "keys must be str, int, float, bool or None, not %s", k.typeName())
+		}
+		s.out = append(s.out, d.kv...)
+		if d.value(items[i], depth+1); !s.step(1) {
+			return
+		}
+	}
+	if len(keys) > 0 {
+		d.newline(depth)
+	}
+	s.out = append(s.out, '}')
+}
+
+// sorted returns a dict's entries by key.
+func (d *dumper) sorted(o *object) (keys, items []value) {
+	list := make([]keyed, len(o.keys))
+	for i := range list {
+		list[i] = keyed{o.keys[i], o.items[i]}
+	}
+	// The second field carries the place, so that keys and items stay together.
+	for i := range list {
+		list[i].item = intValue(int64(i))
+	}
+	for _, at := range d.s.sorted(d.line, list, false) {
+		keys, items = append(keys, o.keys[at.n]), append(items, o.items[at.n])
+	}
+	return keys, items
+}
+
+// appendJSON appends a string as json.dumps does: with ensure_ascii everything beyond ASCII is escaped, in UTF-16.
+func appendJSON(dst []byte, text string, asciiOnly bool) []byte {
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c >= ' ' && c != '"' && c != '\\' && (c < 0x7f || !asciiOnly) {
+			i++
+			continue
+		}
+		dst = append(dst, text[from:i]...)
+		r, n := rune(c), 1
+		if c >= utf8.RuneSelf {
+			r, n = utf8.DecodeRuneInString(text[i:])
+		}
+		dst = escapeJSON(dst, r)
+		i += n
+		from = i
+	}
+	return append(append(dst, text[from:]...), '"')
+}
+
+// escapeJSON appends one escaped code point.
+func escapeJSON(dst []byte, r rune) []byte {
+	switch r {
+	case '"', '\\':
+		return append(dst, '\\', byte(r))
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	case '\b':
+		return append(dst, '\\', 'b')
+	case '\f':
+		return append(dst, '\\', 'f')
+	case 0x7f: // ASCII, so it stands for itself
+		return append(dst, 0x7f)
+	}
+	if r > 0xffff {
+		r -= 0x10000
+		dst = appendHex(append(dst, '\\', 'u'), 0xd800+r>>10, 4)
+		r = 0xdc00 + r&0x3ff
+	}
+	return appendHex(append(dst, '\\', 'u'), r, 4)
+}

@@ -1,0 +1,54 @@
+//go:build !race
+
+package openai_test
+
+import (
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+)
+
+// TestParseDoesNotAllocate: not even the model's name, where the body before named it too.
+func TestParseDoesNotAllocate(t *testing.T) {
+	for _, c := range benchBodies() {
+		var r openai.Request
+		n := testing.AllocsPerRun(10, func() {
+			if err := r.Parse(c.api, c.data); err != nil {
+				t.Error(err)
+			}
+			_ = r.PromptFields()
+		})
+		if n != 0 {
+			t.Errorf("%s: Parse allocates %v times, want 0", c.name, n)
+		}
+	}
+}
+
+func TestSpliceDoesNotAllocate(t *testing.T) {
+	body := []byte(`{"prompt":"x"}`)
+	pieces, field := make([][]byte, 0, 4), make([]byte, 0, 64)
+	n := testing.AllocsPerRun(100, func() {
+		field = openai.AppendRIDField(field[:0], 1, 2)
+		pieces = openai.SpliceField(pieces[:0], body, field)
+	})
+	if n != 0 {
+		t.Errorf("SpliceField allocates %v times, want 0", n)
+	}
+}
+
+func TestUsageScannerDoesNotAllocate(t *testing.T) {
+	var s openai.UsageScanner
+	chunk := []byte(`data: {"text":"a","meta_info":{"prompt_tokens":1,"completion_tokens":2,"cached_tokens":3},"index":1}` + "\n\n")
+	s.Reset(openai.APIGenerate, true)
+	_, _ = s.Write(chunk)
+	n := testing.AllocsPerRun(100, func() {
+		s.Reset(openai.APIGenerate, true)
+		_, _ = s.Write(chunk)
+		_, _ = s.Write(chunk[:50])
+		_, _ = s.Write(chunk[50:])
+		_ = s.Usage()
+	})
+	if n != 0 {
+		t.Errorf("UsageScanner allocates %v times an answer, want 0", n)
+	}
+}

@@ -1,0 +1,26 @@
+package openai_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+)
+
+// TestLooseBodies: what the workers' readers (FastAPI and Pydantic) take, beyond what the standards say, is taken here too.
+func TestLooseBodies(t *testing.T) {
+	var r openai.Request
+	for value, want := range map[string]bool{
+		`true`: true, `1`: true, `1.0`: true, `"true"`: true, `"True"`: true, `"yes"`: true, `"on"`: true, `"T"`: true, `"1"`: true,
+		`false`: false, `0`: false, `0.0`: false, `"false"`: false, `"no"`: false, `"off"`: false, `"0"`: false, `null`: false,
+	} {
+		require.NoError(t, r.Parse(openai.APICompletions, []byte(`{"prompt":"x","stream":`+value+`}`)), value)
+		require.Equal(t, want, r.Stream, value)
+	}
+	body := []byte("\ufeff" + ` {"prompt":"x"}`)
+	require.NoError(t, r.Parse(openai.APICompletions, body))
+	require.Equal(t, "x", string(r.Text))
+	require.Equal(t, "\ufeff"+` {"prompt":"x","rid":"a"}`, string(slices.Concat(openai.SpliceField(nil, body, []byte(`"rid":"a"`))...)))
+}

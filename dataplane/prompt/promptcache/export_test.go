@@ -1,0 +1,46 @@
+package promptcache
+
+import "unsafe"
+
+const (
+	// ShardSize lets a test see that shards keep their locks on lines of their own.
+	ShardSize = unsafe.Sizeof(shard{})
+	// Window lets tests make lists of a known number of pieces.
+	Window = window
+)
+
+// Check returns what is wrong with the bookkeeping of a cache that nobody uses, "" when nothing is.
+func (c *Cache) Check() string {
+	for i := range c.shards {
+		s := &c.shards[i]
+		var bytes int64
+		mapped := 0
+		for _, p := range s.ring {
+			bytes += fixedBytes + p.cost
+			if p.pins.Load() != 0 {
+				return "a piece stays pinned"
+			}
+			if s.pieces[p.key] == p {
+				mapped++
+			}
+			if held := int64(cap(p.raw) + 4*cap(p.ids) + 8*cap(p.hashes)); held != p.cost {
+				return "a piece's cost is not its memory"
+			}
+		}
+		switch {
+		case mapped != len(s.pieces):
+			return "the map has pieces that the ring has not, or under another key"
+		case bytes != s.bytes:
+			return "bytes are miscounted"
+		case s.bytes > s.max:
+			return "bytes are above the bound"
+		}
+	}
+	return ""
+}
+
+// Unsee makes the cache forget that it was asked about the last list, when that was not known.
+func (c *Cursor) Unsee() {
+	slot, _ := c.cache.seen.at(c.miss)
+	slot.Store(0)
+}

@@ -1,0 +1,127 @@
+package promptcache
+
+import (
+	"bytes"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/warmpath/warmpath/radix"
+)
+
+const (
+	// window is how many bytes of a list a piece covers at most. A piece costs a look-up and a comparison, some 0.1 µs, and what lies
+	// behind the last piece is parsed again: 4 KiB are some 700 ids, which take 3 µs.
+	window = 4096
+	// minPiece refuses lists that are mostly white space: a piece's memory would hold little.
+	minPiece = window / 2
+)
+
+// cut returns the length of the piece with which rest begins, a list of ids from an element on; 0 where rest is too short for one.
+func cut(rest []byte) (end int) {
+	if len(rest) < window {
+		return 0
+	}
+	if end = bytes.LastIndexByte(rest[:window], ',') + 1; end < minPiece {
+		return 0
+	}
+	return end
+}
+
+// alone is added to pins by who overwrites a piece, and makes them negative whoever else tries.
+const alone = -1 << 30
+
+// noPiece is no piece's serial.
+const noPiece = ^uint64(0)
+
+// piece is a part of one or more lists. It is overwritten in place when it makes room for another, so a pointer to
+// one says nothing about what it holds: see pin.
+type piece struct {
+	pins atomic.Int32          // readers, or alone
+	used atomic.Bool           // since the clock's hand passed
+	next atomic.Pointer[piece] // one that came behind this one: where to look first
+
+	// Written by who has it alone, read by who has it pinned.
+	content
+
+	cost int64 // bytes of the slices; guarded by the shard's lock
+}
+
+// content is what a piece holds.
+type content struct {
+	serial uint64 // never used twice; 0 is the start of all lists
+	key    key
+	raw    []byte
+	ids    []uint32
+	hashes []radix.Hash // of the blocks that end in this piece
+	block  int          // tokens a block; 0 when hashes are not known
+}
+
+// key names a piece by the one before it and a seeded hash of its bytes.
+type key struct{ parent, sum uint64 }
+
+// pin keeps p as it is until unpin; false when it is being overwritten.
+func (p *piece) pin() bool {
+	if p.pins.Add(1) > 0 {
+		return true
+	}
+	p.pins.Add(-1)
+	return false
+}
+
+func (p *piece) unpin() { p.pins.Add(-1) }
+
+// lock keeps readers out until unlock; false when there are some.
+func (p *piece) lock() bool { return p.pins.CompareAndSwap(0, alone) }
+
+func (p *piece) unlock() { p.pins.Add(-alone) }
+
+// continues reports whether rest, behind the piece parent, begins with p. p is pinned.
+func (p *piece) continues(parent uint64, rest []byte, block int) bool {
+	return p.key.parent == parent && p.block == block && bytes.HasPrefix(rest, p.raw)
+}
+
+// follows reports whether p is a piece behind parent.
+func (p *piece) follows(parent uint64) bool {
+	if p == nil || !p.pin() {
+		return false
+	}
+	defer p.unpin()
+	return p.key.parent == parent
+}
+
+// The capacities of a piece's slices are rounded up, so that most pieces fit where another one was.
+const (
+	rawStep    = 1024
+	idsStep    = 256
+	hashesStep = 64
+	// fixedBytes is a piece without its slices: itself, its place in the ring, and its slot in a map that is half full on average.
+	fixedBytes = int64(unsafe.Sizeof(piece{})) + 8 + 2*int64(unsafe.Sizeof(key{})+8)
+)
+
+func roundUp(n, step int) int { return (n + step - 1) / step * step }
+
+// cost is the bytes of slices that c fits into.
+func (c *content) cost() int64 {
+	return int64(roundUp(len(c.raw), rawStep)) + 4*int64(roundUp(len(c.ids), idsStep)) + 8*int64(roundUp(len(c.hashes), hashesStep))
+}
+
+// fits reports whether c fits into p's slices. p is the caller's alone.
+func (p *piece) fits(c *content) bool {
+	return cap(p.raw) >= len(c.raw) && cap(p.ids) >= len(c.ids) && cap(p.hashes) >= len(c.hashes)
+}
+
+// fill copies c into p, which is the caller's alone.
+func (p *piece) fill(c *content) {
+	if !p.fits(c) {
+		p.raw = make([]byte, 0, roundUp(len(c.raw), rawStep))
+		p.ids = make([]uint32, 0, roundUp(len(c.ids), idsStep))
+		p.hashes = make([]radix.Hash, 0, roundUp(len(c.hashes), hashesStep))
+	}
+	p.serial, p.key, p.block = c.serial, c.key, c.block
+	p.raw = append(p.raw[:0], c.raw...)
+	p.ids = append(p.ids[:0], c.ids...)
+	p.hashes = append(p.hashes[:0], c.hashes...)
+}
+
+// forget empties p, which is the caller's alone.
+func (p *piece) forget() { p.content = content{serial: noPiece, key: key{parent: noPiece}} }

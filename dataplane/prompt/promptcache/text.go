@@ -1,0 +1,100 @@
+package promptcache
+
+// Root is where the texts of one tokenizer begin. Texts of different roots share nothing, since equal bytes have other ids there.
+type Root struct {
+	start  piece // before the first piece of all texts; holds nothing
+	serial uint64
+}
+
+// NewRoot returns the root of a tokenizer.
+func (c *Cache) NewRoot() *Root { return &Root{serial: c.serial.Add(1)} }
+
+// Encoder makes the ids of a text, and knows where one can be cut.
+type Encoder interface {
+	// Cut returns the length of a piece of rest that should be remembered: the ids of rest are those of rest[:n] and then those of
+	// rest[n:]. Rest is a text's end, as long as it was given to Encode, or what follows a cut. It returns 0 where there is no such place; then
+	// the rest is encoded in one and not remembered. Texts that begin alike should be cut alike.
+	Cut(rest []byte) (n int)
+	// Append appends the ids of a text, or of a piece that Cut told.
+	Append(ids []uint32, text []byte) []uint32
+}
+
+// Encode appends the ids of text to ids, those of its leading pieces from memory as far as they came before. Chain then
+// returns the hashes of the blocks that end in remembered pieces; they count from where ids was empty, so it should be.
+func (c *Cursor) Encode(r *Root, ids []uint32, text []byte, enc Encoder) []uint32 {
+	c.block, c.chain = c.cache.blockSize(), c.chain[:0]
+	c.at, c.miss = place{piece: &r.start, serial: r.serial}, key{}
+	base, known := len(ids), 0
+	for {
+		rest := text[c.at.bytes:]
+		n := enc.Cut(rest)
+		if n == 0 {
+			c.countText(known, len(text))
+			return enc.Append(ids, rest)
+		}
+		if c.follow(rest[:n], &ids) {
+			known = c.at.bytes
+			continue
+		}
+		ids = enc.Append(ids, rest[:n])
+		if !c.remember(rest[:n], ids[base:]) {
+			// Fast path is lost, not the text: no room, or another request brings the same piece just now.
+			c.countText(known, len(text))
+			return c.finish(ids, rest[n:], enc)
+		}
+	}
+}
+
+// follow moves behind the remembered piece that is exactly raw.
+func (c *Cursor) follow(raw []byte, ids *[]uint32) bool {
+	if p := c.at.piece.next.Load(); p != nil && c.takeWhole(p, raw, ids) {
+		return true
+	}
+	k, s := c.cache.keyOf(c.at.serial, raw)
+	p := s.find(k)
+	return p != nil && c.takeWhole(p, raw, ids)
+}
+
+// takeWhole is take for a piece that must not be shorter than raw: where a text may be cut depends on what follows.
+func (c *Cursor) takeWhole(p *piece, raw []byte, ids *[]uint32) bool {
+	if !p.pin() {
+		return false
+	}
+	defer p.unpin()
+	if len(p.raw) != len(raw) || !p.continues(c.at.serial, raw, c.block) {
+		return false
+	}
+	c.accept(p, ids)
+	return true
+}
+
+// remember makes the next piece, whose ids are the last of ids.
+func (c *Cursor) remember(raw []byte, ids []uint32) bool {
+	k, s := c.cache.keyOf(c.at.serial, raw)
+	if p := s.find(k); p != nil && c.takeWhole(p, raw, nil) {
+		return true
+	}
+	return c.add(s, k, raw, ids)
+}
+
+// finish encodes what cannot be remembered, piece by piece: one of them may be cheaper to encode than all.
+func (c *Cursor) finish(ids []uint32, rest []byte, enc Encoder) []uint32 {
+	for {
+		n := enc.Cut(rest)
+		if n == 0 {
+			return enc.Append(ids, rest)
+		}
+		ids, rest = enc.Append(ids, rest[:n]), rest[n:]
+	}
+}
+
+// countText adds a text of n bytes, the first of which were known, to the counters.
+func (c *Cursor) countText(known, n int) {
+	if known > 0 {
+		c.cache.known.Add(1)
+	} else {
+		c.cache.fresh.Add(1)
+	}
+	c.cache.recalled.Add(uint64(known))
+	c.cache.parsed.Add(uint64(n - known))
+}

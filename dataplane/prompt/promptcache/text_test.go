@@ -1,0 +1,165 @@
+package promptcache_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
+	"github.com/warmpath/warmpath/radix"
+)
+
+// runs is a tokenizer whose tokens are runs of one letter, so that a text which is cut inside of one has other ids. It may be cut
+// before and after a bar, unless another bar follows.
+type runs struct {
+	salt    uint32
+	encoded int // bytes
+}
+
+func (r *runs) Cut(rest []byte) int {
+	const least = 40
+	for i := least; i < len(rest); i++ {
+		if rest[i] == '|' && rest[i-1] != '|' || rest[i-1] == '|' && rest[i] != '|' {
+			return i
+		}
+	}
+	return 0
+}
+
+func (r *runs) Append(ids []uint32, text []byte) []uint32 {
+	r.encoded += len(text)
+	for i := 0; i < len(text); {
+		n := 1
+		for i+n < len(text) && text[i+n] == text[i] {
+			n++
+		}
+		ids = append(ids, r.salt+uint32(text[i])<<16|uint32(n))
+		i += n
+	}
+	return ids
+}
+
+func textCache(t testing.TB, room int64, block int) (*promptcache.Cache, *radix.Index) {
+	t.Helper()
+	x := radix.New(radix.Config{Seed: 1})
+	c, err := promptcache.New(promptcache.Config{MaxBytes: room, Index: x, BlockSize: func() int { return block }})
+	require.NoError(t, err)
+	return c, x
+}
+
+// said returns n messages that no other seed's are.
+func said(seed, n int) []byte {
+	var b bytes.Buffer
+	for i := range n {
+		fmt.Fprintf(&b, "|%d-%d|%s", seed, i, strings.Repeat("some words, ", 1+i%9))
+	}
+	return b.Bytes()
+}
+
+// TestTurnsCostTheirNewText: of a conversation that grows, each turn encodes what is new, and the piece in which it ends.
+func TestTurnsCostTheirNewText(t *testing.T) {
+	c, x := textCache(t, 1<<20, 16)
+	cur, enc, root := c.NewCursor(), &runs{}, c.NewRoot()
+	var ids []uint32
+	before := 0
+	for turn := 1; turn <= 30; turn++ {
+		text := said(1, 4*turn)
+		want := (&runs{}).Append(nil, text)
+		enc.encoded = 0
+		ids = cur.Encode(root, ids[:0], text, enc)
+		require.Equal(t, want, ids)
+		assert.Less(t, enc.encoded, len(text)-before+300, "turn %d", turn)
+		before = len(text)
+		chain, block := cur.Chain()
+		require.Equal(t, 16, block)
+		require.Equal(t, x.AppendHashes(nil, ids, 16)[:len(chain)], chain)
+	}
+	other := c.NewRoot()
+	salted := &runs{salt: 7}
+	assert.Equal(t, (&runs{salt: 7}).Append(nil, said(1, 20)), cur.Encode(other, nil, said(1, 20), salted), "another tokenizer's")
+	assert.Empty(t, c.Check())
+}
+
+// TestTextsBeyondTheMemory: a piece that no shard has room for, and more texts than fit.
+func TestTextsBeyondTheMemory(t *testing.T) {
+	c, _ := textCache(t, 256<<10, 16)
+	cur, enc, root := c.NewCursor(), &runs{}, c.NewRoot()
+	for round := range 3 {
+		for seed := range 60 {
+			text := slices.Concat(said(seed, 9), bytes.Repeat([]byte("long"), 10_000*(seed%3)), said(seed+100, 9))
+			require.Equal(t, (&runs{}).Append(nil, text), cur.Encode(root, nil, text, enc), "round %d, text %d", round, seed)
+		}
+		require.Empty(t, c.Check())
+	}
+	assert.Positive(t, c.Stats().Evicted)
+}
+
+// TestTextsAtOnce: many requests read, write and overwrite the same pieces.
+func TestTextsAtOnce(t *testing.T) {
+	c, _ := textCache(t, 128<<10, 16)
+	root := c.NewRoot()
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			cur, enc := c.NewCursor(), &runs{}
+			for i := range 300 {
+				text := said((g+i)%12, 3+i%40)
+				if !slices.Equal((&runs{}).Append(nil, text), cur.Encode(root, nil, text, enc)) {
+					t.Errorf("goroutine %d, text %d has other ids than without a cache", g, i)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	assert.Empty(t, c.Check())
+}
+
+// FuzzEncodeWithCacheAgainstWithout makes a history of texts, each an edit of an earlier one.
+func FuzzEncodeWithCacheAgainstWithout(f *testing.F) {
+	f.Add(uint16(16), []byte("\x00\x00\x00\x00"))
+	f.Add(uint16(1), []byte("\x01\x20\x00|\x02\xff\x0f|\x00\x00\x10|\x03\x00\x20-\x01\x00\x00\x00"))
+	f.Add(uint16(7), []byte("\x40\x00\x01|\x82\x00\x01|\x03\x01\x101\xc2\x02\x01o\x01\x00\x18m\x05\x08\x00 "))
+	f.Fuzz(func(t *testing.T, size uint16, edits []byte) {
+		block := int(size) % 100
+		c, x := textCache(t, 300<<10, block)
+		cur, enc, root := c.NewCursor(), &runs{}, c.NewRoot()
+		texts := [][]byte{said(1, 30)}
+		for ; len(edits) >= 4 && len(texts) < 40; edits = edits[4:] {
+			old := texts[int(edits[0]&63)%len(texts)]
+			at := int(binary.LittleEndian.Uint16(edits[1:])) % (len(old) + 1)
+			switch edits[0] >> 6 {
+			case 0:
+				texts = append(texts, slices.Concat(old[:at], edits[3:4], old[at:]))
+			case 1:
+				texts = append(texts, old[:at])
+			case 2:
+				texts = append(texts, slices.Concat(old[:at], said(int(edits[3]), 5)))
+			case 3:
+				texts = append(texts, slices.Concat(old[:at], bytes.Repeat(edits[3:4], 100), old[at:]))
+			}
+		}
+		for range 2 {
+			for _, text := range texts {
+				want := (&runs{}).Append(nil, text)
+				got := cur.Encode(root, nil, text, enc)
+				if !slices.Equal(got, want) {
+					t.Fatalf("ids of %.200q differ from those without a cache", text)
+				}
+				if chain, _ := cur.Chain(); block > 0 && !slices.Equal(chain, x.AppendHashes(nil, got, block)[:len(chain)]) {
+					t.Fatalf("hashes of %.200q are others", text)
+				}
+			}
+		}
+		if msg := c.Check(); msg != "" {
+			t.Error(msg)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package tokenizer
+
+import "unicode/utf8"
+
+// cuts says where a text may be cut without changing its tokens, so that a model of characters, whose pre-tokenizer leaves
+// whole paragraphs as one piece, can be computed and cached in pieces of about a word.
+//
+// Between two characters is such a cut when no token that merges make holds the two side by side: then no merge crosses
+// the cut, and what happens on one side does not depend on the other.
+type cuts struct {
+	on     bool
+	kinds  [utf8.RuneSelf]uint8
+	joined [kinds][kinds]bool
+}
+
+// The kinds of characters that are told apart: each of ASCII, the sign by which SentencePiece writes a space, and all
+// others. A character without a token counts among the others, since unk tokens may be fused.
+const (
+	kindMarker = utf8.RuneSelf + iota
+	kindOther
+	kinds
+
+	metaMarker = '▁'
+)
+
+// newCuts looks through what the merges make.
+func (m *model) newCuts(rules []merge) cuts {
+	var c cuts
+	if _, ok := m.charIDs[metaMarker]; !ok || m.ignoreMerges {
+		return c // with ignore_merges, a piece that is a token as a whole would be missed
+	}
+	for r := range rune(utf8.RuneSelf) {
+		c.kinds[r] = kindOther
+		if _, ok := m.charIDs[r]; ok {
+			c.kinds[r] = uint8(r)
+		}
+	}
+	c.joined[kindOther][kindOther] = true
+	fallback := map[uint32]bool{}
+	for _, id := range m.fallback {
+		fallback[id.id] = fallback[id.id] || id.ok
+	}
+	for _, rule := range rules {
+		if fallback[rule.left] || fallback[rule.right] {
+			return cuts{} // such a token does not spell the text that it stands for
+		}
+		before := -1
+		for _, r := range string(m.vocab.bytes(rule.result)) {
+			kind := c.kind(r)
+			if before >= 0 {
+				c.joined[before][kind] = true
+			}
+			before = int(kind)
+		}
+	}
+	c.on = true
+	return c
+}
+
+func (c *cuts) kind(r rune) uint8 {
+	switch {
+	case r < utf8.RuneSelf:
+		return c.kinds[r]
+	case r == metaMarker:
+		return kindMarker
+	default:
+		return kindOther
+	}
+}
+
+// next is where the stretch that begins at s[i] ends.
+func (c *cuts) next(s string, i int) int {
+	r, n := decode(s, i)
+	before := c.kind(r)
+	for i += n; i < len(s); i += n {
+		r, n = decode(s, i)
+		kind := c.kind(r)
+		if !c.joined[before][kind] {
+			break
+		}
+		before = kind
+	}
+	return i
+}
+
+// text appends the tokens of a text that the pre-tokenizer leaves whole.
+func (m *model) text(dst []uint32, w *scratch, s string) []uint32 {
+	if !m.cuts.on {
+		return m.piece(dst, w, s)
+	}
+	for i := 0; i < len(s); {
+		end := m.cuts.next(s, i)
+		dst = m.piece(dst, w, s[i:end])
+		i = end
+	}
+	return dst
+}

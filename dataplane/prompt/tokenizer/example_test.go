@@ -1,0 +1,44 @@
+package tokenizer_test
+
+import (
+	"fmt"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
+)
+
+// A vocabulary of five tokens and two merges.
+const tiny = `{
+	"version": "1.0",
+	"added_tokens": [{"id": 5, "content": "<|end|>", "special": true}],
+	"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+	"decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+	"model": {"type": "BPE", "vocab": {"h": 0, "i": 1, "Ġ": 2, "hi": 3, "Ġhi": 4}, "merges": ["h i", "Ġ hi"]}
+}`
+
+func ExampleTokenizer_Append() {
+	tok, err := tokenizer.Load([]byte(tiny))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ids := tok.Append(nil, "hi hi<|end|>i")
+	fmt.Println(ids, tok.Decode(ids, true))
+	// Output: [3 4 5 1] hi hii
+}
+
+func ExampleTokenizer_Cut() {
+	tok, err := tokenizer.Load([]byte(tiny))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// The first turn was encoded before; now the second has come.
+	turns := "hi<|end|>h"
+	cut := tok.Cut(turns)
+	ids := tok.Append(nil, turns[:cut])
+	fmt.Println(ids, tok.AppendRest(ids, turns[cut:]+"i hi"))
+	fmt.Println(tok.Append(nil, turns+"i hi"))
+	// Output:
+	// [3 5] [3 5 3 4]
+	// [3 5 3 4]
+}

@@ -1,0 +1,6 @@
+//go:build tokenizers
+
+package tokenizer
+
+// ForgetPieces empties the cache.
+func (t *Tokenizer) ForgetPieces() { t.model.cache = newCache(cacheBits) }

@@ -1,0 +1,166 @@
+package tokenizer
+
+import "strings"
+
+// Scan is all stretches that a pattern makes of a text, by its scanner by hand and by the regular expression: where each ends, negative
+// where it did not match.
+func Scan(pattern, text string) (byHand, byRegex []int, err error) {
+	t, err := charTables()
+	if err != nil {
+		return nil, nil, err
+	}
+	r, ok := compiled[pattern]
+	if !ok {
+		if r, err = t.compileRegex(pattern); err != nil {
+			return nil, nil, err
+		}
+		compiled[pattern] = r
+	}
+	return stretches(t.known(pattern), text), stretches(r, text), nil
+}
+
+// compiled keeps the patterns of Scan, since compiling them takes longer than scanning.
+var compiled = map[string]*regex{}
+
+func stretches(s scanner, text string) []int {
+	var out []int
+	for i := 0; i < len(text); {
+		end, matched := s.next(text, i)
+		i = end
+		if matched {
+			out = append(out, end)
+		} else {
+			out = append(out, -end)
+		}
+	}
+	return out
+}
+
+// KnownPatterns are the patterns with a scanner by hand.
+func KnownPatterns() []string {
+	const one, three = `\p{N}`, `\p{N}{1,3}`
+	return []string{
+		patternGPT2, patternCL100K(false, three), patternCL100K(false, one), patternCL100K(true, one), patternCL100K(true, three),
+		patternO200K(true, three), patternO200K(true, one), patternO200K(false, one), patternO200K(false, three),
+		patternDeepSeek, patternChinese, one, three,
+	}
+}
+
+// IsKnown reports whether a pattern has a scanner by hand.
+func IsKnown(pattern string) bool {
+	t, err := charTables()
+	return err == nil && t.known(pattern) != nil
+}
+
+// CompileRegex reports what is wrong with a pattern.
+func CompileRegex(pattern string) error {
+	t, err := charTables()
+	if err != nil {
+		return err
+	}
+	_, err = t.compileRegex(pattern)
+	return err
+}
+
+// Whitespace is whether the three tables that this package takes for one are the same.
+func Whitespace() bool {
+	t, err := charTables()
+	if err != nil {
+		return false
+	}
+	same := func(a, b set) bool { return len(union(a, b)) == len(a) && len(union(a, b)) == len(b) }
+	return same(normal(t.sets["space"]), normal(t.sets["white"])) && same(normal(t.sets["space"]), normal(t.sets["strip"]))
+}
+
+// MergeBytes merges a piece by the merges alone, without the cache and whole tokens; long takes the heap whatever the
+// length.
+func (t *Tokenizer) MergeBytes(piece string, long bool) []uint32 {
+	var w scratch
+	if !long {
+		return t.model.merge(nil, &w, piece)
+	}
+	if t.model.bytes {
+		t.model.startBytes(&w, piece)
+	} else {
+		t.model.startChars(&w, piece)
+	}
+	if len(w.syms) == 0 {
+		return nil
+	}
+	return t.model.mergeLong(nil, &w)
+}
+
+// NaiveMerge is the merging of a piece as the definition has it: again and again the pair of the lowest rank, leftmost first.
+func (t *Tokenizer) NaiveMerge(piece string) []uint32 {
+	var w scratch
+	if t.model.bytes {
+		t.model.startBytes(&w, piece)
+	} else {
+		t.model.startChars(&w, piece)
+	}
+	syms := w.syms
+	for {
+		best, at := noPair, -1
+		for i := 1; i < len(syms); i++ {
+			if v := t.model.merges.of(syms[i-1], syms[i]); v < best {
+				best, at = v, i-1
+			}
+		}
+		if at < 0 {
+			return syms
+		}
+		syms = append(syms[:at:at], append([]uint32{uint32(best)}, syms[at+2:]...)...)
+	}
+}
+
+// AppendWhole is Append of a text that the pre-tokenizer leaves whole, without the cuts.
+func (t *Tokenizer) AppendWhole(text string) []uint32 {
+	var w scratch
+	return t.model.lookup(nil, &w, t.normalize(&w, text))
+}
+
+// ShrinkCache leaves room for two pieces, so that each look-up meets another one's.
+func (t *Tokenizer) ShrinkCache() { t.model.cache = newCache(1) }
+
+// Normalize is s in a normalization form: NFC, NFD, NFKC or NFKD.
+func Normalize(name, s string) string {
+	t, err := charTables()
+	if err != nil {
+		return err.Error()
+	}
+	n, err := t.newNormalizer([]byte(`{"type":"` + name + `"}`))
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Clone(n[0].normalize(new(scratch), s))
+}
+
+// NormalizeWhole is NFC of s without looking for what is in it already.
+func NormalizeWhole(s string) string {
+	t, err := charTables()
+	if err != nil {
+		return err.Error()
+	}
+	var runes []rune
+	return string(t.forms.append(nil, &runes, s, form{compose: true}))
+}
+
+// ScanRegex checks that a regular expression covers a text in steps forward.
+func ScanRegex(t interface{ Errorf(string, ...any) }, pattern, text string) {
+	tables, err := charTables()
+	if err != nil {
+		return
+	}
+	r, err := tables.compileRegex(pattern)
+	if err != nil {
+		return
+	}
+	for i := 0; i < len(text); {
+		end, _ := r.next(text, i)
+		if end <= i || end > len(text) {
+			t.Errorf("%q in %q goes from %d to %d", pattern, text, i, end)
+			return
+		}
+		i = end
+	}
+}

@@ -1,0 +1,91 @@
+package tokenizer
+
+import "unicode/utf8"
+
+// matches walks a text from one added token to the next. Each call of next yields s[from:to], either a token or what is
+// before one. As in the library the search goes on behind the token itself, even where it swallowed the spaces after it.
+type matches struct {
+	t      *Tokenizer
+	finder *finder
+	s      string
+
+	from, to int
+	token    *addedToken // nil for text between tokens
+
+	at      int // where the search goes on
+	done    int // what was yielded
+	waiting *addedToken
+	stop    int // where the waiting token ends
+}
+
+func (m *matches) next() bool {
+	if m.waiting != nil {
+		m.from, m.to, m.token = m.to, m.stop, m.waiting
+		m.waiting = nil
+		return true
+	}
+	for m.finder != nil {
+		at, e := m.finder.find(m.s, m.at)
+		if e == nil {
+			break
+		}
+		end := at + len(e.text)
+		m.at = end
+		// A match that is dropped is dropped as a whole: no other one is looked for within it.
+		if e.token.SingleWord && !m.alone(at, end) {
+			continue
+		}
+		begin := at
+		// The spaces before may have gone to the token before already.
+		if e.token.LStrip {
+			begin = max(m.spacesBefore(at), m.done)
+		}
+		if e.token.RStrip {
+			end = m.t.tables.run(m.s, end, space)
+		}
+		gap := m.done
+		m.done = end
+		if gap < begin {
+			m.from, m.to, m.token = gap, begin, nil
+			m.waiting, m.stop = &e.token, end
+			return true
+		}
+		m.from, m.to, m.token = begin, end, &e.token
+		return true
+	}
+	m.finder = nil
+	if m.done >= len(m.s) {
+		return false
+	}
+	m.from, m.to, m.token = m.done, len(m.s), nil
+	m.done = len(m.s)
+	return true
+}
+
+// alone reports whether no word touches s[at:end].
+func (m *matches) alone(at, end int) bool {
+	if at > 0 {
+		r, _ := utf8.DecodeLastRuneInString(m.s[:at])
+		if m.t.tables.maskOf(r)&word != 0 {
+			return false
+		}
+	}
+	if end < len(m.s) {
+		if class, _ := m.t.tables.at(m.s, end); class&word != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// spacesBefore is where the white space that ends at s[at] begins.
+func (m *matches) spacesBefore(at int) int {
+	for at > 0 {
+		r, n := utf8.DecodeLastRuneInString(m.s[:at])
+		if m.t.tables.maskOf(r)&space == 0 {
+			break
+		}
+		at -= n
+	}
+	return at
+}

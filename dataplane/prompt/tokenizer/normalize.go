@@ -1,0 +1,216 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// normalizer rewrites a text before the model sees it. It returns s itself where nothing changes, else a view of w.text,
+// to which it appends. s is valid UTF-8, and so is what comes back.
+type normalizer interface {
+	normalize(w *scratch, s string) string
+}
+
+// newNormalizer builds the normalizers of a file, in the order in which they apply.
+func (t *tables) newNormalizer(raw json.RawMessage) ([]normalizer, error) {
+	if absent(raw) {
+		return nil, nil
+	}
+	kind, err := typeOf(raw)
+	if err != nil {
+		return nil, err
+	}
+	// What each does is in tokenizers/src/normalizers. Those left out (Nmt, Precompiled, BertNormalizer, StripAccents, ByteLevel)
+	// belong to models of other kinds than BPE, or to none that is served.
+	switch kind {
+	case "Sequence":
+		var parts struct {
+			Type        string            `json:"type"`
+			Normalizers []json.RawMessage `json:"normalizers"`
+		}
+		if err := strict(raw, &parts); err != nil {
+			return nil, err
+		}
+		var all []normalizer
+		for _, part := range parts.Normalizers {
+			n, err := t.newNormalizer(part)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, n...)
+		}
+		return all, nil
+	case "NFC":
+		return []normalizer{nfc{t}}, nil
+	case "NFD", "NFKC", "NFKD":
+		return []normalizer{otherForm{t, form{compat: kind != "NFD", compose: kind == "NFKC"}}}, nil
+	case "Lowercase":
+		return []normalizer{lowercase{t}}, nil
+	case "Strip":
+		var strip struct {
+			Type  string `json:"type"`
+			Left  bool   `json:"strip_left"`
+			Right bool   `json:"strip_right"`
+		}
+		err := strict(raw, &strip)
+		return []normalizer{trim{t, strip.Left, strip.Right}}, err
+	case "Prepend":
+		var prefix struct {
+			Type    string `json:"type"`
+			Prepend string `json:"prepend"`
+		}
+		err := strict(raw, &prefix)
+		return []normalizer{prepend(prefix.Prepend)}, err
+	case "Replace":
+		r, err := t.newReplace(raw)
+		return []normalizer{r}, err
+	default:
+		return nil, unsupported("the normalizer " + kind)
+	}
+}
+
+// nfc is canonical composition. Text that needs nothing, which is nearly all, is only looked at.
+type nfc struct{ *tables }
+
+func (n nfc) normalize(w *scratch, s string) string {
+	at := n.runNot(s, 0, unsettled)
+	if at == len(s) {
+		return s
+	}
+	// From here on w.text holds what is done of s[:done]; the rest is copied at the end.
+	start, done := len(w.text), 0
+	for at < len(s) {
+		// What joins does so with the character before it and with what follows, up to the next settled one.
+		begin := at
+		for begin > done {
+			begin--
+			if s[begin]&0xC0 != 0x80 {
+				break
+			}
+		}
+		end := n.run(s, at, unsettled)
+		w.text = append(w.text, s[done:begin]...)
+		w.text = n.forms.append(w.text, &w.runes, s[begin:end], form{compose: true})
+		done = end
+		at = n.runNot(s, end, unsettled)
+	}
+	w.text = append(w.text, s[done:]...)
+	return view(w.text[start:])
+}
+
+// otherForm is NFD, NFKC or NFKD. ASCII is in all of them and joins nothing before it.
+type otherForm struct {
+	*tables
+	to form
+}
+
+func (n otherForm) normalize(w *scratch, s string) string {
+	at := asciiEnd(s)
+	if at == len(s) {
+		return s
+	}
+	start, done := len(w.text), 0
+	for at < len(s) {
+		// The ASCII before a run goes with it, since a mark may join it: e and U+0301 are é.
+		begin := max(at-1, done)
+		end := at
+		for end < len(s) && s[end] >= utf8.RuneSelf {
+			end++
+		}
+		w.text = append(w.text, s[done:begin]...)
+		w.text = n.forms.append(w.text, &w.runes, s[begin:end], n.to)
+		done = end
+		at = end + asciiEnd(s[end:])
+	}
+	w.text = append(w.text, s[done:]...)
+	return view(w.text[start:])
+}
+
+// asciiEnd is the length of the ASCII that s begins with.
+func asciiEnd(s string) int {
+	i := 0
+	for i < len(s) && s[i] < utf8.RuneSelf {
+		i++
+	}
+	return i
+}
+
+// lowercase maps each character by itself, so a final sigma is no exception.
+type lowercase struct{ *tables }
+
+func (l lowercase) normalize(w *scratch, s string) string {
+	start := len(w.text)
+	for _, r := range s {
+		if to, ok := l.lower[r]; ok {
+			w.text = append(w.text, to...)
+		} else {
+			w.text = utf8.AppendRune(w.text, r)
+		}
+	}
+	return view(w.text[start:])
+}
+
+// trim takes white space off the ends: what char::is_whitespace of Rust is true for, which is the class space.
+type trim struct {
+	*tables
+	left, right bool
+}
+
+func (t trim) normalize(_ *scratch, s string) string {
+	isSpace := func(r rune) bool { return t.maskOf(r)&space != 0 }
+	if t.left {
+		s = strings.TrimLeftFunc(s, isSpace)
+	}
+	if t.right {
+		s = strings.TrimRightFunc(s, isSpace)
+	}
+	return s
+}
+
+// prepend puts a text before a text that is not empty. The library normalizes each stretch between added tokens by itself, so
+// Llama 2 has a marker after each special token and not only at the beginning.
+type prepend string
+
+func (p prepend) normalize(w *scratch, s string) string {
+	if s == "" {
+		return s
+	}
+	start := len(w.text)
+	w.text = append(w.text, p...)
+	w.text = append(w.text, s...)
+	return view(w.text[start:])
+}
+
+// replaceAll puts one text for each match of a pattern. It is a normalizer, and a decoder of single tokens.
+type replaceAll struct {
+	find    scanner
+	content string
+}
+
+func (t *tables) newReplace(raw json.RawMessage) (replaceAll, error) {
+	var part struct {
+		Type    string  `json:"type"`
+		Pattern pattern `json:"pattern"`
+		Content string  `json:"content"`
+	}
+	if err := strict(raw, &part); err != nil {
+		return replaceAll{}, err
+	}
+	find, err := t.newScanner(part.Pattern)
+	return replaceAll{find, part.Content}, err
+}
+
+func (r replaceAll) normalize(w *scratch, s string) string {
+	start := len(w.text)
+	for i := 0; i < len(s); {
+		end, matched := r.find.next(s, i)
+		if matched {
+			w.text = append(w.text, r.content...)
+		} else {
+			w.text = append(w.text, s[i:end]...)
+		}
+		i = end
+	}
+	return view(w.text[start:])
+}

@@ -1,0 +1,316 @@
+package tokenizer
+
+import "slices"
+
+// regex is a compiled pattern. Matching backtracks as Oniguruma does, so it finds the same match; but a state that failed
+// once is not tried again in a match, so the work is at most the length of the text times that of the program.
+type regex struct {
+	code []instr
+}
+
+// instr is one step of the program. x and y are where to go on, by index.
+type instr struct {
+	op   opcode
+	set  *chars
+	x, y int
+	not  bool
+}
+
+type opcode uint8
+
+const (
+	opChar   opcode = iota // one character of set, then the next instruction
+	opSplit                // x, and y where that fails
+	opJump                 // x
+	opMatch                // the end
+	opAtomic               // the program from the next instruction to its opMatch, once; then x
+	opAhead                // the same without moving; not turns it round
+	opBehind               // the character before is, or is not, in set
+	opStart                // the start of the text
+	opEnd                  // the end of the text
+	opLineStart
+	opLineEnd
+)
+
+// maxProgram bounds what a pattern may become.
+const maxProgram = 20000
+
+// compileRegex makes a pattern into a program that matches at least one character.
+func (t *tables) compileRegex(pattern string) (*regex, error) {
+	n, err := t.parseRegex(pattern)
+	if err != nil {
+		return nil, err
+	}
+	if mayBeEmpty(n) {
+		return nil, unsupported("a pattern that may match nothing: " + pattern)
+	}
+	r := &regex{}
+	if err := r.compile(n); err != nil {
+		return nil, err
+	}
+	r.emit(instr{op: opMatch})
+	return r, nil
+}
+
+// The library takes empty matches too, where its iterator and the gaps between matches have cases of their own.
+//
+// mayBeEmpty reports whether a node can match without taking a character.
+func mayBeEmpty(n *node) bool {
+	switch n.kind {
+	case oneOf:
+		return false
+	case choice:
+		return slices.ContainsFunc(n.parts, mayBeEmpty)
+	case repeat:
+		return n.min == 0 || mayBeEmpty(n.parts[0])
+	case sequence, atomicGroup:
+		return !slices.ContainsFunc(n.parts, func(part *node) bool { return !mayBeEmpty(part) })
+	default:
+		return true
+	}
+}
+
+func (r *regex) emit(i instr) int {
+	r.code = append(r.code, i)
+	return len(r.code) - 1
+}
+
+func (r *regex) compile(n *node) error {
+	if len(r.code) > maxProgram {
+		return unsupported("a regular expression of more than 20,000 steps")
+	}
+	switch n.kind {
+	case oneOf:
+		r.emit(instr{op: opChar, set: newChars(n.set)})
+	case sequence:
+		for _, part := range n.parts {
+			if err := r.compile(part); err != nil {
+				return err
+			}
+		}
+	case choice:
+		return r.compileChoice(n)
+	case repeat:
+		return r.compileRepeat(n)
+	case atomicGroup:
+		return r.compileSub(instr{op: opAtomic}, n.parts[0])
+	case ahead:
+		return r.compileSub(instr{op: opAhead, not: n.negative}, n.parts[0])
+	case behind:
+		r.emit(instr{op: opBehind, set: newChars(anyOf(n.parts[0])), not: n.negative})
+	case textStart:
+		r.emit(instr{op: opStart})
+	case textEnd:
+		r.emit(instr{op: opEnd})
+	case lineStart:
+		r.emit(instr{op: opLineStart})
+	case lineEnd:
+		r.emit(instr{op: opLineEnd})
+	}
+	return nil
+}
+
+// anyOf is the set of a node that matches one character.
+func anyOf(n *node) set {
+	if n.kind == oneOf {
+		return n.set
+	}
+	var all set
+	for _, part := range n.parts {
+		all = union(all, anyOf(part))
+	}
+	return all
+}
+
+func (r *regex) compileChoice(n *node) error {
+	var ends []int
+	for i, part := range n.parts {
+		split := -1
+		if i+1 < len(n.parts) {
+			split = r.emit(instr{op: opSplit, x: len(r.code) + 1})
+		}
+		if err := r.compile(part); err != nil {
+			return err
+		}
+		if split >= 0 {
+			ends = append(ends, r.emit(instr{op: opJump}))
+			r.code[split].y = len(r.code)
+		}
+	}
+	for _, end := range ends {
+		r.code[end].x = len(r.code)
+	}
+	return nil
+}
+
+func (r *regex) compileRepeat(n *node) error {
+	part := n.parts[0]
+	// Such a loop would go on without moving; Oniguruma has checks for it that decide what matches.
+	if mayBeEmpty(part) && n.max != 1 {
+		return unsupported("a repetition of something that may match nothing")
+	}
+	if n.mode == possessive {
+		plain := *n
+		plain.mode = greedy
+		return r.compileSub(instr{op: opAtomic}, &plain)
+	}
+	for range n.min {
+		if err := r.compile(part); err != nil {
+			return err
+		}
+	}
+	// Without a limit: a loop of split, part, jump back.
+	if n.max < 0 {
+		split := r.emit(instr{op: opSplit})
+		if err := r.compile(part); err != nil {
+			return err
+		}
+		r.emit(instr{op: opJump, x: split})
+		r.code[split].x, r.code[split].y = split+1, len(r.code)
+		r.turn(split, n.mode)
+		return nil
+	}
+	// With a limit: the part as often as it may come, each time with a way out to the end.
+	var splits []int
+	for range n.max - n.min {
+		splits = append(splits, r.emit(instr{op: opSplit}))
+		if err := r.compile(part); err != nil {
+			return err
+		}
+	}
+	for _, split := range splits {
+		r.code[split].x, r.code[split].y = split+1, len(r.code)
+		r.turn(split, n.mode)
+	}
+	return nil
+}
+
+// turn makes a split prefer to leave, for a lazy repetition.
+func (r *regex) turn(split int, mode repeatMode) {
+	if mode == lazy {
+		r.code[split].x, r.code[split].y = r.code[split].y, r.code[split].x
+	}
+}
+
+// compileSub puts a program of its own behind an instruction, which goes on at x.
+func (r *regex) compileSub(i instr, part *node) error {
+	at := r.emit(i)
+	if err := r.compile(part); err != nil {
+		return err
+	}
+	r.emit(instr{op: opMatch})
+	r.code[at].x = len(r.code)
+	return nil
+}
+
+// state is a place in the program and in the text.
+type state struct{ pc, at int }
+
+// maxUnmarked is how many steps a match may take before it notes which states it has tried. Patterns of real models stay
+// below it except in long runs of one kind of character.
+const maxUnmarked = 4096
+
+// run is the end of the match of the program from pc at s[i], or -1.
+func (r *regex) run(s string, pc, i int) int {
+	var buffer [64]state
+	stack := append(buffer[:0], state{pc, i})
+	var tried map[state]bool
+	steps := 0
+	for len(stack) > 0 {
+		now := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for now.at >= 0 {
+			in := &r.code[now.pc]
+			if in.op == opMatch {
+				return now.at
+			}
+			if in.op != opSplit {
+				now = r.step(s, in, now)
+				continue
+			}
+			if steps++; steps == maxUnmarked {
+				tried = map[state]bool{}
+			}
+			// Where all repetitions move on, a second arrival can only fail as the first did.
+			if tried != nil {
+				if tried[now] {
+					break
+				}
+				tried[now] = true
+			}
+			stack = append(stack, state{in.y, now.at})
+			now.pc = in.x
+		}
+	}
+	return -1
+}
+
+// step takes one instruction other than a split or the end. Where it fails, at is -1.
+func (r *regex) step(s string, in *instr, now state) state {
+	next := state{now.pc + 1, now.at}
+	failed := state{at: -1}
+	switch in.op {
+	case opChar:
+		if now.at >= len(s) {
+			return failed
+		}
+		in, n := in.set.at(s, now.at)
+		if !in {
+			return failed
+		}
+		next.at += n
+	case opJump:
+		next.pc = in.x
+	case opAtomic:
+		next = state{in.x, r.run(s, now.pc+1, now.at)}
+	case opAhead:
+		next.pc = in.x
+		if (r.run(s, now.pc+1, now.at) >= 0) == in.not {
+			return failed
+		}
+	default:
+		if !r.holds(s, in, now.at) {
+			return failed
+		}
+	}
+	return next
+}
+
+// holds is an assertion about a place in the text.
+func (r *regex) holds(s string, in *instr, at int) bool {
+	switch in.op {
+	case opBehind:
+		before := at - 1
+		for before > 0 && s[before]&0xC0 == 0x80 {
+			before--
+		}
+		found := false
+		if at > 0 {
+			found, _ = in.set.at(s, before)
+		}
+		return found != in.not
+	case opStart:
+		return at == 0
+	case opEnd:
+		return at == len(s)
+	case opLineStart:
+		return at == 0 || s[at-1] == '\n' && at < len(s)
+	default:
+		return at == len(s) || s[at] == '\n'
+	}
+}
+
+// next makes a regex a scanner: the leftmost match from s[i] on, as Regex::find_iter of the library goes on after each match.
+func (r *regex) next(s string, i int) (int, bool) {
+	for at := i; at < len(s); {
+		if end := r.run(s, 0, at); end >= 0 {
+			if at > i {
+				return at, false
+			}
+			return end, true
+		}
+		_, n := decode(s, at)
+		at += n
+	}
+	return len(s), false
+}

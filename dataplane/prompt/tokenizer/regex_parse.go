@@ -1,0 +1,313 @@
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// node is a part of a regular expression. One field group is set, by kind.
+type node struct {
+	kind     nodeKind
+	set      set     // oneOf
+	parts    []*node // sequence, choice; the one part of the others
+	min, max int     // repeat; max is -1 where there is no limit
+	mode     repeatMode
+	negative bool // ahead, behind
+}
+
+type nodeKind uint8
+
+const (
+	oneOf       nodeKind = iota // one character of a set
+	sequence                    // parts one after another; none is the empty match
+	choice                      // the first of parts that fits
+	repeat                      // a part min to max times
+	atomicGroup                 // a part, without going back into it
+	ahead                       // what follows
+	behind                      // what came before, one character
+	textStart
+	textEnd
+	lineStart
+	lineEnd
+)
+
+type repeatMode uint8
+
+const (
+	greedy repeatMode = iota
+	lazy
+	possessive
+)
+
+// maxRepeat bounds {n,m}, which is compiled by copying.
+const maxRepeat = 1000
+
+// parser reads the part of Oniguruma's Ruby syntax that has one meaning here. Everything else is an error that names it.
+type parser struct {
+	t    *tables
+	src  string
+	i    int
+	fold bool // under (?i)
+}
+
+// parseRegex reads a pattern.
+func (t *tables) parseRegex(pattern string) (*node, error) {
+	if !utf8.ValidString(pattern) {
+		return nil, unsupported("a pattern that is not UTF-8")
+	}
+	p := &parser{t: t, src: pattern}
+	n, err := p.choice()
+	if err != nil {
+		return nil, fmt.Errorf("regular expression %q at %d: %w", pattern, p.i, err)
+	}
+	if p.i < len(p.src) {
+		return nil, fmt.Errorf("regular expression %q at %d: %w", pattern, p.i, unsupported("a ) without ("))
+	}
+	return n, nil
+}
+
+// eat skips s where it comes next.
+func (p *parser) eat(s string) bool {
+	if !strings.HasPrefix(p.src[p.i:], s) {
+		return false
+	}
+	p.i += len(s)
+	return true
+}
+
+// rune takes the next character. There must be one.
+func (p *parser) rune() rune {
+	r, n := decode(p.src, p.i)
+	p.i += n
+	return r
+}
+
+func (p *parser) done() bool { return p.i >= len(p.src) }
+
+func (p *parser) choice() (*node, error) {
+	n := &node{kind: choice}
+	for {
+		s, err := p.sequence()
+		if err != nil {
+			return nil, err
+		}
+		n.parts = append(n.parts, s)
+		if !p.eat("|") {
+			break
+		}
+	}
+	if len(n.parts) == 1 {
+		return n.parts[0], nil
+	}
+	return n, nil
+}
+
+func (p *parser) sequence() (*node, error) {
+	n := &node{kind: sequence}
+	for !p.done() && p.src[p.i] != '|' && p.src[p.i] != ')' {
+		// (?i) alone is read where it begins the pattern. Elsewhere it also takes in the alternatives after it, which in
+		// other syntaxes it does not.
+		if p.i == 0 && p.eat("(?i)") {
+			p.fold = true
+			continue
+		}
+		atom, err := p.atom()
+		if err != nil {
+			return nil, err
+		}
+		if atom, err = p.repeats(atom); err != nil {
+			return nil, err
+		}
+		n.parts = append(n.parts, atom)
+	}
+	return n, p.checkFolds(n)
+}
+
+// checkFolds refuses letters that (?i) would also match as one character, such as ss as ß.
+func (p *parser) checkFolds(n *node) error {
+	if !p.fold {
+		return nil
+	}
+	for i := 1; i < len(n.parts); i++ {
+		a, b := n.parts[i-1], n.parts[i]
+		for _, two := range []string{"ss", "st", "ff", "fi", "fl"} {
+			if a.kind == oneOf && b.kind == oneOf && a.set.has(rune(two[0])) && b.set.has(rune(two[1])) {
+				return unsupported("(?i) over " + strconv.Quote(two) + ", which also stands for one character")
+			}
+		}
+	}
+	return nil
+}
+
+func (p *parser) atom() (*node, error) {
+	switch {
+	case p.eat("("):
+		return p.group()
+	case p.eat("["):
+		s, err := p.class()
+		return &node{kind: oneOf, set: s}, err
+	case p.eat("."):
+		return &node{kind: oneOf, set: only('\n').invert()}, nil
+	case p.eat("^"):
+		return &node{kind: lineStart}, nil
+	case p.eat("$"):
+		return &node{kind: lineEnd}, nil
+	case p.eat(`\A`):
+		return &node{kind: textStart}, nil
+	case p.eat(`\z`):
+		return &node{kind: textEnd}, nil
+	case p.eat(`\`):
+		s, err := p.escape()
+		return &node{kind: oneOf, set: s}, err
+	}
+	r := p.rune()
+	if strings.ContainsRune("*+?{", r) {
+		return nil, unsupported("a quantifier without anything before it")
+	}
+	return p.literal(r)
+}
+
+// literal is one character, with what (?i) makes of it.
+func (p *parser) literal(r rune) (*node, error) {
+	if !p.fold {
+		return &node{kind: oneOf, set: only(r)}, nil
+	}
+	// Folding is asked for in models for English contractions alone; other alphabets have rules of one to many.
+	low := r | 0x20
+	switch {
+	case r >= 0x80:
+		return nil, unsupported(fmt.Sprintf("(?i) over %q", r))
+	case low < 'a' || low > 'z':
+		return &node{kind: oneOf, set: only(r)}, nil
+	case low == 's':
+		return &node{kind: oneOf, set: only('s', 'S', 'ſ')}, nil
+	case low == 'k':
+		return &node{kind: oneOf, set: only('k', 'K', '\u212A')}, nil
+	}
+	return &node{kind: oneOf, set: only(low, low-0x20)}, nil
+}
+
+func (p *parser) group() (*node, error) {
+	fold := p.fold
+	defer func() { p.fold = fold }()
+	n := &node{}
+	// Everything else that may follow "(?" is refused: names, conditions, absent groups, options of lines.
+	switch {
+	case p.eat("?:"):
+		n.kind = sequence
+	case p.eat("?i:"):
+		n.kind, p.fold = sequence, true
+	case p.eat("?-i:"):
+		n.kind, p.fold = sequence, false
+	case p.eat("?>"):
+		n.kind = atomicGroup
+	case p.eat("?="):
+		n.kind = ahead
+	case p.eat("?!"):
+		n.kind, n.negative = ahead, true
+	case p.eat("?<="):
+		n.kind = behind
+	case p.eat("?<!"):
+		n.kind, n.negative = behind, true
+	case strings.HasPrefix(p.src[p.i:], "?"):
+		return nil, unsupported("the group (" + p.src[p.i:min(len(p.src), p.i+3)] + "…)")
+	default:
+		n.kind = sequence // what a group captures is not used
+	}
+	part, err := p.choice()
+	if err != nil {
+		return nil, err
+	}
+	// Whatever the choice stopped at is either this group's end or the end of the pattern.
+	if !p.eat(")") {
+		return nil, unsupported("a ( without )")
+	}
+	n.parts = []*node{part}
+	if n.kind == behind && !oneCharacter(part) {
+		return nil, unsupported("a look-behind of more than one character")
+	}
+	return n, nil
+}
+
+// oneCharacter reports whether a node matches exactly one character.
+func oneCharacter(n *node) bool {
+	switch n.kind {
+	case oneOf:
+		return true
+	case sequence:
+		return len(n.parts) == 1 && oneCharacter(n.parts[0])
+	case choice:
+		return !slices.ContainsFunc(n.parts, func(part *node) bool { return !oneCharacter(part) })
+	default:
+		return false
+	}
+}
+
+// repeats reads the quantifiers after an atom.
+func (p *parser) repeats(n *node) (*node, error) {
+	for !p.done() {
+		low, high, interval := 0, -1, false
+		switch {
+		case p.eat("*"):
+		case p.eat("+"):
+			low = 1
+		case p.eat("?"):
+			high = 1
+		case p.src[p.i] == '{':
+			var err error
+			if low, high, err = p.interval(); err != nil {
+				return nil, err
+			}
+			interval = true
+		default:
+			return n, nil
+		}
+		r := &node{kind: repeat, parts: []*node{n}, min: low, max: high}
+		switch {
+		case p.eat("?"):
+			if interval {
+				return nil, unsupported("{n,m}?")
+			}
+			r.mode = lazy
+		case interval: // {n,m}+ is a repetition of the repetition in Ruby's syntax
+		case p.eat("+"):
+			r.mode = possessive
+		}
+		if p.fold && len(n.parts) == 0 && n.kind == oneOf && (n.set.has('s') || n.set.has('f')) && high != 1 {
+			return nil, unsupported("(?i) over a repeated s or f, which also stands for one character")
+		}
+		n = r
+	}
+	return n, nil
+}
+
+// interval reads {n}, {n,}, {,m} or {n,m}.
+func (p *parser) interval() (low, high int, err error) {
+	text, _, found := strings.Cut(p.src[p.i+1:], "}")
+	if !found {
+		return 0, 0, unsupported("a { without }")
+	}
+	p.i += len(text) + 2
+	first, second, comma := strings.Cut(text, ",")
+	number := func(s string, empty int) int {
+		if s == "" && comma {
+			return empty
+		}
+		n, e := strconv.Atoi(s)
+		if e != nil || n < 0 || n > maxRepeat {
+			err = unsupported("the quantifier {" + text + "}")
+		}
+		return n
+	}
+	low = number(first, 0)
+	if high = low; comma {
+		high = number(second, -1)
+	}
+	if err == nil && (text == "," || high >= 0 && high < low) {
+		err = unsupported("the quantifier {" + text + "}")
+	}
+	return low, high, err
+}

@@ -1,0 +1,142 @@
+package tokens
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokenizer"
+)
+
+// Model makes a model's token ids in this process, from the files that its workers use. It may be used from any number of goroutines.
+type Model struct {
+	settings Settings
+	folder   string
+	text     *tokenizer.Tokenizer
+	chat     *chattemplate.Model // nil: chats are left to the workers
+	chatErr  error               // why
+	root     *promptcache.Root
+	proofs   [kinds]proof
+}
+
+// kind is a kind of prompt. Each is proved by itself: what goes wrong is a template more often than a tokenizer, and with tools more often
+// than without.
+type kind uint8
+
+const (
+	kindText kind = iota
+	kindChat
+	kindTools // a chat with tools or anything else that a template may read besides messages
+	kinds
+)
+
+func kindOf(req *openai.Request) kind {
+	switch {
+	case req.Messages == nil:
+		return kindText
+	case len(req.PromptFields()) == 0:
+		return kindChat
+	}
+	return kindTools
+}
+
+// Proved reports whether the model's ids of such a prompt were found equal to its workers'.
+func (m *Model) Proved(req *openai.Request) bool { return m.proofs[kindOf(req)].proved.Load() }
+
+// loadModel reads the files of dir, or those that the settings lead to.
+func loadModel(s Settings, dir string, root *promptcache.Root) (*Model, error) {
+	if s.Skip {
+		return nil, fmt.Errorf("%w: the worker takes token ids only", ErrUnavailable)
+	}
+	if s.Mode != "" && s.Mode != "auto" {
+		return nil, fmt.Errorf("%w: the worker's --tokenizer-mode is %s", ErrUnavailable, s.Mode)
+	}
+	folder, err := s.folder(dir)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{settings: s, folder: folder, root: root}
+	if m.text, err = loadText(folder); err != nil {
+		return nil, err
+	}
+	m.chat, m.chatErr = loadChat(folder, &s)
+	return m, nil
+}
+
+// Writer makes the ids of one prompt after another. It belongs to one goroutine at a time; reuse it: it keeps its memory.
+type Writer struct {
+	cursor *promptcache.Cursor // nil: nothing is remembered between prompts
+	text   []byte
+}
+
+// NewWriter returns a writer that remembers the beginnings of prompts in c, if there is one.
+func NewWriter(c *promptcache.Cursor) *Writer { return &Writer{cursor: c} }
+
+// keptText is how much of a rendered prompt's memory a Writer keeps; longer ones are rare.
+const keptText = 256 << 10
+
+// Append appends the ids of the request's prompt, of a batch the first one, to ids, which must be empty. Afterwards the cursor's Chain has the
+// hashes of leading blocks, where fresh is false. Errors wrap [ErrUnavailable].
+func (w *Writer) Append(ids []uint32, m *Model, req *openai.Request) (_ []uint32, fresh bool, err error) {
+	if req.Multimodal || (req.Prompt == nil && req.Messages == nil) {
+		return ids, true, ErrNotText
+	}
+	if req.Messages == nil {
+		return m.text.AppendSpecial(ids, string(req.Text)), true, nil
+	}
+	if m.chat == nil {
+		return ids, true, fmt.Errorf("%w: %w", ErrUnavailable, m.chatErr)
+	}
+	w.text, err = m.chat.Render(w.text[:0], chatOf(req))
+	if err != nil {
+		return ids, true, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if w.cursor == nil || !utf8.Valid(w.text) {
+		ids, fresh = m.text.AppendBytes(ids, w.text), true
+	} else {
+		ids = w.cursor.Encode(m.root, ids, w.text, pieces{m.text})
+	}
+	if cap(w.text) > keptText {
+		w.text = nil
+	}
+	return ids, fresh, nil
+}
+
+// chatOf returns what the template sees of a request.
+func chatOf(req *openai.Request) chattemplate.Request {
+	r := chattemplate.Request{Messages: req.Messages, Tools: req.Tools, Kwargs: req.TemplateKwargs}
+	for _, f := range req.PromptFields() {
+		switch f.Name {
+		case "tool_choice":
+			r.ToolChoice = f.Raw
+		case "reasoning_effort":
+			r.ReasoningEffort = f.Raw
+		case "reasoning":
+			r.Reasoning = f.Raw
+		case "continue_final_message":
+			r.Continue = f.Raw
+		}
+	}
+	return r
+}
+
+// pieces encodes a rendered chat in parts that end where a message does.
+type pieces struct{ t *tokenizer.Tokenizer }
+
+var _ promptcache.Encoder = pieces{}
+
+// leastPiece is shorter than most messages, and long enough that looking a piece up (0.1 µs) costs less than encoding it (15 µs).
+const leastPiece = 512
+
+// Cut implements session.Encoder.
+func (p pieces) Cut(rest []byte) int { return p.t.CutAfter(rest, leastPiece) }
+
+// Append implements session.Encoder.
+func (p pieces) Append(ids []uint32, text []byte) []uint32 {
+	if len(ids) == 0 {
+		return p.t.AppendBytes(ids, text)
+	}
+	return p.t.AppendRestBytes(ids, text)
+}

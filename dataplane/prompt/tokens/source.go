@@ -1,0 +1,342 @@
+package tokens
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/radix"
+)
+
+var (
+	// ErrUnavailable says that no ids can be had for this prompt now.
+	ErrUnavailable = errors.New("tokens: unavailable")
+	// ErrNotText says that the prompt is not one that text tells: images, audio, embeddings.
+	ErrNotText = fmt.Errorf("%w: the prompt is not text", ErrUnavailable)
+	// ErrUnsupported says that the worker has no /v1/tokenize.
+	ErrUnsupported = fmt.Errorf("%w: the worker does not tokenize", ErrUnavailable)
+	// ErrPaused says that the worker failed to tokenize several times in a row and is left alone.
+	ErrPaused = fmt.Errorf("%w: the worker failed lately", ErrUnavailable)
+)
+
+// Fetcher sends one POST to a worker, of which the body is the parts one behind the other, and returns the whole answer. Where its length is
+// known before it comes, it is read into what room returns for so many bytes; room is called once at most. Fetch must return soon after ctx ends,
+// and after the deadline. The answer is the caller's; body must not be kept.
+type Fetcher interface {
+	Fetch(ctx context.Context, deadline time.Time, target, path string, body [][]byte, room func(n int) []byte) (status int, answer []byte, err error)
+}
+
+// Config of a Source. Fetch is required; zero values mean the defaults.
+type Config struct {
+	Fetch Fetcher
+	// Index makes the hashes of a prompt's blocks, which have as many tokens as BlockSize says at the
+	// time; 0 while that is not known. Without an index there are no hashes.
+	Index     *radix.Index
+	BlockSize func() int
+	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 200 an entry. Default 64 MiB, which is
+	// some 1,700 prompts of 8,000 tokens; prompts that came once have a sixteenth of it. Negative: no cache.
+	MaxBytes int64
+	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
+	Deadline time.Duration
+	// RecheckAfter is for how long a worker that lacks /v1/tokenize is not asked again. Default 60 s.
+	RecheckAfter time.Duration
+	// PauseAfter failures in a row, a worker is left alone for Pause, so that a worker that hangs
+	// does not delay every request by the deadline. Defaults 3 and 1 s.
+	PauseAfter int
+	Pause      time.Duration
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+}
+
+// Prompt is what is remembered of a prompt. All callers share it, until each has called Release.
+type Prompt struct {
+	IDs []uint32
+	// Hashes are those of the whole blocks of Block tokens; none where Block is 0.
+	Hashes []radix.Hash
+	Block  int
+
+	memory *memory // nil: it is the garbage collector's
+}
+
+// Source gets and remembers token ids.
+type Source struct {
+	fetch    Fetcher
+	index    *radix.Index
+	block    func() int
+	deadline time.Duration
+	seeds    [2]maphash.Seed
+	shards   [shardCount]shard
+	targets  targets
+
+	questions sync.Pool // *question
+	answers   sync.Pool // *answer
+	memories  pools
+
+	hits, misses, shared, failures atomic.Uint64
+}
+
+// New returns a Source with an empty cache.
+func New(cfg Config) (*Source, error) {
+	if cfg.Fetch == nil {
+		return nil, errors.New("tokens: no fetcher")
+	}
+	setDefaults(&cfg)
+	s := &Source{
+		fetch:    cfg.Fetch,
+		index:    cfg.Index,
+		block:    cfg.BlockSize,
+		deadline: cfg.Deadline,
+		seeds:    [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+	}
+	for i := range s.shards {
+		s.shards[i].init(cfg.MaxBytes / shardCount)
+	}
+	s.targets.init(cfg)
+	return s, nil
+}
+
+func setDefaults(cfg *Config) {
+	if cfg.BlockSize == nil || cfg.Index == nil {
+		cfg.BlockSize = func() int { return 0 }
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = 64 << 20
+	}
+	if cfg.Deadline <= 0 {
+		cfg.Deadline = 500 * time.Millisecond
+	}
+	if cfg.RecheckAfter <= 0 {
+		cfg.RecheckAfter = time.Minute
+	}
+	if cfg.PauseAfter <= 0 {
+		cfg.PauseAfter = 3
+	}
+	if cfg.Pause <= 0 {
+		cfg.Pause = time.Second
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+}
+
+// Prompt returns the request's prompt, of a batch the first one, asking target for its ids when they
+// are not known. Ids that came with the request are returned as they are: those alone belong to the
+// request. When done closes the call returns early, unless it is fetching for others too.
+func (s *Source) Prompt(done <-chan struct{}, target string, req *openai.Request) (Prompt, error) {
+	if req.HasIDs {
+		return Prompt{IDs: req.InputIDs}, nil
+	}
+	if req.Multimodal || (req.Prompt == nil && req.Messages == nil) {
+		return Prompt{}, ErrNotText
+	}
+	k := s.keyOf(req)
+	sh := s.shardOf(k)
+	// Fast path: a known prompt.
+	p, f, first := sh.lookup(k)
+	if f == nil {
+		s.hits.Add(1)
+		if p.Block != s.block() { // known since before the block size was
+			// The cache's use of the old memory stays: whoever has the old hashes may read on.
+			p = s.cut(p.IDs, nil)
+			sh.renew(k, p)
+		}
+		return p, nil
+	}
+	if !first {
+		return s.wait(done, f)
+	}
+	s.misses.Add(1)
+	return s.lead(sh, k, f, target, req)
+}
+
+// lead fetches for all who wait on f. Even when the fetcher panics they are let go.
+func (s *Source) lead(sh *shard, k key, f *flight, target string, req *openai.Request) (p Prompt, err error) {
+	err = ErrUnavailable
+	defer func() { sh.finish(k, f, p, err) }()
+	m, err := s.load(target, req)
+	if err != nil {
+		return Prompt{}, err
+	}
+	p = s.cut(m.ids, m.hashes)
+	p.memory, m.hashes = m, p.Hashes
+	return p, nil
+}
+
+// cut adds the hashes of their blocks to ids, in memory of room where that has enough.
+func (s *Source) cut(ids []uint32, room []radix.Hash) Prompt {
+	p := Prompt{IDs: ids, Block: s.block()}
+	if p.Block > 0 {
+		if n := len(ids) / p.Block; cap(room) < n {
+			room = make([]radix.Hash, 0, n)
+		}
+		p.Hashes = s.index.AppendHashes(room[:0], ids, p.Block)
+	}
+	return p
+}
+
+// wait is for a prompt that another caller is fetching.
+func (s *Source) wait(done <-chan struct{}, f *flight) (Prompt, error) {
+	s.shared.Add(1)
+	select {
+	case <-f.done:
+		return f.prompt, f.err
+	case <-done: // its use of the prompt is never given back
+		return Prompt{}, fmt.Errorf("%w: the caller left", ErrUnavailable)
+	}
+}
+
+// load asks the worker.
+func (s *Source) load(target string, req *openai.Request) (*memory, error) {
+	if err := s.targets.check(target); err != nil {
+		return nil, err
+	}
+	q := s.question()
+	var at int
+	var prompt []byte
+	q.text, at, prompt = appendAround(q.text[:0], req)
+	q.parts = [3][]byte{q.text[:at], prompt, q.text[at:]}
+	m, err := s.fetchIDs(context.Background(), target, q)
+	s.giveBack(q)
+	s.targets.record(target, err)
+	if err != nil {
+		s.failures.Add(1)
+		return nil, fmt.Errorf("cannot tokenize on %s: %w", target, err)
+	}
+	return m, nil
+}
+
+// question is one to a worker. Of a prompt of 64 KB it and its answer are 150 KB, which would be most of what a request allocates; so the
+// prompt stays where it came, and memory is lent to an answer when it begins, of which there are few at a time.
+type question struct {
+	parts  [3][]byte
+	text   []byte // of the first part and the last
+	room   func(n int) []byte
+	answer *answer // nil: room was not called
+}
+
+type answer struct{ b []byte }
+
+// keptQuestion and keptAnswer bound what is kept.
+const (
+	keptQuestion = 64 << 10
+	keptAnswer   = 4 << 20
+)
+
+func (s *Source) question() *question {
+	if q, ok := s.questions.Get().(*question); ok {
+		return q
+	}
+	q := new(question)
+	q.room = func(n int) []byte {
+		var ok bool
+		if q.answer, ok = s.answers.Get().(*answer); !ok {
+			q.answer = new(answer)
+		}
+		q.answer.b = slices.Grow(q.answer.b[:0], n)
+		return q.answer.b
+	}
+	return q
+}
+
+// giveBack takes a question of which nobody needs the answer any more.
+func (s *Source) giveBack(q *question) {
+	if a := q.answer; a != nil && cap(a.b) <= keptAnswer {
+		s.answers.Put(a)
+	}
+	if q.answer, q.parts = nil, [3][]byte{}; cap(q.text) <= keptQuestion {
+		s.questions.Put(q)
+	}
+}
+
+// fetchIDs asks the worker once. The ids have memory of their own.
+func (s *Source) fetchIDs(ctx context.Context, target string, q *question) (*memory, error) {
+	status, answer, err := s.fetch.Fetch(ctx, time.Now().Add(s.deadline), target, "/v1/tokenize", q.parts[:], q.room)
+	return s.readAnswer(status, answer, err)
+}
+
+// errRefused is a worker's no to this prompt: the worker itself is well.
+var errRefused = fmt.Errorf("%w: refused", ErrUnavailable)
+
+var comma = []byte{','}
+
+// idsRoom is what AppendTokens wants to have left at the end of a list, and one id for the last, which has no comma.
+const idsRoom = 33
+
+func (s *Source) readAnswer(status int, answer []byte, err error) (*memory, error) {
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case status == fasthttp.StatusNotFound, status == fasthttp.StatusMethodNotAllowed, status == fasthttp.StatusNotImplemented:
+		return nil, ErrUnsupported
+	case status >= 500:
+		return nil, fmt.Errorf("%w: status %d", ErrUnavailable, status)
+	case status != fasthttp.StatusOK:
+		return nil, fmt.Errorf("%w: status %d", errRefused, status)
+	}
+	// A comma stands behind nearly each id, so this never grows and is kept as it is.
+	m := s.memories.get(bytes.Count(answer, comma) + idsRoom)
+	ids, err := openai.AppendTokens(m.ids, answer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	m.ids = ids
+	return m, nil
+}
+
+// appendAround appends what stands around the prompt in the body for /v1/tokenize, and returns it with the prompt and its place. Raw JSON stays as
+// it is: what the client sent is what the worker's template sees in both places.
+func appendAround(dst []byte, req *openai.Request) (around []byte, at int, prompt []byte) {
+	dst = append(dst, '{')
+	if req.RawModel != nil {
+		dst = append(appendName(dst, "model"), req.RawModel...)
+		dst = append(dst, ',')
+	}
+	if req.Messages == nil {
+		dst = appendName(dst, "prompt")
+		return append(dst, '}'), len(dst), req.Prompt
+	}
+	dst = appendName(dst, "messages")
+	at = len(dst)
+	for _, f := range req.PromptFields() {
+		dst = append(dst, ',')
+		dst = append(appendName(dst, f.Name), f.Raw...)
+	}
+	return append(dst, '}'), at, req.Messages
+}
+
+func appendName(dst []byte, name string) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, name...)
+	return append(dst, `":`...)
+}
+
+// Stats are counters since New, and the cache's size now.
+type Stats struct {
+	// Hits were in the cache, Misses were not, Shared waited for another caller's fetch.
+	Hits, Misses, Shared uint64
+	// Failures are fetches that gave no ids.
+	Failures uint64
+	Evicted  uint64
+	Entries  int
+	Bytes    int64
+}
+
+// Stats returns the counters.
+func (s *Source) Stats() Stats {
+	st := Stats{
+		Hits: s.hits.Load(), Misses: s.misses.Load(), Shared: s.shared.Load(), Failures: s.failures.Load(),
+	}
+	for i := range s.shards {
+		s.shards[i].addStats(&st)
+	}
+	return st
+}

@@ -1,4 +1,0 @@
-package proxy
-
-// RelayLook is how often a stream is looked at.
-const RelayLook = relayLook

@@ -1,0 +1,130 @@
+package request_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// chatBody is a chat of 12 units whose last message is told apart by id.
+func chatBody(id int, more string) string {
+	return fmt.Sprintf(`{"model":"tiny", "messages": [ {"role":"system","content":"%s"}, {"role":"user","content":"%d"}]%s}`,
+		strings.Repeat("be brief, and kind. ", 80), id, more)
+}
+
+func chatReply(prompt, cached int) string {
+	return fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`, prompt, cached)
+}
+
+// held returns how many tokens all ranks together are believed to hold.
+func (h *harness) held() (tokens int64) {
+	for _, r := range h.registry.Snapshot().Ranks {
+		tokens += h.router.Approx.Held(r)
+	}
+	return tokens
+}
+
+func TestTextIsFollowed(t *testing.T) {
+	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	for _, w := range []*fakeWorker{a, b} {
+		w.answers("/v1/chat/completions", chatReply(400, 0))
+	}
+	h := start(t, []*fakeWorker{a, b})
+	resp, _ := h.post("/v1/chat/completions", chatBody(1, ""))
+	home := resp.Header.Get("X-Warmpath-Worker")
+	assert.Equal(t, "approximate", resp.Header.Get("X-Warmpath-Overlap-Source"))
+	assert.Regexp(t, `^0/1\d\d$`, resp.Header.Get("X-Warmpath-Overlap"))
+	for i := range 5 {
+		body := strings.ReplaceAll(chatBody(i, ""), `": `, `":`) // another library's spaces
+		resp, _ = h.post("/v1/chat/completions", body)
+		assert.Equal(t, home, resp.Header.Get("X-Warmpath-Worker"))
+		assert.Regexp(t, `^9\d/1\d\d$`, resp.Header.Get("X-Warmpath-Overlap"))
+	}
+	image := `{"model":"tiny","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + strings.Repeat("x", 1000) + `"}}]}]}`
+	resp, _ = h.post("/v1/chat/completions", image)
+	assert.Equal(t, "none", resp.Header.Get("X-Warmpath-Overlap-Source"))
+	assert.Regexp(t, `^0/`, resp.Header.Get("X-Warmpath-Overlap"))
+	h.awaitEnded(7)
+	st := h.server.Status()
+	assert.Zero(t, st.Compared)
+	assert.EqualValues(t, 6, st.Approx.Compared)
+	assert.Less(t, st.Approx.Accuracy, 0.2, "these workers never have anything cached")
+}
+
+// TestFailuresAreNotBelieved: what no worker computed is nowhere.
+func TestFailuresAreNotBelieved(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	h := start(t, []*fakeWorker{w})
+	held := func() bool { return h.held() != 0 }
+	none := func() bool { return h.held() == 0 }
+
+	w.dies("/v1/chat/completions", func(http.ResponseWriter) {})
+	resp, _ := h.post("/v1/chat/completions", chatBody(1, ""))
+	assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	assert.Zero(t, h.held(), "it died before the first byte")
+	h.awaitReady(1)
+
+	for _, status := range []int{http.StatusBadRequest, http.StatusServiceUnavailable} {
+		w.on("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(status)
+			_, _ = io.WriteString(rw, "no")
+		})
+		h.post("/v1/chat/completions", chatBody(1, ""))
+		require.Eventually(t, none, patience, tick, "it answered %d", status)
+	}
+
+	reached, seen := make(chan struct{}), make(chan struct{})
+	w.on("/v1/chat/completions", func(_ http.ResponseWriter, r *http.Request) {
+		close(reached)
+		<-r.Context().Done()
+		close(seen)
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/v1/chat/completions", strings.NewReader(chatBody(1, "")))
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if resp, err := h.client.Do(req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	<-reached
+	assert.True(t, held(), "it is on its way")
+	leave()
+	<-done
+	<-seen
+	require.Eventually(t, none, patience, tick, "the client left before the first byte")
+
+	w.dies("/v1/chat/completions", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"choi`) })
+	_, _, err = h.do(http.MethodPost, h.base+"/v1/chat/completions", chatBody(1, ""))
+	require.Error(t, err)
+	require.Eventually(t, held, patience, tick, "an answer that has begun was prefilled")
+}
+
+// TestAnswersThatDoNotSay: without usage, and with one that counts a prompt more
+// than once, nothing is learnt of evictions.
+func TestAnswersThatDoNotSay(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	h := start(t, []*fakeWorker{w})
+	for _, test := range []struct{ reply, more string }{
+		{chatReply(400, 0), ""},
+		{`{"choices":[]}`, ""},
+		{`{"usage":{"prompt_tokens":400,"prompt_tokens_details":null}}`, ""},
+		{chatReply(400, 0), `,"n":2`},
+	} {
+		w.answers("/v1/chat/completions", test.reply)
+		h.post("/v1/chat/completions", chatBody(1, test.more))
+		require.Eventually(t, func() bool { return h.server.Status().InFlight == 0 }, patience, tick)
+		assert.Zero(t, h.router.Approx.Stats().Contradicted)
+	}
+	w.answers("/v1/chat/completions", chatReply(400, 0))
+	h.post("/v1/chat/completions", chatBody(1, ""))
+	require.Eventually(t, func() bool { return h.router.Approx.Stats().Contradicted == 1 }, patience, tick)
+}

@@ -1,0 +1,211 @@
+package disagg
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+)
+
+// Verdict is what the beginning of a stream of events tells.
+type Verdict uint8
+
+const (
+	// More bytes are needed to tell.
+	More Verdict = iota
+	// Fine is a first event that begins an answer.
+	Fine
+	// Failed is a first event that is an error.
+	Failed
+)
+
+// Failure is an error that a server reports.
+type Failure struct {
+	Status int // as an HTTP status; 500 where it does not say
+	// Transfer says that it is of the way between the two servers: either may be at fault.
+	Transfer bool
+}
+
+// MaxEvent is how much of a stream is worth waiting for to see its first event whole: errors are short, and the first event
+// of a long prompt with log probabilities is no error.
+const MaxEvent = 16 << 10
+
+// Look reads the beginning of a stream of events: servers that fail once they have sent status 200 say so in the first
+// event. whole says that p will not grow.
+//
+// SGLang 0.5.23 has four forms: {"error": {…, "code": 500}} of the OpenAI routes and of refused /generate requests; of
+// /generate requests that the engine gave up, an answer whose finish_reason is {"type": "abort", …, "status_code": 500};
+// {"type": "error", "error": {"type": "api_error"}} of /v1/messages, behind a message_start that says nothing; and the body of
+// a refusal, {"object": "error", …, "code": 400}. A stream that ends without an event, or has only its end, is a failure too.
+func Look(p []byte, whole bool) (Verdict, Failure) {
+	cut := len(p) >= MaxEvent
+	for len(p) > 0 {
+		line, rest, ended := bytes.Cut(p, newline)
+		if !ended && !whole && !cut {
+			return More, Failure{}
+		}
+		data, ok := bytes.CutPrefix(line, dataPrefix)
+		if data = bytes.TrimSpace(data); !ok || bytes.HasPrefix(data, messageStart) { // else a comment, a name, an empty line
+			p = rest
+			continue
+		}
+		if string(data) == "[DONE]" {
+			return Failed, Failure{Status: fasthttp.StatusInternalServerError}
+		}
+		if f, failed := failureOf(data); failed {
+			return Failed, f
+		}
+		return Fine, Failure{}
+	}
+	switch {
+	case cut:
+		return Fine, Failure{}
+	case whole:
+		return Failed, Failure{Status: fasthttp.StatusInternalServerError}
+	}
+	return More, Failure{}
+}
+
+// LookJSON reads the beginning of an answer of status 200 that is one JSON document: an error is known by its first member,
+// and read as a whole. Proxies in front of engines send such ones. whole says that p will not grow.
+func LookJSON(p []byte, whole bool) (Verdict, Failure) {
+	doc := bytes.TrimSpace(p)
+	// What does not begin like an error passes at once, however little is there.
+	if len(doc) == 0 || doc[0] != '{' || !beginsError(bytes.TrimLeft(doc[1:], " \t\r\n")) {
+		return Fine, Failure{}
+	}
+	if f, failed := failureOf(doc); failed {
+		return Failed, f
+	}
+	if whole || len(p) >= MaxEvent || doc[len(doc)-1] == '}' && json.Valid(doc) {
+		return Fine, Failure{}
+	}
+	return More, Failure{}
+}
+
+// beginsError reports whether the first member of an object may be an error's.
+func beginsError(members []byte) bool {
+	for _, key := range errorKeys {
+		value, ok := bytes.CutPrefix(members, key)
+		if !ok {
+			continue
+		}
+		value = bytes.TrimLeft(value, " \t\r\n:")
+		return len(value) > 0 && (string(key) == `"error"` && value[0] != 'n' || bytes.HasPrefix(value, errorKeys[0]))
+	}
+	return false
+}
+
+var (
+	newline      = []byte{'\n'}
+	dataPrefix   = []byte("data:")
+	messageStart = []byte(`{"type":"message_start"`)
+	keyReason    = []byte(`"finish_reason"`)
+	errorKeys    = [...][]byte{[]byte(`"error"`), []byte(`"object"`), []byte(`"type"`)}
+)
+
+// failureOf reads one event's data.
+func failureOf(data []byte) (f Failure, failed bool) {
+	var report []byte
+	end, err := openai.Members(data, 0, func(key []byte, lo, hi int) {
+		switch string(key) {
+		case "error":
+			if data[lo] != 'n' {
+				report = data[lo:hi]
+			}
+		case "object":
+			if string(data[lo:hi]) == `"error"` && report == nil {
+				report = data
+			}
+		}
+	})
+	if err != nil || end != len(data) {
+		report = nil // an event that is no JSON, or cut at MaxEvent
+	}
+	if report != nil {
+		return Failure{Status: statusOf(report), Transfer: SpeaksOfTransfer(report)}, true
+	}
+	// Fast path: of an answer that goes on, the reason is null. A quote inside a text is escaped, so this is the key.
+	_, reason, _ := bytes.Cut(data, keyReason)
+	reason = bytes.TrimLeft(reason, " :")
+	if len(reason) == 0 || reason[0] != '{' {
+		return Failure{}, false
+	}
+	aborted, status := false, 0
+	_, _ = openai.Members(reason, 0, func(key []byte, lo, hi int) {
+		switch string(key) {
+		case "type":
+			aborted = string(reason[lo:hi]) == `"abort"`
+		case "status_code":
+			status = number(reason[lo:hi])
+		}
+	})
+	// Without a status somebody asked for the abort, which is no failure.
+	if !aborted || status < fasthttp.StatusBadRequest {
+		return Failure{}, false
+	}
+	return Failure{Status: status, Transfer: SpeaksOfTransfer(reason)}, true
+}
+
+// statusOf reads the code of an error, which is an HTTP status or its words, or the type that stands for one to Anthropic's
+// clients.
+func statusOf(report []byte) int {
+	status, typed := 0, 0
+	_, _ = openai.Members(report, 0, func(key []byte, lo, hi int) {
+		switch string(key) {
+		case "code", "status_code":
+			if n := number(bytes.Trim(report[lo:hi], `"`)); n >= fasthttp.StatusBadRequest && n < 600 {
+				status = n
+			}
+		case "type":
+			typed = anthropicStatus(report[lo:hi])
+		}
+	})
+	return cmp.Or(status, typed, fasthttp.StatusInternalServerError)
+}
+
+// anthropicStatus is the inverse of SGLang's ERROR_TYPE_MAP; 0 for other types.
+func anthropicStatus(kind []byte) int {
+	switch string(kind) {
+	case `"invalid_request_error"`:
+		return fasthttp.StatusBadRequest
+	case `"authentication_error"`:
+		return fasthttp.StatusUnauthorized
+	case `"permission_error"`:
+		return fasthttp.StatusForbidden
+	case `"not_found_error"`:
+		return fasthttp.StatusNotFound
+	case `"request_too_large"`:
+		return fasthttp.StatusRequestEntityTooLarge
+	case `"rate_limit_error"`:
+		return fasthttp.StatusTooManyRequests
+	case `"overloaded_error"`:
+		return fasthttp.StatusServiceUnavailable
+	}
+	return 0
+}
+
+// number is 0 for what is none.
+func number(raw []byte) int {
+	n, _ := strconv.Atoi(string(raw))
+	return n
+}
+
+// transferWords are how SGLang 0.5.23 speaks of the way between its servers, in lower case.
+var transferWords = [...]string{"kvtransfer", "transfer failed", "handshake failed", "bootstrap", "kvpoll", "kvcache from prefill"}
+
+// SpeaksOfTransfer reports whether an error of status 5xx is of the way between the two servers. The one that reports it is
+// as often the one whose partner has failed.
+func SpeaksOfTransfer(report []byte) bool {
+	lower := bytes.ToLower(report)
+	for _, words := range transferWords {
+		if bytes.Contains(lower, []byte(words)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,68 @@
+package disagg
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+)
+
+// Names of the headers that stand for the fields of a body, for servers with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1.
+const (
+	HeaderRID         = "X-Override-Rid"
+	HeaderHost        = "X-Override-Bootstrap-Host"
+	HeaderPort        = "X-Override-Bootstrap-Port"
+	HeaderRoom        = "X-Override-Bootstrap-Room"
+	HeaderRank        = "X-Override-Routed-Dp-Rank"
+	HeaderPrefillRank = "X-Override-Disagg-Prefill-Dp-Rank"
+)
+
+// AppendFields appends the members that send a request into its rooms: `"bootstrap_host":…,"bootstrap_port":…,
+// "bootstrap_room":…`. A batch, even of one prompt, has lists of them with a room for each prompt; any other request has the
+// first room.
+func AppendFields(dst []byte, host string, port int, rooms []uint64, batch bool) []byte {
+	if !batch {
+		rooms = rooms[:1]
+	}
+	var room [256]byte // for all names there are
+	literal := string(AppendHost(room[:0], host))
+	dst = append(dst, `"bootstrap_host":`...)
+	dst = appendEach(dst, rooms, batch, func(dst []byte, _ uint64) []byte { return openai.AppendString(dst, literal) })
+	dst = append(dst, `,"bootstrap_port":`...)
+	dst = appendEach(dst, rooms, batch, func(dst []byte, _ uint64) []byte { return strconv.AppendInt(dst, int64(port), 10) })
+	dst = append(dst, `,"bootstrap_room":`...)
+	return appendEach(dst, rooms, batch, func(dst []byte, room uint64) []byte { return strconv.AppendUint(dst, room, 10) })
+}
+
+func appendEach(dst []byte, rooms []uint64, batch bool, value func([]byte, uint64) []byte) []byte {
+	if !batch {
+		return value(dst, rooms[0])
+	}
+	dst = append(dst, '[')
+	for i, room := range rooms {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = value(dst, room)
+	}
+	return append(dst, ']')
+}
+
+// AppendRank appends the member that chooses the data-parallel rank of the server that gets it.
+func AppendRank(dst []byte, rank int) []byte {
+	return strconv.AppendInt(append(dst, `"routed_dp_rank":`...), int64(rank), 10)
+}
+
+// AppendPrefillRank appends the member that says on which data-parallel rank the prompt is computed. A prefill server that is
+// told so beside AppendRank does not insist on room % ranks, whatever its own way of choosing is; a decode server need not ask.
+func AppendPrefillRank(dst []byte, rank int) []byte {
+	return strconv.AppendInt(append(dst, `"disagg_prefill_dp_rank":`...), int64(rank), 10)
+}
+
+// AppendHost appends a host as SGLang wants it: it puts a colon and the port behind, so an IPv6 address needs brackets.
+func AppendHost(dst []byte, host string) []byte {
+	if !strings.Contains(host, ":") {
+		return append(dst, host...)
+	}
+	return append(append(append(dst, '['), host...), ']')
+}

@@ -1,0 +1,201 @@
+package request_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// fastFault is one way in which a worker fails faster than others compute.
+type fastFault struct {
+	name   string
+	status int
+	mime   string
+	body   string
+	raw    string // all that is sent
+	cut    bool   // the connection is reset behind the body
+	late   bool   // the failure is behind some text: nothing can be sent again
+}
+
+// Error forms of SGLang 0.5.23 (srt/entrypoints), and of proxies in front of it.
+const (
+	goodEvent      = `data: {"text":"x","meta_info":{"id":"a","finish_reason":null,"prompt_tokens":9,"cached_tokens":0}}` + "\n\n"
+	doneEvent      = "data: [DONE]\n\n"
+	openAIEvent    = `data: {"error": {"object": "error", "message": "out of memory", "type": "INTERNAL_SERVER_ERROR", "param": null, "code": 500}}` + "\n\n"
+	generateEvent  = `data: {"error":{"message":"boom","type":"invalid_request_error","code":400,"retryable":false}}` + "\n\n"
+	abortEvent     = `data: {"text":"","output_ids":[],"meta_info":{"id":"a","finish_reason":{"type":"abort","message":"boom","status_code":500,"err_type":null},"prompt_tokens":0}}` + "\n\n"
+	flatEvent      = `data: {"object":"error","message":"boom","type":"InternalServerError","param":null,"code":500}` + "\n\n"
+	anthropicError = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"boom\"}}\n\n"
+)
+
+func fastFaults(stream bool) []fastFault {
+	const js, sse = "application/json", "text/event-stream; charset=utf-8"
+	refusal := `{"object":"error","message":"no","type":"x","param":null,"code":0}`
+	var all []fastFault
+	for _, status := range []int{400, 401, 403, 404, 422, 429, 500, 502, 503} {
+		all = append(all, fastFault{name: strconv.Itoa(status), status: status, mime: js, body: refusal})
+	}
+	all = append(all,
+		fastFault{name: "empty", status: 200, mime: js},
+		fastFault{name: "error in JSON", status: 200, mime: js, body: `{"error":{"message":"boom"}}`},
+		fastFault{name: "flat error in JSON", status: 200, mime: js, body: `{"object":"error","message":"boom","code":500}`},
+		fastFault{name: "a page", status: 200, mime: "text/html", body: "<html><body>Bad gateway</body></html>"},
+		fastFault{name: "a redirect", status: 307, mime: js},
+		fastFault{name: "no content", status: 204},
+		fastFault{name: "no HTTP", raw: "hello\r\n\r\n"},
+		fastFault{name: "cut before text", status: 200, mime: js, body: "", cut: true})
+	if !stream {
+		return append(all, fastFault{name: "cut JSON", status: 200, mime: js, body: `{"text":"x`, cut: true, late: true})
+	}
+	return append(all,
+		fastFault{name: "error event", status: 200, mime: sse, body: openAIEvent + doneEvent},
+		fastFault{name: "client's error event", status: 200, mime: sse, body: generateEvent + doneEvent},
+		fastFault{name: "abort event", status: 200, mime: sse, body: abortEvent + doneEvent},
+		fastFault{name: "flat error event", status: 200, mime: sse, body: flatEvent + doneEvent},
+		fastFault{name: "named error event", status: 200, mime: sse, body: anthropicError},
+		fastFault{name: "nothing but the end", status: 200, mime: sse, body: doneEvent},
+		fastFault{name: "cut in the first event", status: 200, mime: sse, body: goodEvent[:20], cut: true},
+		fastFault{name: "cut behind text", status: 200, mime: sse, body: goodEvent, cut: true, late: true},
+		fastFault{name: "error event behind text", status: 200, mime: sse, body: goodEvent + openAIEvent + doneEvent, late: true})
+}
+
+func (f *fastFault) serve(rw http.ResponseWriter) {
+	if f.raw != "" {
+		conn, _, err := http.NewResponseController(rw).Hijack()
+		if err == nil {
+			_, _ = io.WriteString(conn, f.raw)
+			_ = conn.Close()
+		}
+		return
+	}
+	rw.Header().Set("Content-Type", f.mime)
+	rw.WriteHeader(f.status)
+	_, _ = io.WriteString(rw, f.body)
+	if f.cut {
+		flush(rw)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// patient answers as an engine does that has to compute.
+func patient(asked *atomic.Int64) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		body, _ := io.ReadAll(r.Body)
+		time.Sleep(10 * time.Millisecond) // longer than any fault takes; nothing rests on how long
+		if !strings.Contains(string(body), `"stream":true`) {
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, idsReply)
+			return
+		}
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(rw, goodEvent)
+		flush(rw)
+		_, _ = io.WriteString(rw, strings.Replace(goodEvent, "null", `{"type":"length","length":4}`, 1)+doneEvent)
+	}
+}
+
+// well reports whether a client can take an answer for a good one.
+func well(status int, body string, err error, stream bool) bool {
+	if err != nil || status != http.StatusOK || strings.Contains(body, `"error"`) || strings.Contains(body, `"abort"`) {
+		return false
+	}
+	if stream {
+		return strings.HasPrefix(body, "data: {\"text\"") && strings.HasSuffix(body, doneEvent)
+	}
+	return body == idsReply
+}
+
+// ask sends n requests, from as many clients as are given, each after its last answer, or else at a steady pace, and
+// returns how many were answered badly.
+func (h *harness) ask(n, clients int, stream bool) (bad int64) {
+	body := `{"input_ids":[%d,2,3,4,5,6,7,8,9],"sampling_params":{"max_new_tokens":4}`
+	if stream {
+		body += `,"stream":true`
+	}
+	var failed, next atomic.Int64
+	one := func(i int64) {
+		resp, got, err := h.do(http.MethodPost, h.base+"/generate", fmt.Sprintf(body+"}", i))
+		if !well(statusOf(resp), got, err, stream) {
+			failed.Add(1)
+		}
+	}
+	var wg sync.WaitGroup
+	if clients == 0 {
+		for i := range n {
+			wg.Go(func() { one(int64(i)) })
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	for range clients {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				one(i)
+			}
+		})
+	}
+	wg.Wait()
+	return failed.Load()
+}
+
+// A worker that fails faster than others compute looks idle. It must not draw the traffic: most clients notice nothing at
+// all, and it is used again when it is well.
+func TestFastFailureDrawsNoTraffic(t *testing.T) {
+	t.Parallel()
+	const n, clients = 120, 8
+	for _, stream := range []bool{false, true} {
+		for _, f := range fastFaults(stream) {
+			loops := map[string]int{"closed": clients}
+			switch f.name {
+			case "401", "429", "500", "error event", "cut behind text": // one of each kind
+				loops["open"] = 0
+			}
+			for loop, clients := range loops {
+				t.Run(fmt.Sprintf("%s/stream=%v/%s", f.name, stream, loop), func(t *testing.T) {
+					t.Parallel() // most of it is waiting
+					var asked [4]atomic.Int64
+					var failing atomic.Bool
+					failing.Store(true)
+					var workers []*fakeWorker
+					for i := range asked {
+						w := newFakeWorker(t, info(1))
+						w.on("/abort_request", noAborts)
+						w.on("/generate", patient(&asked[i]))
+						workers = append(workers, w)
+					}
+					workers[0].on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+						if failing.Load() {
+							asked[0].Add(1)
+							f.serve(rw)
+							return
+						}
+						patient(&asked[0])(rw, r)
+					})
+					h := start(t, workers)
+					bad := h.ask(n, clients, stream)
+					most := int64(8)
+					if f.late { // whatever was begun when the breaker opened
+						most = 24
+					}
+					assert.LessOrEqual(t, bad, most, "of %d requests", n)
+					t.Logf("%d of %d failed; the bad worker was asked %d times", bad, n, asked[0].Load())
+
+					failing.Store(false)
+					before := asked[0].Load()
+					require.Eventually(t, func() bool {
+						return h.ask(32, 8, stream) == 0 && asked[0].Load() > before+16
+					}, patience, 50*time.Millisecond, "the worker is well and not used")
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,367 @@
+package request_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	idsBody  = `{"input_ids":[1,2,3,4,5,6,7,8,9],"sampling_params":{"max_new_tokens":4}}`
+	idsReply = `{"text":"x","meta_info":{"prompt_tokens":9,"completion_tokens":4,"cached_tokens":8}}`
+)
+
+func TestBodiesPassWithAnIDSplicedIn(t *testing.T) { overBoth(t, testBodiesPassWithAnIDSplicedIn) }
+
+func testBodiesPassWithAnIDSplicedIn(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w})
+	resp, got := h.post("/generate", idsBody)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, idsReply, got)
+	assert.Equal(t, w.url, resp.Header.Get("X-Warmpath-Worker"))
+	assert.Equal(t, "0/2", resp.Header.Get("X-Warmpath-Overlap"))
+	assert.Regexp(t, regexp.MustCompile(`^`+regexp.QuoteMeta(idsBody[:len(idsBody)-1])+`,"rid":"wp-[0-9a-f]{24}"\}$`), w.lastBody())
+
+	own := `{ "rid": "mine", "text": "héllo", "stream": false }`
+	h.post("/generate", own)
+	assert.Equal(t, own, w.lastBody(), "a client's own id is left alone, and so is every byte")
+}
+
+func TestUsageIsCounted(t *testing.T) { overBoth(t, testUsageIsCounted) }
+
+func testUsageIsCounted(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w})
+	h.post("/generate", idsBody)
+	h.awaitEnded(1)
+	st := h.server.Status()
+	assert.EqualValues(t, 9, st.PromptTokens)
+	assert.EqualValues(t, 8, st.HitTokens)
+	assert.InDelta(t, 8.0/9, st.HitRate, 1e-9)
+	assert.Zero(t, st.Compared, "a worker without events promises nothing")
+	assert.EqualValues(t, 1, st.Approx.Compared)
+}
+
+func TestFirstSSEByteIsForwardedAtOnce(t *testing.T) { overBoth(t, testFirstSSEByteIsForwardedAtOnce) }
+
+func testFirstSSEByteIsForwardedAtOnce(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	seen := make(chan struct{})
+	w.on("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(rw, "data: one\n\n")
+		rw.(http.Flusher).Flush()
+		<-seen // the second event is sent only once the client has the first
+		_, _ = io.WriteString(rw, "data: two\n\ndata: [DONE]\n\n")
+	})
+	h := start(t, []*fakeWorker{w})
+	resp, err := h.client.Post(h.base+"/v1/chat/completions", "application/json",
+		strings.NewReader(`{"model":"tiny","stream":true,"messages":[{"role":"user","content":"x"}]}`))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	r := bufio.NewReader(resp.Body)
+	line, err := r.ReadString('\n')
+	require.NoError(t, err)
+	assert.Equal(t, "data: one\n", line)
+	close(seen)
+	rest, err := io.ReadAll(r)
+	require.NoError(t, err)
+	assert.Equal(t, "\ndata: two\n\ndata: [DONE]\n\n", string(rest))
+}
+
+// Each way in which a worker can fail before its answer begins ends with the
+// other worker's answer and nothing that the client could notice.
+func TestFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
+	t.Parallel()
+	overBoth(t, testFailuresBeforeTheAnswerGoElsewhere)
+}
+
+func testFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
+	t.Helper()
+	tests := []struct {
+		name string
+		fail func(w *fakeWorker)
+		body string
+	}{
+		{"resets the connection", func(w *fakeWorker) { w.dies("/generate", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }) }, idsBody},
+		{"dies after the header of a stream", func(w *fakeWorker) {
+			w.dies("/generate", func(rw http.ResponseWriter) {
+				rw.Header().Set("Content-Type", "text/event-stream")
+				rw.WriteHeader(http.StatusOK)
+			})
+		}, `{"input_ids":[1,2,3],"stream":true}`},
+		{"answers 503", func(w *fakeWorker) {
+			w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+		}, idsBody},
+		{"refuses connections", func(w *fakeWorker) { _ = w.http.Close() }, idsBody},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bad, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+			good.answers("/generate", idsReply)
+			h := start(t, []*fakeWorker{bad, good}, withPolicy("round-robin"))
+			tt.fail(bad)
+			for range 4 { // round robin: each worker is asked first twice
+				resp, got := h.post("/generate", tt.body)
+				assert.Equal(t, http.StatusOK, resp.StatusCode)
+				assert.Equal(t, idsReply, got)
+				assert.Equal(t, good.url, resp.Header.Get("X-Warmpath-Worker"))
+			}
+		})
+	}
+}
+
+func TestHangingWorkerLosesItsWaitingRequests(t *testing.T) {
+	t.Parallel()
+	overBoth(t, testHangingWorkerLosesItsWaitingRequests)
+}
+
+func testHangingWorkerLosesItsWaitingRequests(t *testing.T) {
+	t.Helper()
+	hung, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	release := make(chan struct{})
+	wait := func(http.ResponseWriter, *http.Request) { <-release }
+	good.answers("/generate", idsReply)
+	arrived := make(chan struct{}, 8)
+	hung.on("/generate", func(rw http.ResponseWriter, r *http.Request) { arrived <- struct{}{}; wait(rw, r) })
+	h := start(t, []*fakeWorker{hung, good}, withPolicy("round-robin"), withWorkers(soonHung))
+	t.Cleanup(func() { close(release) })
+	type answer struct {
+		resp *http.Response
+		body string
+	}
+	answers := make(chan answer, 2)
+	for range 2 { // one of the two goes to the worker that hangs
+		go func() {
+			resp, body, err := h.do(http.MethodPost, h.base+"/generate", idsBody)
+			assert.NoError(t, err)
+			answers <- answer{resp, body}
+		}()
+	}
+	<-arrived
+	hung.on("/ready", wait)
+	for range 2 {
+		a := <-answers
+		assert.Equal(t, http.StatusOK, a.resp.StatusCode)
+		assert.Equal(t, idsReply, a.body)
+		assert.Equal(t, good.url, a.resp.Header.Get("X-Warmpath-Worker"))
+	}
+}
+
+func TestWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
+	overBoth(t, testWorkerThatDiesMidStreamEndsWithAnError)
+}
+
+func testWorkerThatDiesMidStreamEndsWithAnError(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.dies("/generate", func(rw http.ResponseWriter) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(rw, "data: one\n\n")
+	})
+	h := start(t, []*fakeWorker{w})
+	resp, got := h.post("/generate", `{"text":"x","stream":true}`)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.True(t, strings.HasPrefix(got, "data: one\n\ndata: {\"error\":"), got)
+	assert.True(t, strings.HasSuffix(got, "data: [DONE]\n\n"), got)
+}
+
+func TestJSONCutShortIsNotTakenForWhole(t *testing.T) {
+	overBoth(t, testJSONCutShortIsNotTakenForWhole)
+}
+
+func testJSONCutShortIsNotTakenForWhole(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.dies("/generate", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"text":`) })
+	h := start(t, []*fakeWorker{w})
+	_, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody)
+	assert.Error(t, err, "the client's connection is cut")
+}
+
+func TestAllWorkersFailed(t *testing.T) { overBoth(t, testAllWorkersFailed) }
+
+func testAllWorkersFailed(t *testing.T) {
+	t.Helper()
+	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	for _, w := range []*fakeWorker{a, b} {
+		w.dies("/generate", func(http.ResponseWriter) { panic(http.ErrAbortHandler) })
+	}
+	h := start(t, []*fakeWorker{a, b})
+	resp, got := h.post("/generate", idsBody)
+	assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	assert.Contains(t, got, `"code":"upstream_error"`)
+}
+
+// A request that kills its worker may kill the next one too: it is not carried
+// through the whole cluster.
+func TestRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
+	overBoth(t, testRequestThatKillsWorkersStopsAtTwo)
+}
+
+func testRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
+	t.Helper()
+	var workers []*fakeWorker
+	for range 4 {
+		w := newFakeWorker(t, info(1))
+		w.dies("/generate", func(http.ResponseWriter) { panic(http.ErrAbortHandler) })
+		workers = append(workers, w)
+	}
+	h := start(t, workers)
+	resp, _ := h.post("/generate", idsBody)
+	assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	seen := 0
+	for _, w := range workers {
+		if w.lastBody() != "" {
+			seen++
+		}
+	}
+	assert.Equal(t, 2, seen)
+}
+
+func TestWorkersOwnErrorsPass(t *testing.T) { overBoth(t, testWorkersOwnErrorsPass) }
+
+func testWorkersOwnErrorsPass(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(rw, `{"error":{"message":"too long"}}`)
+	})
+	h := start(t, []*fakeWorker{w})
+	resp, got := h.post("/generate", idsBody)
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	assert.Equal(t, `{"error":{"message":"too long"}}`, got)
+}
+
+func TestClientThatLeavesIsAborted(t *testing.T) { overBoth(t, testClientThatLeavesIsAborted) }
+
+func testClientThatLeavesIsAborted(t *testing.T) {
+	t.Helper()
+	for _, stream := range []string{"true", "false"} {
+		t.Run("stream="+stream, func(t *testing.T) {
+			w := newFakeWorker(t, info(1))
+			begun, ended := make(chan struct{}), make(chan struct{})
+			w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+				if stream == "true" {
+					_, _ = io.WriteString(rw, "data: one\n\n")
+					rw.(http.Flusher).Flush()
+				}
+				close(begun)
+				<-r.Context().Done()
+				close(ended)
+			})
+			h := start(t, []*fakeWorker{w})
+			ctx, leave := context.WithCancel(t.Context())
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/generate",
+				strings.NewReader(`{"rid":"request-7","text":"x","stream":`+stream+`}`))
+			require.NoError(t, err)
+			go func() {
+				if resp, err := h.client.Do(req); err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
+				}
+			}()
+			<-begun
+			leave()
+			<-ended // the worker's connection is closed
+			assert.Equal(t, `{"rid":"request-7"}`, <-w.aborted)
+		})
+	}
+}
+
+func TestRanksAreNamedToTheWorker(t *testing.T) { overBoth(t, testRanksAreNamedToTheWorker) }
+
+func testRanksAreNamedToTheWorker(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(2))
+	ranks := make(chan string, 4)
+	w.on("/v1/completions", func(rw http.ResponseWriter, r *http.Request) {
+		ranks <- r.Header.Get("X-Data-Parallel-Rank")
+		_, _ = io.WriteString(rw, `{}`)
+	})
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w}, withPolicy("round-robin"))
+	resp, _ := h.post("/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`)
+	assert.Equal(t, w.url+"#0", resp.Header.Get("X-Warmpath-Worker"))
+	h.post("/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`)
+	assert.Equal(t, "0", <-ranks)
+	assert.Equal(t, "1", <-ranks)
+
+	h.post("/generate", idsBody)
+	assert.Contains(t, w.lastBody(), `,"routed_dp_rank":0}`)
+
+	resp, _ = h.post("/generate", `{"input_ids":[1],"routed_dp_rank":1}`)
+	assert.Equal(t, w.url+"#1", resp.Header.Get("X-Warmpath-Worker"), "the client's own choice of rank counts")
+}
+
+func TestDrainAnswersWhatHasBegun(t *testing.T) { overBoth(t, testDrainAnswersWhatHasBegun) }
+
+func testDrainAnswersWhatHasBegun(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	begun, finish := make(chan struct{}), make(chan struct{})
+	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(rw, "data: one\n\n")
+		rw.(http.Flusher).Flush()
+		close(begun)
+		<-finish
+		_, _ = io.WriteString(rw, "data: [DONE]\n\n")
+	})
+	h := start(t, []*fakeWorker{w})
+	answer := make(chan string, 1)
+	go func() {
+		_, got, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"x","stream":true}`)
+		assert.NoError(t, err)
+		answer <- got
+	}()
+	<-begun
+	stopped := make(chan struct{})
+	go func() { h.stop(); close(stopped) }()
+	require.Eventually(t, func() bool { return h.server.Status().Draining }, patience, tick)
+	close(finish)
+	assert.Equal(t, "data: one\n\ndata: [DONE]\n\n", <-answer)
+	<-stopped
+}
+
+// A connection that was opened ahead and never used does not hold up the drain.
+func TestDrainDoesNotWaitForSilentConnections(t *testing.T) {
+	t.Parallel()
+	overBoth(t, testDrainDoesNotWaitForSilentConnections)
+}
+
+func testDrainDoesNotWaitForSilentConnections(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	h := start(t, []*fakeWorker{w}, withDrain(time.Hour))
+	h.dial()
+	conn, _ := h.dial() // over TLS, one that has said who it is
+	if c, ok := conn.(*tls.Conn); ok {
+		require.NoError(t, c.Handshake())
+	}
+	resp, _, err := h.do(http.MethodGet, h.base+"/health", "") // the ones before are accepted by now
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	stopped := make(chan struct{})
+	go func() { h.stop(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-time.After(patience): // the drain's own limit is far beyond
+		t.Fatal("the drain waits for a connection without a request")
+	}
+}

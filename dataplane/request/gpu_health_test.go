@@ -1,0 +1,132 @@
+package request_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request"
+)
+
+// worker returns the registry's entry for a fake.
+func (h *harness) worker(f *fakeWorker) *worker.Worker {
+	h.t.Helper()
+	w, err := h.registry.Get(f.url)
+	require.NoError(h.t, err)
+	return w
+}
+
+func (h *harness) metrics() string {
+	h.t.Helper()
+	_, got, err := h.do(http.MethodGet, h.operator+"/metrics", "")
+	require.NoError(h.t, err)
+	return got
+}
+
+// Facts about GPUs move traffic at once, are shown everywhere, and their end brings the worker back.
+func TestGPUHealthMovesTraffic(t *testing.T) {
+	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	for _, w := range []*fakeWorker{a, b} {
+		w.answers("/v1/completions", answerWithUsage)
+	}
+	h := start(t, []*fakeWorker{a, b})
+	body := `{"model":"tiny","prompt":"` + strings.Repeat("words ", 100) + `"}`
+	served := func() string {
+		resp, _ := h.post("/v1/completions", body)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		h.awaitIdle()
+		return resp.Header.Get("X-Warmpath-Worker")
+	}
+	for _, w := range h.server.Status().Workers {
+		require.Equal(t, request.GPUHealthStatus{State: "unknown", Weight: 1}, *w.GPUs, "this machine has no sidecar")
+	}
+	_, text, err := h.do(http.MethodGet, h.operator+"/status", "")
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(text, `"gpus":{"state":"unknown","weight":1}`), text)
+	require.NotContains(t, text+h.metrics(), `"healthy"} 1`)
+	require.Contains(t, h.metrics(), `warmpath_worker_health{state="unknown",worker="`+a.url+`"} 1`)
+	require.NotContains(t, h.metrics(), "warmpath_worker_health_weight{")
+	warm := a
+	if served() == b.url {
+		warm = b
+	}
+	require.Equal(t, warm.url, served(), "its cache holds it")
+	h.worker(warm).SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"XID 79: GPU has fallen off the bus"}})
+	require.NotEqual(t, warm.url, served())
+
+	e, _ := h.explain("", body)
+	r := e.Ranks[indexOf(e, warm.url)]
+	require.Contains(t, r.Excluded, "has dead GPUs (XID 79")
+	require.Equal(t, "dead", r.GPUs.State)
+	for _, w := range h.server.Status().Workers {
+		require.Equal(t, w.URL != warm.url, w.GPUs.State == "unknown")
+	}
+	got := h.metrics()
+	for _, line := range []string{
+		`warmpath_worker_health{state="dead",worker="` + warm.url + `"} 1`, `warmpath_worker_health{state="healthy",worker="` + warm.url + `"} 0`,
+		`warmpath_worker_health_weight{worker="` + warm.url + `"} 1`, `warmpath_health_excluded_total{reason="dead"} 1`,
+		`warmpath_health_excluded_total{reason="no_tp"} 0`, `warmpath_health_overruled_total 0`,
+	} {
+		require.Contains(t, got, line+"\n")
+	}
+
+	h.worker(warm).SetHealth(worker.Health{State: worker.GPUDegraded, Weight: 0.5, Reasons: []string{"clocks at 50 %"}})
+	e, _ = h.explain("", body)
+	r = e.Ranks[indexOf(e, warm.url)]
+	require.InDelta(t, 0.5, r.Weight, 1e-9)
+	require.Positive(t, r.Cost.Health)
+	require.InDelta(t, r.Cost.TTFT+r.Cost.Later, r.Cost.Total, 1e-9)
+	require.Equal(t, []string{"clocks at 50 %"}, r.GPUs.Reasons)
+
+	for _, f := range []*fakeWorker{a, b} {
+		h.worker(f).SetHealth(worker.Health{State: worker.GPUDraining})
+	}
+	require.NotEmpty(t, served(), "facts alone do not stop a cluster that answers")
+	e, _ = h.explain("", body)
+	require.Contains(t, e.Overruled, "the least bad are used (draining)")
+	require.Contains(t, h.metrics(), "warmpath_health_overruled_total 1\n")
+}
+
+// A request that waits at a worker whose GPU dies is answered by another one.
+func TestGPUDeathGivesRequestsUp(t *testing.T) {
+	t.Parallel()
+	dead, alive := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	alive.answers("/v1/completions", answerWithUsage)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	dead.on("/v1/completions", func(_ http.ResponseWriter, r *http.Request) {
+		once.Do(func() { close(arrived) })
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	t.Cleanup(func() { close(release) })
+	h := start(t, []*fakeWorker{dead, alive})
+	h.worker(alive).Drain(true)
+	result := make(chan string, 1)
+	go func() {
+		resp, _, err := h.do(http.MethodPost, h.base+"/v1/completions", `{"model":"tiny","prompt":"Once"}`)
+		if err != nil {
+			result <- err.Error()
+			return
+		}
+		result <- resp.Status + " " + resp.Header.Get("X-Warmpath-Worker")
+	}()
+	<-arrived
+	h.worker(alive).Drain(false)
+	began := time.Now()
+	h.worker(dead).SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"the GPU is lost"}})
+	select {
+	case got := <-result:
+		require.Equal(t, "200 OK "+alive.url, got)
+		t.Logf("answered elsewhere after %v", time.Since(began))
+	case <-time.After(patience):
+		t.Fatal("the request stayed at the worker whose GPU is dead")
+	}
+}

@@ -1,0 +1,167 @@
+package request_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// strictEvents reads a stream as the specification of events has it, each event's data being JSON or [DONE]: what OpenAI's
+// client and LangChain do. Half an event at the end is an error here, though clients may forget it.
+func strictEvents(raw string) (events []string, err error) {
+	text := strings.ReplaceAll(strings.ReplaceAll(raw, "\r\n", "\n"), "\r", "\n")
+	var data []string
+	for text != "" {
+		line, rest, ended := strings.Cut(text, "\n")
+		if !ended {
+			return events, fmt.Errorf("half a line %q", line)
+		}
+		text = rest
+		if value, ok := strings.CutPrefix(line, "data:"); ok {
+			data = append(data, strings.TrimPrefix(value, " "))
+		}
+		if line != "" || len(data) == 0 {
+			continue
+		}
+		one := strings.Join(data, "\n")
+		if data = nil; one != "[DONE]" && !json.Valid([]byte(one)) {
+			return events, fmt.Errorf("no JSON: %q", one)
+		}
+		events = append(events, one)
+	}
+	if data != nil {
+		return events, fmt.Errorf("half an event %q", data)
+	}
+	return events, nil
+}
+
+// streams that a worker may break off, in pieces as they are sent.
+var brokenOff = map[string]string{
+	"LF":        "data: {\"text\":\"a\"}\n\ndata: {\"text\":\"ab\\n\\n\"}\n\n",
+	"CRLF":      "data: {\"text\":\"a\"}\r\n\r\ndata: {\"text\":\"ab\"}\r\n\r\n",
+	"two lines": "event: x\ndata: {\"text\":\ndata: \"a\"}\n\n: ping\n\nevent: y\ndata: {\"text\":\ndata: \"ab\"}\n\n",
+}
+
+// A worker dies behind any byte of its second event: the client reads the first, and then the router's error.
+func TestWorkerDiesInsideAnEvent(t *testing.T) { overBoth(t, testWorkerDiesInsideAnEvent) }
+
+func testWorkerDiesInsideAnEvent(t *testing.T) {
+	t.Helper()
+	for name, stream := range brokenOff {
+		first := strings.LastIndex(strings.TrimRight(stream, "\r\n"), "data: {")
+		if name == "two lines" {
+			first = strings.Index(stream, ": ping")
+		}
+		for path, url := range map[string]string{"plain": "/generate", "fasthttp": "/generate?a=b"} {
+			t.Run(name+"/"+path, func(t *testing.T) {
+				w := newFakeWorker(t, info(1))
+				w.on("/abort_request", noAborts)
+				var cutAt atomic.Int64
+				read := make(chan struct{})
+				w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+					rw.Header().Set("Content-Type", "text/event-stream")
+					_, _ = io.WriteString(rw, stream[:first])
+					flush(rw)
+					<-read // so that the rest is a piece of its own
+					cut := int(cutAt.Load())
+					half := first + (cut-first)/2
+					_, _ = io.WriteString(rw, stream[first:half])
+					flush(rw)
+					_, _ = io.WriteString(rw, stream[half:cut])
+					flush(rw)
+					panic(http.ErrAbortHandler)
+				})
+				h := start(t, []*fakeWorker{w})
+				for cut := first; cut <= len(stream); cut++ {
+					cutAt.Store(int64(cut))
+					got := h.readsOn(t, url, `{"text":"x","stream":true}`, stream[:first], read)
+					events, err := strictEvents(got)
+					require.NoError(t, err, "cut at %d: %q", cut, got)
+					require.GreaterOrEqual(t, len(events), 3, "%q", got)
+					require.Contains(t, events[len(events)-2], `"error"`)
+					require.Equal(t, "[DONE]", events[len(events)-1])
+					whole, _ := strictEvents(stream)
+					require.Equal(t, whole[:len(events)-2], events[:len(events)-2], "cut at %d: %q", cut, got)
+				}
+			})
+		}
+	}
+}
+
+// noAborts takes any number of aborts.
+func noAborts(http.ResponseWriter, *http.Request) {}
+
+// readsOn sends a request and tells read once the client has the beginning of the answer; it returns all of it.
+func (h *harness) readsOn(t *testing.T, url, body, begin string, read chan<- struct{}) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.base+url, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept-Encoding", "gzip") // streams are not compressed
+	resp, err := h.client.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Empty(t, resp.Header.Get("Content-Encoding"))
+	in := bufio.NewReader(resp.Body)
+	got := make([]byte, len(begin))
+	_, err = io.ReadFull(in, got)
+	require.NoError(t, err)
+	read <- struct{}{}
+	rest, err := io.ReadAll(in)
+	require.NoError(t, err)
+	return string(got) + string(rest)
+}
+
+// The same for a decode worker, whose answer may be merged with the prefill worker's.
+func TestDecodeWorkerDiesInsideAnEvent(t *testing.T) {
+	t.Parallel()
+	begin := "data: " + decodeReply + "\n\n"
+	stream := begin + strings.Replace(begin, `"d"`, `"dd"`, 1)
+	for name, more := range map[string]string{"plain": "", "merged": `,"return_logprob":true,"logprob_start_len":0`} {
+		t.Run(name, func(t *testing.T) {
+			p, d := newPair(t, 1, 1, 1)
+			p[0].on("/abort_request", noAborts)
+			d[0].on("/abort_request", noAborts)
+			var cutAt atomic.Int64
+			read := make(chan struct{})
+			p[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+				if l.waits(r, l.arrives(b)) {
+					rw.Header().Set("Content-Type", "text/event-stream")
+					_, _ = io.WriteString(rw, "data: {\"text\":\"p\",\"meta_info\":{\"input_token_logprobs\":[[-1,1,null]]}}\n\ndata: [DONE]\n\n")
+				}
+			})
+			d[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+				if !l.waits(r, l.arrives(b)) {
+					return
+				}
+				rw.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(rw, begin)
+				flush(rw)
+				<-read
+				_, _ = io.WriteString(rw, stream[len(begin):cutAt.Load()])
+				flush(rw)
+				panic(http.ErrAbortHandler)
+			})
+			h := startPair(t, p, d)
+			for cut := len(begin); cut <= len(stream); cut += 3 {
+				cutAt.Store(int64(cut))
+				got := h.readsOn(t, "/generate", `{"input_ids":[1,2,3],"stream":true`+more+`}`, begin[:8], read)
+				events, err := strictEvents(got)
+				require.NoError(t, err, "cut at %d: %q", cut, got)
+				require.Contains(t, events[len(events)-2], `"error"`)
+				require.LessOrEqual(t, len(events), 4)
+				if more != "" && bytes.Contains([]byte(got), []byte("input_token_logprobs")) {
+					require.Contains(t, events[0], "[-1,1,null]")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,237 @@
+package request_test
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request"
+)
+
+// quickHung finds a hang within a second. A machine that stalls makes more workers slow, which costs time only.
+func quickHung(c *worker.Config) { c.Timeout, c.HangAfter = 100*time.Millisecond, 200*time.Millisecond }
+
+// hanging is a worker that hangs, probes and all, until it goes on.
+type hanging struct {
+	*fakeWorker
+	arrived chan struct{} // a request each
+	probes  atomic.Int64  // that were not answered
+	goOn    chan struct{}
+}
+
+// hang makes w hang. Its requests are answered by then once it goes on.
+func hang(w *fakeWorker, then http.HandlerFunc, paths ...string) *hanging {
+	g := &hanging{fakeWorker: w, arrived: make(chan struct{}, 64), goOn: make(chan struct{})}
+	for _, path := range paths {
+		w.on(path, func(rw http.ResponseWriter, r *http.Request) {
+			g.arrived <- struct{}{}
+			select {
+			case <-g.goOn:
+				then(rw, r)
+			case <-r.Context().Done():
+			}
+		})
+	}
+	return g
+}
+
+// stopsAnswering makes its probes hang, too.
+func (g *hanging) stopsAnswering() {
+	g.on("/ready", func(_ http.ResponseWriter, r *http.Request) {
+		g.probes.Add(1)
+		select {
+		case <-g.goOn:
+		case <-r.Context().Done():
+		}
+	})
+}
+
+// isHung waits until so many more probes were sent in vain that the hang was found and acted on.
+func (g *hanging) isHung(t *testing.T) {
+	t.Helper()
+	before := g.probes.Load()
+	require.Eventually(t, func() bool { return g.probes.Load() >= before+8 }, patience, tick)
+}
+
+type waited struct {
+	status int
+	body   string
+	took   time.Duration
+}
+
+// asks sends a request and returns its answer when it is there.
+func (h *harness) asks(body string) <-chan waited {
+	out := make(chan waited, 1)
+	begun := time.Now()
+	go func() {
+		resp, got, err := h.do(http.MethodPost, h.base+"/generate", body)
+		assert.NoError(h.t, err)
+		out <- waited{statusOf(resp), got, time.Since(begun)}
+	}()
+	return out
+}
+
+func givesReply(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, idsReply) }
+
+// The last worker hangs and goes on: requests from before and from the hang get their answers, and none was aborted.
+func TestLastWorkerHangsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
+	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung))
+	before := h.asks(idsBody)
+	<-g.arrived
+	g.stopsAnswering()
+	g.isHung(t)
+	during := h.asks(idsBody)
+	<-g.arrived
+	g.isHung(t)
+	close(g.goOn)
+	for _, a := range []waited{<-before, <-during} {
+		assert.Equal(t, http.StatusOK, a.status)
+		assert.Equal(t, idsReply, a.body)
+	}
+	assert.Empty(t, g.aborted)
+	assert.Empty(t, g.arrived, "sent again")
+}
+
+// It never goes on: both wait for as long as they may, and get 504.
+func TestLastWorkerHangsForGood(t *testing.T) {
+	t.Parallel()
+	const deadline = 3 * time.Second
+	g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
+	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung), withServer(func(c *request.Config) { c.FirstByteTimeout = deadline }))
+	before := h.asks(idsBody)
+	<-g.arrived
+	g.stopsAnswering()
+	g.isHung(t)
+	during := h.asks(idsBody)
+	for _, a := range []waited{<-before, <-during} {
+		assert.Equal(t, http.StatusGatewayTimeout, a.status)
+		assert.GreaterOrEqual(t, a.took, deadline)
+	}
+	close(g.goOn)
+}
+
+// Another worker comes up meanwhile: it takes both over, and only then are they aborted where they were.
+func TestWaitingRequestsGoToWhoComesUp(t *testing.T) {
+	t.Parallel()
+	g, late := hang(newFakeWorker(t, info(1)), givesReply, "/generate"), newFakeWorker(t, info(1))
+	late.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung))
+	before := h.asks(idsBody)
+	<-g.arrived
+	g.stopsAnswering()
+	g.isHung(t)
+	during := h.asks(idsBody)
+	<-g.arrived
+	g.isHung(t)
+	assert.Empty(t, g.aborted)
+	_, err := h.registry.Add(late.url)
+	require.NoError(t, err)
+	for _, a := range []waited{<-before, <-during} {
+		assert.Equal(t, http.StatusOK, a.status)
+		assert.Equal(t, idsReply, a.body)
+	}
+	close(g.goOn)
+	<-g.aborted
+	<-g.aborted
+}
+
+// A stream whose header is there is bounded by the same deadline, and not by the pause that an answer may make.
+func TestStreamOfLastWorkerHangs(t *testing.T) {
+	t.Parallel()
+	const deadline = 3 * time.Second
+	w := newFakeWorker(t, info(1))
+	g := hang(w, givesReply)
+	begun := make(chan struct{}, 4)
+	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		rw.WriteHeader(http.StatusOK)
+		flush(rw)
+		begun <- struct{}{}
+		<-r.Context().Done()
+	})
+	h := start(t, []*fakeWorker{w}, withWorkers(quickHung), withServer(func(c *request.Config) {
+		c.FirstByteTimeout, c.StallTimeout = deadline, time.Hour
+	}))
+	a := h.asks(`{"text":"x","stream":true}`)
+	<-begun
+	g.stopsAnswering()
+	got := <-a
+	assert.Equal(t, http.StatusGatewayTimeout, got.status)
+	assert.GreaterOrEqual(t, got.took, deadline)
+	close(g.goOn)
+}
+
+// Either leg is the last of its role.
+func TestLastLegHangs(t *testing.T) {
+	t.Parallel()
+	for _, leg := range []string{"prefill", "decode"} {
+		t.Run(leg, func(t *testing.T) {
+			p, d := newPair(t, 1, 1, 1)
+			last := p[0]
+			if leg == "decode" {
+				last = d[0]
+			}
+			g := hang(last.fakeWorker, nil)
+			last.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+				g.arrived <- struct{}{}
+				select {
+				case <-g.goOn:
+					meets(l, rw, r, b)
+				case <-r.Context().Done():
+				}
+			})
+			h := startPair(t, p, d, withWorkers(quickHung))
+			before := h.asks(pairRequest(true))
+			<-g.arrived
+			g.stopsAnswering()
+			g.isHung(t)
+			during := h.asks(pairRequest(true))
+			<-g.arrived
+			g.isHung(t)
+			close(g.goOn)
+			for _, a := range []waited{<-before, <-during} {
+				assert.Equal(t, http.StatusOK, a.status)
+				assert.Equal(t, pairReply(true), a.body)
+			}
+			assert.Empty(t, last.aborted)
+			noneRunning(t, h)
+		})
+	}
+}
+
+// A decode worker that hangs and is the last one may lag for longer than the pair's time-out.
+func TestLastDecodeWorkerLagsWhileItHangs(t *testing.T) {
+	t.Parallel()
+	p, d := newPair(t, 1, 1, 1)
+	g := hang(d[0].fakeWorker, nil)
+	d[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		l.waits(r, l.arrives(b))
+		g.arrived <- struct{}{}
+		select {
+		case <-g.goOn:
+			rw.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(rw, pairReply(true))
+		case <-r.Context().Done():
+		}
+	})
+	h := startPair(t, p, d, withWorkers(quickHung), withServer(func(c *request.Config) { c.Pair.Timeout = 2 * time.Second }))
+	g.stopsAnswering()
+	g.isHung(t)
+	a := h.asks(pairRequest(true))
+	<-g.arrived
+	for range 4 {
+		g.isHung(t)
+	}
+	close(g.goOn)
+	got := <-a
+	assert.Equal(t, http.StatusOK, got.status)
+	assert.Equal(t, pairReply(true), got.body)
+}

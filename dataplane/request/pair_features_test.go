@@ -1,0 +1,349 @@
+package request_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request"
+)
+
+// replies is a leg that meets its partner and answers with a constant, as JSON or as the one event of a stream.
+func replies(reply string) act {
+	return func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		switch {
+		case !l.waits(r, l.arrives(b)):
+		case b.Stream:
+			rw.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(rw, "data: "+reply+"\n\ndata: [DONE]\n\n")
+		default:
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, reply)
+		}
+	}
+}
+
+func TestPairLogprobs(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, path, body      string
+		prefill, decode, want string
+	}{
+		{
+			"generate", "/generate", `{"input_ids":[1,2],"return_logprob":true,"logprob_start_len":0`,
+			`{"text":"a","meta_info":{"input_token_logprobs":[[null,1,null],[-1.5,2,null]]}}`,
+			`{"text":"ab","meta_info":{"input_token_logprobs":[],"completion_tokens":2}}`,
+			`{"text":"ab","meta_info":{"input_token_logprobs":[[null,1,null],[-1.5,2,null]],"completion_tokens":2}}`,
+		},
+		{
+			"echo", "/v1/completions", `{"model":"tiny","prompt":"a","echo":true,"logprobs":1`,
+			`{"choices":[{"index":0,"text":"ab","logprobs":{"tokens":["a","b"],"token_logprobs":[null,-2]}}]}`,
+			`{"choices":[{"index":0,"text":"ab","logprobs":{"tokens":["b"],"token_logprobs":[-2]}}]}`,
+			`{"choices":[{"index":0,"text":"ab","logprobs":{"tokens":["a","b"],"token_logprobs":[null,-2]}}]}`,
+		},
+		{
+			"none where some were asked for", "/generate", `{"input_ids":[1,2],"return_logprob":true`,
+			`{"text":"a","meta_info":{}}`, `{"text":"ab","meta_info":{"input_token_logprobs":[]}}`, `{"text":"ab","meta_info":{"input_token_logprobs":[]}}`,
+		},
+	}
+	for _, tt := range tests {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/stream=%v", tt.name, stream), func(t *testing.T) {
+				p, d := newPair(t, 1, 1, 1)
+				p[0].does(replies(tt.prefill))
+				d[0].does(replies(tt.decode))
+				h := startPair(t, p, d)
+				want := tt.want
+				if stream {
+					want = "data: " + want + "\n\ndata: [DONE]\n\n"
+				}
+				resp, got := h.post(tt.path, tt.body+fmt.Sprintf(`,"stream":%v}`, stream))
+				assert.Equal(t, http.StatusOK, resp.StatusCode)
+				assert.Equal(t, want, got)
+				noneRunning(t, h)
+			})
+		}
+	}
+}
+
+// A prefill worker that dies with the log probabilities is a pair that failed.
+func TestPairLogprobsAreLost(t *testing.T) {
+	p, d := newPair(t, 2, 1, 1)
+	const lists = `{"text":"a","meta_info":{"input_token_logprobs":[[null,1,null]]}}`
+	p[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		if l.waits(r, l.arrives(b)) {
+			_, _ = io.WriteString(rw, lists[:30])
+			flush(rw)
+			dies(l, rw, r, b)
+		}
+	})
+	p[1].does(replies(lists))
+	d[0].does(replies(`{"text":"b","meta_info":{"input_token_logprobs":[]}}`))
+	h := startPair(t, p, d, withPolicy("round-robin"))
+	for range 2 {
+		resp, got := h.post("/generate", `{"input_ids":[1],"return_logprob":true}`)
+		assert.Equal(t, http.StatusOK, resp.StatusCode)
+		assert.Equal(t, `{"text":"b","meta_info":{"input_token_logprobs":[[null,1,null]]}}`, got)
+	}
+	noneRunning(t, h)
+}
+
+func TestPairBatches(t *testing.T) {
+	p, d := newPair(t, 1, 1, 2)
+	h := startPair(t, p, d)
+	for path, body := range map[string]string{
+		"/generate":       `{"input_ids":[[1,2],[3]],"sampling_params":{}}`,
+		"/v1/completions": `{"model":"tiny","prompt":["a","b"]}`,
+	} {
+		resp, _ := h.post(path, body)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		var b struct {
+			Host []string `json:"bootstrap_host"`
+			Port []int    `json:"bootstrap_port"`
+			Room []uint64 `json:"bootstrap_room"`
+			Rank *uint64  `json:"disagg_prefill_dp_rank"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(p[0].lastBody()), &b), p[0].lastBody())
+		assert.Equal(t, []string{"127.0.0.1", "127.0.0.1"}, b.Host)
+		assert.Len(t, b.Port, 2)
+		require.Len(t, b.Room, 2)
+		assert.NotEqual(t, b.Room[0], b.Room[1])
+		for _, room := range b.Room {
+			assert.Equal(t, *b.Rank, room%2)
+		}
+	}
+	noneRunning(t, h)
+}
+
+// Each leg is told its own rank and the prefill's, in the body or in the header that its API reads, and the room fits.
+func TestPairRanks(t *testing.T) {
+	p, d := newPair(t, 1, 1, 2)
+	headers := make(chan string, 8)
+	for _, l := range []*fakeLeg{p[0], d[0]} {
+		l.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+			headers <- fmt.Sprintf("%v %s", l.prefill, r.Header.Get("X-Data-Parallel-Rank"))
+			meets(l, rw, r, b)
+		})
+	}
+	h := startPair(t, p, d, withPolicy("round-robin"))
+	read := func(l *fakeLeg) (b pairBody) {
+		dec := json.NewDecoder(strings.NewReader(l.lastBody()))
+		dec.UseNumber()
+		require.NoError(t, dec.Decode(&b))
+		return b
+	}
+	for range 3 {
+		resp, _ := h.post("/generate", pairRequest(false))
+		pb, db := read(p[0]), read(d[0])
+		assert.Equal(t, pb.Room, db.Room)
+		assert.Equal(t, resp.Header.Get("X-Warmpath-Prefill"), fmt.Sprintf("%s#%d", p[0].url, *pb.Rank))
+		assert.Equal(t, resp.Header.Get("X-Warmpath-Worker"), fmt.Sprintf("%s#%d", d[0].url, *db.Rank))
+		assert.Equal(t, *pb.Rank, *pb.PrefillRank)
+		assert.Equal(t, *pb.Rank, *db.PrefillRank)
+		room, err := pb.Room.(json.Number).Int64()
+		require.NoError(t, err)
+		assert.EqualValues(t, *pb.Rank, room%2)
+		<-headers
+		<-headers
+	}
+	resp, _ := h.post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"x"}]}`)
+	pb, db := read(p[0]), read(d[0])
+	assert.Nil(t, pb.Rank)
+	assert.Equal(t, *pb.PrefillRank, *db.PrefillRank)
+	rank := func(url string) string { return url[strings.LastIndex(url, "#")+1:] }
+	assert.ElementsMatch(t, []string{
+		"true " + rank(resp.Header.Get("X-Warmpath-Prefill")), "false " + rank(resp.Header.Get("X-Warmpath-Worker")),
+	}, []string{<-headers, <-headers})
+	noneRunning(t, h)
+}
+
+// In headers, the workers are told the same, and the body passes as it is.
+func TestPairHeaders(t *testing.T) {
+	p, d := newPair(t, 1, 1, 2)
+	headers := make(chan http.Header, 2)
+	for _, l := range []*fakeLeg{p[0], d[0]} {
+		l.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+			b.Room = r.Header.Get("X-Override-Bootstrap-Room")
+			headers <- r.Header
+			meets(l, rw, r, b)
+		})
+	}
+	h := startPair(t, p, d, withServer(func(c *request.Config) { c.Pair.Headers = true }))
+	const body = `{"model":"tiny","messages":[{"role":"user","content":"x"}]}`
+	resp, _, err := h.do(http.MethodPost, h.base+"/v1/chat/completions", body,
+		"X-Override-Bootstrap-Room", "5", "X-Data-Parallel-Rank", "9", "X-Mine", "kept")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, body, p[0].lastBody())
+	assert.Equal(t, body, d[0].lastBody())
+	for range 2 {
+		got := <-headers
+		assert.Regexp(t, `^wp-[0-9a-f]{24}$`, got.Get("X-Override-Rid"))
+		assert.Equal(t, "127.0.0.1", got.Get("X-Override-Bootstrap-Host"))
+		assert.NotEqual(t, "5", got.Get("X-Override-Bootstrap-Room"))
+		assert.Len(t, got.Values("X-Override-Bootstrap-Room"), 1)
+		assert.Len(t, got.Values("X-Data-Parallel-Rank"), 1)
+		assert.NotEqual(t, "9", got.Get("X-Data-Parallel-Rank"))
+		assert.NotEmpty(t, got.Get("X-Override-Disagg-Prefill-Dp-Rank"))
+		assert.Equal(t, "kept", got.Get("X-Mine"))
+	}
+	h.post("/generate", pairRequest(false)) // other APIs keep to the body
+	assert.Contains(t, p[0].lastBody(), "bootstrap_room")
+	noneRunning(t, h)
+}
+
+// What a client says of rooms is overwritten.
+func TestPairOverwritesClientsRooms(t *testing.T) {
+	p, d := newPair(t, 1, 1, 1)
+	h := startPair(t, p, d)
+	resp, got := h.post("/generate", `{"bootstrap_room":7,"bootstrap_host":null,"input_ids":[1]}`)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, decodeReply, got)
+	var b pairBody // of equal names, the last counts
+	require.NoError(t, json.Unmarshal([]byte(d[0].lastBody()), &b))
+	assert.Equal(t, 2, strings.Count(d[0].lastBody(), "bootstrap_room"))
+	assert.NotEqual(t, float64(7), b.Room)
+	assert.Equal(t, "127.0.0.1", b.Host)
+	noneRunning(t, h)
+}
+
+// Several answers to one prompt are no work for a pair: an aggregated worker does it, or nobody.
+func TestPairSeveralAnswers(t *testing.T) {
+	const body = `{"input_ids":[1],"sampling_params":{"n":2}}`
+	p, d := newPair(t, 1, 1, 1)
+	h := startPair(t, p, d)
+	resp, got := h.post("/generate", body)
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	assert.Contains(t, got, `"param":"n"`)
+	noneRunning(t, h)
+
+	both := newFakeWorker(t, info(1))
+	both.answers("/generate", idsReply)
+	_, err := h.registry.Add(both.url)
+	require.NoError(t, err)
+	h.awaitReady(3)
+	resp, got = h.post("/generate", body)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, idsReply, got)
+	noneRunning(t, h)
+}
+
+// What is no inference goes to one worker, /v1/responses to both, and the rest to one that is no half of a pair.
+func TestPairOtherRoutes(t *testing.T) {
+	p, d := newPair(t, 1, 1, 1)
+	p[0].answers("/v1/tokenize", `{"tokens":[1]}`)
+	h := startPair(t, p, d)
+	resp, got := h.post("/v1/tokenize", `{"model":"tiny","prompt":"x"}`)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, `{"tokens":[1]}`, got)
+	assert.Empty(t, resp.Header.Get("X-Warmpath-Prefill"))
+
+	resp, got = h.post("/v1/responses", `{"model":"tiny","input":"x"}`)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, decodeReply, got)
+	assert.Contains(t, d[0].lastBody(), `"bootstrap_room":`)
+
+	// What computes without a room would get 400 from either, and may kill a prefill engine.
+	for _, path := range []string{"/v1/embeddings", "/v1/score", "/v1/messages", "/classify"} {
+		resp, got = h.post(path, `{"model":"tiny","input":"x"}`)
+		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
+		assert.Contains(t, got, "a worker that does both", path)
+	}
+	both := newFakeWorker(t, info(1))
+	both.answers("/v1/embeddings", `{"data":[]}`)
+	_, err := h.registry.Add(both.url)
+	require.NoError(t, err)
+	h.awaitReady(3)
+	resp, got = h.post("/v1/embeddings", `{"model":"tiny","input":"x"}`)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, `{"data":[]}`, got)
+	noneRunning(t, h)
+}
+
+// Without one half of the pairs, the client is told which.
+func TestPairHalfIsMissing(t *testing.T) {
+	t.Parallel()
+	p, d := newPair(t, 1, 1, 1)
+	h := startPair(t, p, nil)
+	resp, got := h.post("/generate", pairRequest(false))
+	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	assert.Contains(t, got, "No decode worker")
+	h = startPair(t, nil, d)
+	resp, got = h.post("/generate", pairRequest(false))
+	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	assert.Contains(t, got, "No prefill worker")
+}
+
+// A body that does not fit the sockets' buffers is still on its way while a worker refuses it: its memory is not given back
+// before both writers have ended.
+func TestPairLargeBodies(t *testing.T) {
+	t.Parallel()
+	p, d := newPair(t, 2, 2, 1)
+	drop := func(_ *fakeLeg, rw http.ResponseWriter, _ *http.Request, _ *pairBody) { dies(nil, rw, nil, nil) }
+	p[0].does(drop)
+	h := startPair(t, p, d, withPolicy("round-robin"), withServer(func(c *request.Config) { c.MaxBodyBytes = 16 << 20 }))
+	body := `{"text":"` + strings.Repeat("x", 8<<20) + `"}`
+	for range 4 {
+		resp, got := h.post("/generate", body)
+		assert.Equal(t, http.StatusOK, resp.StatusCode)
+		assert.Equal(t, decodeReply, got)
+	}
+	noneRunning(t, h)
+}
+
+// A client that reads slowly holds neither the prefill worker nor the router's memory, and gets all of its answer.
+func TestPairSlowClient(t *testing.T) {
+	p, d := newPair(t, 1, 1, 1)
+	event := "data: {\"text\":\"" + strings.Repeat("x", 64<<10) + "\"}\n\n"
+	const events = 200 // more than sockets hold
+	d[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		if !l.waits(r, l.arrives(b)) {
+			return
+		}
+		rw.Header().Set("Content-Type", "text/event-stream")
+		for range events {
+			_, _ = io.WriteString(rw, event)
+			flush(rw)
+		}
+	})
+	h := startPair(t, p, d)
+	resp, err := h.client.Post(h.base+"/generate", "application/json", strings.NewReader(pairRequest(true)))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	<-p[0].ended // while nobody reads
+	require.Eventually(t, func() bool {
+		for _, r := range h.registry.Snapshot().Ranks {
+			if r.Worker.Role() == worker.RolePrefill && r.Load.InFlight() != 0 {
+				return false
+			}
+		}
+		return true
+	}, patience, tick)
+	n, err := io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	assert.EqualValues(t, events*len(event), n)
+	noneRunning(t, h)
+}
+
+// The same over TLS, to clients and workers.
+func TestPairOverTLS(t *testing.T) {
+	t.Run("tls", func(t *testing.T) {
+		p, d := newPair(t, 2, 2, 1)
+		p[0].does(dies)
+		d[1].does(dies)
+		h := startPair(t, p, d)
+		for range 4 {
+			resp, got := h.post("/generate", pairRequest(true))
+			assert.Equal(t, http.StatusOK, resp.StatusCode)
+			assert.Equal(t, pairReply(true), got)
+		}
+		noneRunning(t, h)
+	})
+}

@@ -1,0 +1,212 @@
+package request_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request"
+)
+
+// How long tests wait for what must come, and how often they look: CI may be slow.
+const (
+	patience = time.Minute
+	tick     = 5 * time.Millisecond
+)
+
+// pairBody is what a fake of a pair reads of a request.
+type pairBody struct {
+	RID         any  `json:"rid"`
+	Stream      bool `json:"stream"`
+	Host        any  `json:"bootstrap_host"`
+	Port        any  `json:"bootstrap_port"`
+	Room        any  `json:"bootstrap_room"`
+	Rank        *int `json:"routed_dp_rank"`
+	PrefillRank *int `json:"disagg_prefill_dp_rank"`
+}
+
+// fakeLeg is a worker of a pair. It meets its partner in the request's room before it answers, unless a test has it do
+// something else.
+type fakeLeg struct {
+	*fakeWorker
+	prefill bool
+	hub     *hub
+	ended   chan string // rooms of requests that are over, however
+}
+
+// hub is where legs meet.
+type hub struct {
+	mu    sync.Mutex
+	rooms map[string]*[2]chan struct{} // closed when the prefill leg, the decode leg, is there; guarded by mu
+}
+
+func (h *hub) room(id string) *[2]chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.rooms[id] == nil {
+		h.rooms[id] = &[2]chan struct{}{make(chan struct{}), make(chan struct{})}
+	}
+	return h.rooms[id]
+}
+
+// act is what a leg does with a request.
+type act func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody)
+
+// newPair makes so many prefill and decode workers.
+func newPair(t *testing.T, prefills, decodes, dp int) (p, d []*fakeLeg) {
+	t.Helper()
+	h := &hub{rooms: map[string]*[2]chan struct{}{}}
+	boot := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(boot.Close)
+	at, err := url.Parse(boot.URL)
+	require.NoError(t, err)
+	leg := func(mode string) *fakeLeg {
+		info := fmt.Sprintf(`{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":%d,
+			"disaggregation_mode":%q,"disaggregation_bootstrap_port":%s}`, dp, mode, at.Port())
+		l := &fakeLeg{fakeWorker: newFakeWorker(t, info), prefill: mode == "prefill", hub: h, ended: make(chan string, 64)}
+		l.does(meets)
+		return l
+	}
+	for range prefills {
+		p = append(p, leg("prefill"))
+	}
+	for range decodes {
+		d = append(d, leg("decode"))
+	}
+	return p, d
+}
+
+// does makes the leg do a with each request.
+func (l *fakeLeg) does(a act) {
+	for _, path := range []string{"/generate", "/v1/chat/completions", "/v1/completions", "/v1/responses"} {
+		l.on(path, func(rw http.ResponseWriter, r *http.Request) {
+			raw, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(raw))
+			var b pairBody
+			if err := json.Unmarshal(raw, &b); err != nil {
+				rw.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			defer func() { l.ended <- fmt.Sprint(b.Room) }()
+			a(l, rw, r, &b)
+		})
+	}
+}
+
+// arrives tells the partner that the leg is there.
+func (l *fakeLeg) arrives(b *pairBody) *[2]chan struct{} {
+	room := l.hub.room(fmt.Sprint(b.Room))
+	if l.prefill {
+		close(room[0])
+	} else {
+		close(room[1])
+	}
+	return room
+}
+
+// waits waits for the partner; false: the router has closed the connection before.
+func (l *fakeLeg) waits(r *http.Request, room *[2]chan struct{}) bool {
+	partner := room[0]
+	if l.prefill {
+		partner = room[1]
+	}
+	select {
+	case <-partner:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// The answers of prefill and decode legs.
+const (
+	prefillReply = `{"text":"p","meta_info":{"id":"x","prompt_tokens":9,"completion_tokens":1,"cached_tokens":8,"finish_reason":null}}`
+	decodeReply  = `{"text":"d","meta_info":{"id":"x","prompt_tokens":9,"completion_tokens":4,"cached_tokens":8,"finish_reason":{"type":"length"}}}`
+)
+
+// meets is what a leg does that is well: meet the partner, answer.
+func meets(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+	if !l.waits(r, l.arrives(b)) {
+		return
+	}
+	reply := decodeReply
+	if l.prefill {
+		reply = prefillReply
+	}
+	if !b.Stream {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, reply)
+		return
+	}
+	rw.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(rw, "data: "+reply+"\n\n")
+	flush(rw)
+	_, _ = io.WriteString(rw, "data: [DONE]\n\n")
+}
+
+func flush(rw http.ResponseWriter) { _ = http.NewResponseController(rw).Flush() }
+
+// says answers at once.
+func says(status int, mime, body string) act {
+	return func(_ *fakeLeg, rw http.ResponseWriter, _ *http.Request, _ *pairBody) {
+		rw.Header().Set("Content-Type", mime)
+		rw.WriteHeader(status)
+		_, _ = io.WriteString(rw, body)
+	}
+}
+
+// startPair is start with the workers of pairs.
+func startPair(t *testing.T, p, d []*fakeLeg, options ...option) *harness {
+	t.Helper()
+	var workers []*fakeWorker
+	for _, l := range append(append([]*fakeLeg(nil), p...), d...) {
+		workers = append(workers, l.fakeWorker)
+	}
+	return start(t, workers, options...)
+}
+
+func withServer(f func(*request.Config)) option {
+	return func(c *request.Config, _ *worker.Config, _ *string) { f(c) }
+}
+
+// noneRunning is the invariant that holds when the last answer has ended: no load is counted on either leg, no prediction
+// stands, no worker still has a request.
+func noneRunning(t *testing.T, h *harness) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for _, r := range h.registry.Snapshot().Ranks {
+			if r.Load.InFlight() != 0 || r.Load.Pending() != 0 || r.Load.Waiting() != 0 || r.Load.Reserved() != 0 {
+				return false
+			}
+		}
+		h.post("/explain", `{"text":"x"}`) // a choice forgets what ended a while ago
+		return h.server.Status().InFlight == 0 && h.index.Stats().Predictions == 0
+	}, patience, 20*time.Millisecond, "what a request took was not given back")
+}
+
+// streamBody and its like without stream.
+const pairIDs = `{"input_ids":[1,2,3,4,5,6,7,8,9],"sampling_params":{"max_new_tokens":4}`
+
+func pairRequest(stream bool) string {
+	if stream {
+		return pairIDs + `,"stream":true}`
+	}
+	return pairIDs + `}`
+}
+
+func pairReply(stream bool) string {
+	if stream {
+		return "data: " + decodeReply + "\n\ndata: [DONE]\n\n"
+	}
+	return decodeReply
+}

@@ -1,0 +1,366 @@
+package request_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/request"
+)
+
+func TestPairAnswers(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) {
+			p, d := newPair(t, 1, 1, 1)
+			h := startPair(t, p, d)
+			resp, got := h.post("/generate", pairRequest(stream))
+			assert.Equal(t, http.StatusOK, resp.StatusCode)
+			assert.Equal(t, pairReply(stream), got)
+			assert.Equal(t, d[0].url, resp.Header.Get("X-Warmpath-Worker"))
+			assert.Equal(t, p[0].url, resp.Header.Get("X-Warmpath-Prefill"))
+			assert.Equal(t, "0/2", resp.Header.Get("X-Warmpath-Overlap"))
+			assert.Equal(t, p[0].lastBody(), d[0].lastBody())
+			noneRunning(t, h)
+		})
+	}
+}
+
+// What a leg does that fails. Those marked with "stream" fail in a way that only a stream can.
+var failing = []struct {
+	name   string
+	stream bool
+	act    act
+	hangs  bool // its probes too
+	done   bool // it has met its partner before
+}{
+	{name: "refuses"},
+	{name: "dies before it begins", act: dies},
+	{name: "dies after the handshake", act: func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		if l.waits(r, l.arrives(b)) {
+			dies(l, rw, r, b)
+		}
+	}, done: true},
+	{name: "dies after its header", stream: true, act: func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		rw.WriteHeader(http.StatusOK)
+		flush(rw)
+		dies(l, rw, r, b)
+	}},
+	{name: "hangs", act: hangs, hangs: true},
+	{name: "hangs after its header", stream: true, hangs: true, act: func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		rw.WriteHeader(http.StatusOK)
+		flush(rw)
+		hangs(l, rw, r, b)
+	}},
+	{name: "answers 503", act: says(http.StatusServiceUnavailable, "application/json", `{"detail":"full"}`)},
+	{name: "answers 500", act: says(http.StatusInternalServerError, "application/json", `{"detail":"out of memory"}`)},
+	{name: "answers 500 for the transfer", act: says(http.StatusInternalServerError, "application/json",
+		`{"detail":"Decode transfer failed for request rank=0 with exception KVTransferError(...)"}`)},
+	{name: "sends an error in its stream", stream: true, act: says(http.StatusOK, "text/event-stream",
+		`data: {"error":{"object":"error","message":"out of memory","type":"INTERNAL_SERVER_ERROR","code":500}}`+"\n\ndata: [DONE]\n\n")},
+	{name: "sends an aborted answer", stream: true, act: says(http.StatusOK, "text/event-stream",
+		`data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Prefill transfer failed","status_code":500}}}`+"\n\ndata: [DONE]\n\n")},
+	{name: "ends its stream in half an event", stream: true, act: func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(rw, `data: {"te`)
+		flush(rw)
+		dies(l, rw, r, b)
+	}},
+}
+
+func dies(*fakeLeg, http.ResponseWriter, *http.Request, *pairBody) { panic(http.ErrAbortHandler) }
+
+func hangs(_ *fakeLeg, _ http.ResponseWriter, r *http.Request, _ *pairBody) { <-r.Context().Done() }
+
+// Each way in which either leg can fail before the answer has begun ends with the answer of another pair, with the other leg
+// told to stop, and with nothing counted any more.
+func TestPairFailuresGoElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, leg := range []string{"prefill", "decode"} {
+		for _, f := range failing {
+			for _, stream := range []bool{false, true} {
+				if f.stream && !stream {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s %s/stream=%v", leg, f.name, stream), func(t *testing.T) {
+					t.Parallel()
+					options := []option{withPolicy("round-robin")}
+					if f.hangs {
+						options = append(options, withWorkers(soonHung))
+					}
+					p, d := newPair(t, 2, 2, 1)
+					bad := p[0]
+					if leg == "decode" {
+						bad = d[0]
+					}
+					h := startPair(t, p, d, options...)
+					if f.act != nil {
+						bad.does(f.act)
+					} else {
+						_ = bad.http.Close()
+					}
+					if f.hangs {
+						bad.on("/ready", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+					}
+					for range 4 { // both pairs are asked first
+						resp, got := h.post("/generate", pairRequest(stream))
+						assert.Equal(t, http.StatusOK, resp.StatusCode)
+						assert.Equal(t, pairReply(stream), got)
+						assert.NotEqual(t, bad.url, resp.Header.Get("X-Warmpath-Worker"))
+						if !f.done { // else the decode worker may have all that it needs
+							assert.NotEqual(t, bad.url, resp.Header.Get("X-Warmpath-Prefill"))
+						}
+					}
+					noneRunning(t, h)
+				})
+			}
+		}
+	}
+}
+
+// The leg that has not failed is told to stop, and its connection is closed.
+func TestPairFailureEndsTheOtherLeg(t *testing.T) {
+	for _, leg := range []string{"prefill", "decode"} {
+		t.Run(leg, func(t *testing.T) {
+			p, d := newPair(t, 1, 1, 1)
+			bad, other := p[0], d[0]
+			if leg == "decode" {
+				bad, other = d[0], p[0]
+			}
+			there := make(chan struct{})
+			gone := make(chan struct{})
+			other.does(func(_ *fakeLeg, _ http.ResponseWriter, r *http.Request, _ *pairBody) {
+				close(there)
+				<-r.Context().Done()
+				close(gone)
+			})
+			bad.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+				<-there
+				dies(l, rw, r, b)
+			})
+			h := startPair(t, p, d)
+			resp, got := h.post("/generate", `{"rid":"r-1","text":"x"}`)
+			assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
+			assert.Contains(t, got, `"code":"upstream_error"`)
+			<-gone
+			assert.Equal(t, `{"rid":"r-1"}`, <-other.aborted)
+			noneRunning(t, h)
+		})
+	}
+}
+
+// The innocent leg may be used again: with one prefill worker and two decode workers, of which one fails, every request is answered.
+func TestPairsInnocentLegIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	for _, leg := range []string{"prefill", "decode"} {
+		for _, f := range []act{dies, says(http.StatusInternalServerError, "application/json", `{"detail":"KVTransferError"}`)} {
+			t.Run(leg, func(t *testing.T) {
+				p, d := newPair(t, 1, 2, 1)
+				bad := d[0]
+				if leg == "prefill" {
+					p, d = newPair(t, 2, 1, 1)
+					bad = p[0]
+				}
+				bad.does(f)
+				h := startPair(t, p, d, withPolicy("round-robin"))
+				for range 4 {
+					resp, got := h.post("/generate", pairRequest(true))
+					assert.Equal(t, http.StatusOK, resp.StatusCode)
+					assert.Equal(t, pairReply(true), got)
+				}
+				noneRunning(t, h)
+			})
+		}
+	}
+}
+
+// What both workers would refuse is refused once, in the workers' own words, and is no fault of theirs.
+func TestPairClientErrors(t *testing.T) {
+	t.Parallel()
+	const words = `{"error":{"message":"too long"}}`
+	const event = `data: {"error":{"message":"too long","type":"invalid_request_error","code":400,"retryable":false}}` + "\n\ndata: [DONE]\n\n"
+	refuse := says(http.StatusBadRequest, "application/json", words)
+	refuseInside := says(http.StatusOK, "text/event-stream", event)
+	for _, tt := range []struct {
+		name            string
+		prefill, decode act
+		status          int
+		body            string
+	}{
+		{"both", refuse, refuse, http.StatusBadRequest, words},
+		{"prefill first", refuse, hangs, http.StatusBadRequest, words},
+		{"decode first", hangs, refuse, http.StatusBadRequest, words},
+		{"both inside", refuseInside, refuseInside, http.StatusOK, event},
+		{"prefill first inside", refuseInside, hangs, http.StatusOK, event},
+		{"decode first inside", hangs, refuseInside, http.StatusOK, event},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, d := newPair(t, 1, 1, 1)
+			p[0].does(tt.prefill)
+			d[0].does(tt.decode)
+			h := startPair(t, p, d)
+			for range 4 { // a breaker opens after three faults
+				resp, got := h.post("/generate", pairRequest(true))
+				assert.Equal(t, tt.status, resp.StatusCode)
+				assert.Equal(t, tt.body, got)
+			}
+			for _, w := range h.registry.Snapshot().Workers {
+				assert.Zero(t, w.Breaker.Faults())
+			}
+			noneRunning(t, h)
+			for _, l := range []*fakeLeg{p[0], d[0]} { // the one that did not refuse may not have been reached
+				l.mu.Lock()
+				assert.LessOrEqual(t, len(l.bodies), 4, "nothing is tried again")
+				l.mu.Unlock()
+			}
+		})
+	}
+}
+
+// A client that leaves ends both legs, whatever they are at.
+func TestPairClientLeaves(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		for _, begun := range []bool{false, true} {
+			if begun && !stream {
+				continue
+			}
+			t.Run(fmt.Sprintf("stream=%v/begun=%v", stream, begun), func(t *testing.T) {
+				p, d := newPair(t, 1, 1, 1)
+				there := make(chan struct{}, 2)
+				wait := func(_ *fakeLeg, rw http.ResponseWriter, r *http.Request, _ *pairBody) {
+					if begun {
+						rw.Header().Set("Content-Type", "text/event-stream")
+						_, _ = io.WriteString(rw, "data: {}\n\n")
+						flush(rw)
+					}
+					there <- struct{}{}
+					<-r.Context().Done()
+				}
+				p[0].does(wait)
+				d[0].does(wait)
+				h := startPair(t, p, d)
+				ctx, leave := context.WithCancel(t.Context())
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/generate",
+					strings.NewReader(fmt.Sprintf(`{"rid":"r-2","text":"x","stream":%v}`, stream)))
+				require.NoError(t, err)
+				first := make(chan struct{})
+				go func() {
+					resp, err := h.client.Do(req)
+					if err != nil {
+						return
+					}
+					_, _ = resp.Body.Read(make([]byte, 1))
+					close(first)
+					_, _ = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
+				}()
+				<-there
+				<-there
+				if begun {
+					<-first
+				}
+				leave()
+				<-p[0].ended
+				<-d[0].ended
+				assert.Equal(t, `{"rid":"r-2"}`, <-p[0].aborted)
+				assert.Equal(t, `{"rid":"r-2"}`, <-d[0].aborted)
+				noneRunning(t, h)
+			})
+		}
+	}
+}
+
+// A decode worker that dies in the middle of its answer ends the client's stream with an error.
+func TestPairDiesMidStream(t *testing.T) {
+	p, d := newPair(t, 1, 1, 1)
+	d[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		if !l.waits(r, l.arrives(b)) {
+			return
+		}
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(rw, "data: {\"text\":\"one\"}\n\n")
+		flush(rw)
+		dies(l, rw, r, b)
+	})
+	h := startPair(t, p, d)
+	resp, got := h.post("/generate", pairRequest(true))
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.True(t, strings.HasPrefix(got, "data: {\"text\":\"one\"}\n\ndata: {\"error\":"), got)
+	assert.True(t, strings.HasSuffix(got, "data: [DONE]\n\n"), got)
+	noneRunning(t, h)
+}
+
+// A prefill worker that dies once the decode worker has begun takes nothing from the client.
+func TestPairPrefillDiesWhenItIsDone(t *testing.T) {
+	p, d := newPair(t, 1, 1, 1)
+	dead, seen := make(chan struct{}), make(chan struct{})
+	p[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		l.arrives(b)
+		<-seen
+		defer close(dead)
+		dies(l, rw, r, b)
+	})
+	d[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+		if !l.waits(r, l.arrives(b)) {
+			return
+		}
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(rw, "data: {\"text\":\"one\"}\n\n")
+		flush(rw)
+		<-dead
+		_, _ = io.WriteString(rw, "data: [DONE]\n\n")
+	})
+	h := startPair(t, p, d)
+	resp, err := h.client.Post(h.base+"/generate", "application/json", strings.NewReader(pairRequest(true)))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	r := bufio.NewReader(resp.Body)
+	_, err = r.ReadString('\n') // the first event is forwarded at once
+	require.NoError(t, err)
+	close(seen)
+	rest, err := io.ReadAll(r)
+	require.NoError(t, err)
+	assert.Equal(t, "\ndata: [DONE]\n\n", string(rest))
+	noneRunning(t, h)
+}
+
+// A decode worker that does not begin although the prompt is computed is given up, and so is one whose prefill worker says nothing.
+func TestPairDeadlines(t *testing.T) {
+	t.Parallel()
+	t.Run("decode lags", func(t *testing.T) {
+		t.Parallel()
+		p, d := newPair(t, 1, 2, 1)
+		d[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
+			l.arrives(b)
+			rw.WriteHeader(http.StatusOK)
+			flush(rw)
+			<-r.Context().Done()
+		})
+		h := startPair(t, p, d, withPolicy("round-robin"), withServer(func(c *request.Config) { c.Pair.Timeout = 5 * time.Second }))
+		for range 2 {
+			resp, got := h.post("/generate", pairRequest(true))
+			assert.Equal(t, http.StatusOK, resp.StatusCode)
+			assert.Equal(t, pairReply(true), got)
+		}
+		assert.Contains(t, <-d[0].aborted, "rid")
+		noneRunning(t, h)
+	})
+	t.Run("prefill is silent", func(t *testing.T) {
+		t.Parallel()
+		p, d := newPair(t, 1, 1, 1)
+		p[0].does(hangs)
+		d[0].does(hangs)
+		h := startPair(t, p, d, withServer(func(c *request.Config) { c.Pair.PrefillTimeout = 50 * time.Millisecond }))
+		resp, got := h.post("/generate", pairRequest(true))
+		assert.Equal(t, http.StatusGatewayTimeout, resp.StatusCode, got)
+		noneRunning(t, h)
+	})
+}

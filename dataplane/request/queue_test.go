@@ -1,0 +1,233 @@
+package request_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request"
+)
+
+func withQueue(q request.QueueConfig) option {
+	return func(c *request.Config, _ *worker.Config, _ *string) { c.Queue = q }
+}
+
+func withDrain(d time.Duration) option {
+	return func(c *request.Config, _ *worker.Config, _ *string) { c.DrainTimeout = d }
+}
+
+// busyWorker answers /generate one by one, when the test says so, and tells what began.
+func busyWorker(t *testing.T) (w *fakeWorker, began chan string, finish chan struct{}) {
+	t.Helper()
+	w = newFakeWorker(t, info(1))
+	began, finish = make(chan string, 100), make(chan struct{})
+	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		began <- string(body)
+		select {
+		case <-finish:
+			_, _ = io.WriteString(rw, `{"text":"done","meta_info":{"prompt_tokens":1,"cached_tokens":0}}`)
+		case <-r.Context().Done():
+		}
+	})
+	return w, began, finish
+}
+
+func (h *harness) awaitWaiting(n int) {
+	h.t.Helper()
+	require.Eventually(h.t, func() bool { return h.server.Status().Queue.Waiting == n }, patience, tick, "%d requests do not wait", n)
+}
+
+// send posts in the background and returns the status, 0 for none.
+func (h *harness) send(ctx context.Context, wg *sync.WaitGroup, body string, header ...string) *int {
+	status := new(int)
+	wg.Go(func() {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/generate", strings.NewReader(body))
+		if err != nil {
+			return
+		}
+		for i := 0; i+1 < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		if resp, err := h.client.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			*status = resp.StatusCode
+		}
+	})
+	return status
+}
+
+func TestQueueOrder(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}))
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"first"}`)
+	require.Contains(t, <-began, "first")
+	for i, body := range []string{`{"text":"late"}`, `{"text":"low","priority":-1}`, `{"text":"high","priority":7}`, `{"text":"middle","priority":3}`} {
+		h.send(t.Context(), &wg, body)
+		h.awaitWaiting(i + 1)
+	}
+	for _, want := range []string{"high", "middle", "low", "late"} { // a request without a priority comes last, as in SGLang
+		finish <- struct{}{}
+		require.Contains(t, <-began, want)
+	}
+	finish <- struct{}{}
+	wg.Wait()
+	st := h.server.Status().Queue
+	require.Equal(t, uint64(4), st.Passed)
+	require.Zero(t, st.Waiting)
+}
+
+func TestQueueSharesTurnsByKeyAndUser(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}))
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	n := 0
+	send := func(body string, header ...string) {
+		h.send(t.Context(), &wg, body, header...)
+		n++
+		h.awaitWaiting(n)
+	}
+	long := strings.Repeat("words ", 20_000) // 30,000 tokens: a client has its turn's credit for one
+	for range 3 {
+		send(`{"text":"flood `+long+`"}`, "Authorization", "Bearer a")
+	}
+	send(`{"text":"other key"}`, "Authorization", "Bearer b")
+	send(`{"text":"other user","user":"x"}`, "Authorization", "Bearer a")
+	send(`{"text":"by address"}`)
+	for _, want := range []string{"flood", "other key", "other user", "by address", "flood", "flood"} {
+		finish <- struct{}{}
+		require.Contains(t, <-began, want)
+	}
+	finish <- struct{}{}
+	wg.Wait()
+}
+
+func TestQueueForgetsClientsThatLeave(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}))
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	ctx, leave := context.WithCancel(t.Context())
+	h.send(ctx, &wg, `{"text":"leaves"}`)
+	h.awaitWaiting(1)
+	leave()
+	h.awaitWaiting(0)
+	h.send(t.Context(), &wg, `{"text":"stays"}`)
+	h.awaitWaiting(1)
+	finish <- struct{}{}
+	require.Contains(t, <-began, "stays")
+	finish <- struct{}{}
+	wg.Wait()
+	require.Equal(t, uint64(1), h.server.Status().Queue.Gone)
+}
+
+func TestQueueDrains(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}), withDrain(time.Minute))
+	var wg sync.WaitGroup
+	first := h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	second := h.send(t.Context(), &wg, `{"text":"second"}`)
+	h.awaitWaiting(1)
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); h.stop() }()
+	require.Eventually(t, func() bool { return h.server.Status().Draining }, patience, tick)
+	finish <- struct{}{}
+	require.Contains(t, <-began, "second", "who waits at shutdown is served")
+	finish <- struct{}{}
+	wg.Wait()
+	<-stopped
+	require.Equal(t, []int{200, 200}, []int{*first, *second})
+}
+
+func TestQueueEndsWithTheDrain(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}), withDrain(50*time.Millisecond))
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	second := h.send(t.Context(), &wg, `{"text":"second"}`)
+	h.awaitWaiting(1)
+	h.stop() // returns although the worker never answers
+	close(finish)
+	wg.Wait()
+	require.NotEqual(t, 200, *second)
+}
+
+func TestQueueOff(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1, Max: -1}))
+	var wg sync.WaitGroup
+	for range 3 {
+		h.send(t.Context(), &wg, `{"text":"all at once"}`)
+	}
+	for range 3 {
+		<-began
+	}
+	close(finish)
+	wg.Wait()
+	require.Nil(t, h.server.Status().Queue)
+}
+
+// TestQueueSurvivesWorkersThatDie has requests wait for a worker that goes away: they are told so, and nothing is left behind.
+func TestQueueSurvivesWorkersThatDie(t *testing.T) {
+	t.Parallel()
+	w, began, _ := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}))
+	var wg sync.WaitGroup
+	h.send(t.Context(), &wg, `{"text":"first"}`)
+	<-began
+	second := h.send(t.Context(), &wg, `{"text":"second"}`)
+	h.awaitWaiting(1)
+	require.NoError(t, w.http.Close())
+	wg.Wait()
+	require.GreaterOrEqual(t, *second, 500, "its worker is gone")
+	require.Zero(t, h.server.Status().Queue.Waiting)
+}
+
+// TestQueueAnswersOnce: a request that has waited gets one answer, and the next one on its connection gets its own.
+func TestQueueAnswersOnce(t *testing.T) {
+	w, began, finish := busyWorker(t)
+	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	first := h.send(t.Context(), &wg, `{"input_ids":[1]}`)
+	<-began
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.base, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	br := bufio.NewReader(conn)
+	for turn := range 3 {
+		_, err = io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 17\r\n\r\n{\"input_ids\":[2]}")
+		require.NoError(t, err)
+		if turn == 0 {
+			h.awaitWaiting(1)
+			finish <- struct{}{}
+		}
+		<-began
+		finish <- struct{}{}
+		resp, err := http.ReadResponse(br, nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(body), `"done"`, "turn %d", turn)
+		require.Zero(t, br.Buffered(), "something follows the answer")
+	}
+	wg.Wait()
+	require.Equal(t, http.StatusOK, *first)
+}

@@ -1,0 +1,287 @@
+package request_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/request"
+)
+
+// errorOf checks that an answer is an OpenAI-style error and returns its code.
+func errorOf(t *testing.T, body string) (code, param string) {
+	t.Helper()
+	var e struct {
+		Error struct {
+			Message string `json:"message"`
+			Type    string `json:"type"`
+			Param   string `json:"param"`
+			Code    string `json:"code"`
+		} `json:"error"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &e), "%q", body)
+	assert.NotEmpty(t, e.Error.Message)
+	assert.NotEmpty(t, e.Error.Type)
+	return e.Error.Code, e.Error.Param
+}
+
+func TestBadInput(t *testing.T) { overBoth(t, testBadInput) }
+
+func testBadInput(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w})
+	tests := []struct {
+		name, method, path, body string
+		status                   int
+		code, param              string
+	}{
+		{"not JSON", "POST", "/generate", "hello", 400, "invalid_json", ""},
+		{"empty", "POST", "/generate", "", 400, "invalid_json", ""},
+		{"truncated", "POST", "/generate", `{"text":"a`, 400, "invalid_json", ""},
+		{"no prompt", "POST", "/generate", `{}`, 400, "", "text"},
+		{"empty text", "POST", "/generate", `{"text":""}`, 400, "", "text"},
+		{"empty prompt among others", "POST", "/v1/completions", `{"model":"tiny","prompt":["a",""]}`, 400, "", "prompt"},
+		{"empty ids", "POST", "/generate", `{"input_ids":[]}`, 400, "", "input_ids"},
+		{"wrong type", "POST", "/generate", `{"input_ids":["a"]}`, 400, "", "input_ids"},
+		{"negative id", "POST", "/generate", `{"input_ids":[-1]}`, 400, "", "input_ids"},
+		{"model of a wrong type", "POST", "/v1/completions", `{"model":7,"prompt":"x"}`, 400, "", "model"},
+		{"messages of a wrong type", "POST", "/v1/chat/completions", `{"model":"tiny","messages":"x"}`, 400, "", "messages"},
+		{"unknown model", "POST", "/v1/chat/completions", `{"model":"no","messages":[{"role":"user","content":"x"}]}`, 404, "model_not_found", "model"},
+		{"too large", "POST", "/generate", `{"text":"` + strings.Repeat("x", 2<<20) + `"}`, 413, "request_too_large", ""},
+		{"unknown path", "POST", "/update_weights_from_disk", `{}`, 404, "not_found", ""},
+		{"wrong method", "GET", "/generate", "", 405, "method_not_allowed", ""},
+		{"a rank that nobody has", "POST", "/generate", `{"input_ids":[1],"routed_dp_rank":1}`, 400, "", "routed_dp_rank"},
+		{"abort without id", "POST", "/abort_request", `{"abort_all":true}`, 400, "", "rid"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resp, got, err := h.do(tt.method, h.base+tt.path, tt.body)
+			require.NoError(t, err)
+			assert.Equal(t, tt.status, resp.StatusCode, got)
+			code, param := errorOf(t, got)
+			if tt.code != "" {
+				assert.Equal(t, tt.code, code)
+			}
+			assert.Equal(t, tt.param, param)
+			assert.Equal(t, "application/json", resp.Header.Get("Content-Type"))
+
+			ok, body := h.post("/generate", idsBody) // nobody else is harmed
+			assert.Equal(t, http.StatusOK, ok.StatusCode)
+			assert.Equal(t, idsReply, body)
+		})
+	}
+}
+
+// raw sends bytes as they are and returns the status line's code.
+func (h *harness) raw(request string) int {
+	h.t.Helper()
+	conn, br := h.dial()
+	defer conn.Close()
+	_, err := io.WriteString(conn, request)
+	require.NoError(h.t, err)
+	resp, err := http.ReadResponse(br, nil)
+	require.NoError(h.t, err)
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestBadHTTP(t *testing.T) { overBoth(t, testBadHTTP) }
+
+func testBadHTTP(t *testing.T) {
+	t.Helper()
+	h := start(t, nil)
+	assert.Equal(t, http.StatusBadRequest, h.raw("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"))
+	assert.Equal(t, http.StatusBadRequest, h.raw("nonsense\r\n\r\n"))
+	assert.Equal(t, http.StatusRequestHeaderFieldsTooLarge, h.raw("POST /generate HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("y", 1<<20)+"\r\n\r\n"))
+}
+
+// TestCompressedBody: what cannot be read is called by its name.
+func TestCompressedBody(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w})
+	for _, path := range []string{"/generate", "/v1/embeddings"} {
+		resp, got, err := h.do(http.MethodPost, h.base+path, "\x1f\x8b\x08\x00", "Content-Encoding", "gzip")
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusUnsupportedMediaType, resp.StatusCode)
+		code, _ := errorOf(t, got)
+		assert.Equal(t, "unsupported_content_encoding", code)
+	}
+	resp, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "Content-Encoding", "identity")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
+func TestNoWorker(t *testing.T) {
+	h := start(t, nil)
+	resp, got := h.post("/generate", idsBody)
+	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	assert.Equal(t, "1", resp.Header.Get("Retry-After"))
+	code, _ := errorOf(t, got)
+	assert.Equal(t, "no_worker", code)
+	resp, _, err := h.do(http.MethodGet, h.base+"/ready", "")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	resp, _, err = h.do(http.MethodGet, h.base+"/health", "")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
+func TestWorkersAPI(t *testing.T) { overBoth(t, testWorkersAPI) }
+
+func testWorkersAPI(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, nil)
+	call := func(method, path, body string) (int, string) {
+		resp, got, err := h.do(method, h.operator+path, body)
+		require.NoError(t, err)
+		return resp.StatusCode, got
+	}
+	status, _ := call("POST", "/workers", `{"url":"`+w.url+`"}`)
+	require.Equal(t, http.StatusOK, status)
+	h.awaitReady(1)
+	resp, _ := h.post("/generate", idsBody)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+
+	status, got := call("GET", "/workers", "")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, got, w.url)
+	status, _ = call("POST", "/workers", `{"url":"`+w.url+`"}`)
+	assert.Equal(t, http.StatusConflict, status)
+	for _, bad := range []string{`{"url":"ftp://x"}`, `{}`, `nonsense`, `{"url":"http://x/path"}`} {
+		status, got = call("POST", "/workers", bad)
+		assert.Equal(t, http.StatusBadRequest, status, got)
+	}
+	status, _ = call("POST", "/workers/drain", `{"url":"`+w.url+`"}`)
+	require.Equal(t, http.StatusOK, status)
+	resp, _ = h.post("/generate", idsBody)
+	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "a draining worker gets nothing new")
+	status, _ = call("POST", "/workers/drain", `{"url":"`+w.url+`","drain":false}`)
+	require.Equal(t, http.StatusOK, status)
+	resp, _ = h.post("/generate", idsBody)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+
+	status, _ = call("DELETE", "/workers?url="+w.url, "")
+	assert.Equal(t, http.StatusOK, status)
+	status, _ = call("DELETE", "/workers?url="+w.url, "")
+	assert.Equal(t, http.StatusNotFound, status)
+	status, _ = call("PUT", "/workers", "")
+	assert.Equal(t, http.StatusMethodNotAllowed, status)
+}
+
+func TestOperatorAPIIsApart(t *testing.T) { overBoth(t, testOperatorAPIIsApart) }
+
+func testOperatorAPIIsApart(t *testing.T) {
+	t.Helper()
+	h := start(t, nil, withOperator("secret"))
+	get := func(base, path string, header ...string) int {
+		resp, _, err := h.do(http.MethodGet, base+path, "", header...)
+		require.NoError(t, err)
+		return resp.StatusCode
+	}
+	for _, path := range []string{"/status", "/metrics", "/workers", "/debug/index"} {
+		assert.Equal(t, http.StatusNotFound, get(h.base, path), "clients do not reach %s", path)
+		assert.Equal(t, http.StatusUnauthorized, get(h.operator, path))
+		assert.Equal(t, http.StatusUnauthorized, get(h.operator, path, "Authorization", "Bearer wrong"))
+		assert.Equal(t, http.StatusOK, get(h.operator, path, "Authorization", "Bearer secret"))
+	}
+	for _, path := range []string{"/console", "/", "/health"} {
+		assert.Equal(t, http.StatusOK, get(h.operator, path))
+	}
+	assert.Equal(t, http.StatusNotFound, get(h.base, "/"), "the console is the operators'")
+	assert.Equal(t, http.StatusOK, get(start(t, nil).base, "/"), "who opens the address that up prints sees something")
+}
+
+func TestMetricsAndStatus(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w})
+	h.post("/generate", idsBody)
+	h.post("/generate", "nonsense")
+	h.awaitEnded(2)
+	_, got, err := h.do(http.MethodGet, h.operator+"/metrics", "")
+	require.NoError(t, err)
+	for _, want := range []string{
+		`warmpath_requests_total{policy="kv",status="200",worker="` + w.url + `"} 1`,
+		`warmpath_errors_total{status="400"} 1`,
+		`warmpath_hit_tokens_total{worker="` + w.url + `"} 8`,
+		`warmpath_prompt_tokens_total{worker="` + w.url + `"} 9`,
+		`warmpath_expected_hit_tokens_total{source="approximate",worker="` + w.url + `"} 0`,
+		`warmpath_ttft_seconds_bucket{worker="` + w.url + `",le="0.005"}`,
+		`warmpath_request_seconds_count{worker="` + w.url + `"} 1`,
+		`warmpath_worker_up{state="ready",worker="` + w.url + `"} 1`,
+		"# TYPE warmpath_ttft_seconds histogram", "warmpath_index_blocks 0",
+		`warmpath_rank_exact{rank="` + w.url + `"} 0`, `warmpath_approx_rank_tokens{rank="` + w.url + `"} 0`,
+		"warmpath_approx_bytes ", "warmpath_approx_max_bytes 6.7108864e+07", `warmpath_approx_evictions_total{reason="memory"} 0`,
+		`warmpath_approx_corrections_total{kind="surprised"} 0`,
+	} {
+		assert.Contains(t, got, want)
+	}
+	_, got, err = h.do(http.MethodGet, h.operator+"/status", "")
+	require.NoError(t, err)
+	var st request.Status
+	require.NoError(t, json.Unmarshal([]byte(got), &st))
+	assert.Equal(t, "kv", st.Policy)
+	assert.EqualValues(t, 1, st.Errors)
+	require.Len(t, st.Workers, 1)
+	assert.Equal(t, "ready", st.Workers[0].State)
+	assert.Equal(t, "tiny", st.Workers[0].Model)
+	assert.Equal(t, "none", st.Workers[0].Events.State)
+}
+
+func TestWhatWorkersAnswerThemselves(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.on("/v1/chat/completions", func(rw http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, http.MethodOptions, r.Method)
+		rw.Header().Set("Access-Control-Allow-Origin", "*")
+	})
+	h := start(t, []*fakeWorker{w})
+	resp, _, err := h.do(http.MethodOptions, h.base+"/v1/chat/completions", "", "Origin", "http://page")
+	require.NoError(t, err)
+	assert.Equal(t, "*", resp.Header.Get("Access-Control-Allow-Origin"))
+	for path, want := range map[string]string{"/v1/models/tiny": `{"id":"tiny"}`, "/health_generate": "alive"} {
+		w.answers(path, want)
+		_, got, err := h.do(http.MethodGet, h.base+path, "")
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, path := range []string{"/rerank", "/v1/messages/count_tokens"} {
+		w.answers(path, `{"n":1}`)
+		_, got := h.post(path, `{"model":"tiny"}`)
+		assert.Equal(t, `{"n":1}`, got, path)
+	}
+	for _, path := range []string{"/liveness", "/readiness"} {
+		assert.Equal(t, http.StatusOK, h.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), path)
+	}
+}
+
+func TestModels(t *testing.T) { overBoth(t, testModels) }
+
+func testModels(t *testing.T) {
+	t.Helper()
+	a, b, c := newFakeWorker(t, info(1)), newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	c.answers("/v1/models", `{"object":"list","data":[{"id":"other"}]}`)
+	a.answers("/v1/models", `{"object":"list","data":[{"id":"tiny","max_model_len":8192}]}`)
+	b.answers("/v1/models", `{"object":"list","data":[{"id":"tiny","max_model_len":4096},{"id":"adapter","parent":"tiny","max_model_len":null}]}`)
+	h := start(t, []*fakeWorker{a, b, c})
+	_, got, err := h.do(http.MethodGet, h.base+"/v1/models", "")
+	require.NoError(t, err)
+	assert.Equal(t, 1, strings.Count(got, `"id":"tiny"`))
+	assert.Equal(t, 2, strings.Count(got, `"max_model_len":4096`), "what a prompt may have at whichever worker")
+	assert.Equal(t, 1, strings.Count(got, `"max_model_len":null`), "a worker that does not say")
+	assert.Equal(t, 1, strings.Count(got, `"id":"adapter"`))
+	assert.Equal(t, 1, strings.Count(got, `"root":"adapter"`), "clients look for it")
+	resp, got, err := h.do(http.MethodHead, h.base+"/v1/models", "")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Empty(t, got)
+}

@@ -1,0 +1,118 @@
+package request_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// dial opens a client's connection.
+func (h *harness) dial() (net.Conn, *bufio.Reader) {
+	h.t.Helper()
+	conn, err := net.Dial("tcp", h.addr())
+	require.NoError(h.t, err)
+	h.t.Cleanup(func() { _ = conn.Close() })
+	if encrypted(h.t) {
+		conn = tls.Client(conn, clientTLS(h.t))
+	}
+	return conn, bufio.NewReader(conn)
+}
+
+// addr is where clients connect.
+func (h *harness) addr() string {
+	_, addr, _ := strings.Cut(h.base, "://")
+	return addr
+}
+
+// answer reads one answer.
+func answer(t *testing.T, br *bufio.Reader) (status int, body string) {
+	t.Helper()
+	resp, err := http.ReadResponse(br, nil)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(b)
+}
+
+// TestChunkedUpload: the worker gets the body whole, with a length, however it came.
+func TestChunkedUpload(t *testing.T) { overBoth(t, testChunkedUpload) }
+
+func testChunkedUpload(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w})
+	conn, br := h.dial()
+	for _, chunks := range []string{
+		"11\r\n{\"rid\":\"a\",\"text\"\r\n5\r\n:\"x\"}\r\n0\r\n\r\n",
+		"1\r\n{\r\n15\r\n\"rid\":\"a\",\"text\":\"x\"}\r\n0;last\r\nX-Trailer: 1\r\n\r\n",
+	} {
+		_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+chunks)
+		require.NoError(t, err)
+		status, body := answer(t, br)
+		assert.Equal(t, http.StatusOK, status, body)
+		assert.Equal(t, `{"rid":"a","text":"x"}`, w.lastBody())
+	}
+}
+
+// TestExpectContinue: a client that asks first is told to go on.
+func TestExpectContinue(t *testing.T) { overBoth(t, testExpectContinue) }
+
+func testExpectContinue(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w})
+	conn, br := h.dial()
+	_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 22\r\n\r\n")
+	require.NoError(t, err)
+	line, err := br.ReadString('\n')
+	require.NoError(t, err)
+	assert.Equal(t, "HTTP/1.1 100 Continue\r\n", line)
+	_, err = br.ReadString('\n')
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, `{"rid":"a","text":"x"}`)
+	require.NoError(t, err)
+	status, body := answer(t, br)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Equal(t, idsReply, body)
+	assert.Equal(t, `{"rid":"a","text":"x"}`, w.lastBody())
+}
+
+// TestClientIsMissedSoon: the worker's connection ends within 10 ms of the client's. One such try is enough: the machine may be busy with
+// something else in all others.
+func TestClientIsMissedSoon(t *testing.T) { overBoth(t, testClientIsMissedSoon) }
+
+func testClientIsMissedSoon(t *testing.T) {
+	t.Helper()
+	w := newFakeWorker(t, info(1))
+	begun, ended := make(chan struct{}), make(chan time.Time)
+	w.on("/generate", func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		begun <- struct{}{}
+		<-r.Context().Done()
+		ended <- time.Now()
+	})
+	h := start(t, []*fakeWorker{w})
+	best := time.Hour
+	for end := time.Now().Add(patience); best >= 10*time.Millisecond && time.Now().Before(end); {
+		conn, _ := h.dial()
+		_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 22\r\n\r\n{\"rid\":\"a\",\"text\":\"x\"}")
+		require.NoError(t, err)
+		<-begun
+		left := time.Now()
+		require.NoError(t, conn.Close())
+		best = min(best, (<-ended).Sub(left))
+	}
+	assert.Less(t, best, 10*time.Millisecond)
+	t.Logf("best %v", best)
+}

@@ -1,0 +1,6 @@
+package router
+
+import "github.com/warmpath/warmpath/dataplane/router/config"
+
+// Config holds the settings of a router; see package config.
+type Config = config.Config

@@ -1,0 +1,185 @@
+package routing_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/radix"
+)
+
+// benchPage is the page size that operators run SGLang with.
+const benchPage = 64
+
+// benchFleet has workers that each hold half of the prompt, and a router over
+// them.
+func benchFleet(b *testing.B, workers, length int) (*fleet, *routing.Router, *routing.Prompt) {
+	b.Helper()
+	var nodes []*node
+	for range workers {
+		nodes = append(nodes, tiny())
+	}
+	f := newFleet(b, nodes...)
+	ids := tokens(1, length)
+	for rank := range f.ranks {
+		f.holds(rank, radix.DomainKey{BlockSize: benchPage}, ids, length/benchPage/2, radix.TierGPU)
+	}
+	view := &ingest.View{Shapes: []ingest.Shape{{Model: model, BlockSize: benchPage}}}
+	seed := uint64(0)
+	return f, routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults},
+		func() uint64 { seed++; return seed }), prompt(ids)
+}
+
+func BenchmarkPick(b *testing.B) {
+	for _, workers := range []int{8, 64, 256, 1024} {
+		for _, length := range []int{1000, 12000} {
+			b.Run(fmt.Sprintf("workers=%d/tokens=%d", workers, length), func(b *testing.B) {
+				f, r, p := benchFleet(b, workers, length)
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N {
+					if _, err := r.Pick(&f.scratch, p, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkPickRecent has many fresh answers, which none of the prompts
+// continues: a busy router.
+func BenchmarkPickRecent(b *testing.B) {
+	f, r, p := benchFleet(b, 8, 1000)
+	for i := range uint32(256) {
+		p := prompt(tokens(100+i, 1000))
+		d, err := r.Pick(&f.scratch, p, nil)
+		require.NoError(b, err)
+		r.Ended(&f.scratch, r.Dispatch(&f.scratch, p, &d), tokens(1, 200), time.Now().Add(time.Hour))
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		if _, err := r.Pick(&f.scratch, p, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPickApprox is BenchmarkPick without events: every other worker has
+// been asked the prompt's first half.
+func BenchmarkPickApprox(b *testing.B) {
+	for _, workers := range []int{8, 64} {
+		for _, length := range []int{1000, 12000} {
+			for _, kind := range []string{"tokens", "text"} {
+				b.Run(fmt.Sprintf("workers=%d/tokens=%d/%s", workers, length, kind), func(b *testing.B) {
+					f, r, p := approxFleet(b, workers, length, kind == "text")
+					b.ReportAllocs()
+					b.ResetTimer()
+					for range b.N {
+						if _, err := r.Pick(&f.scratch, p, nil); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkLearn is what the tree costs a request beyond Pick: told of a prompt
+// that it knows, by a rank with events (after the answer) and by one without.
+func BenchmarkLearn(b *testing.B) {
+	for _, exact := range []bool{true, false} {
+		for _, length := range []int{1000, 4000, 12000} {
+			b.Run(fmt.Sprintf("exact=%v/tokens=%d", exact, length), func(b *testing.B) {
+				f, r, p := approxFleet(b, 8, length, false)
+				for _, rank := range f.ranks {
+					rank.SetExact(exact)
+				}
+				d, err := r.Pick(&f.scratch, p, nil)
+				require.NoError(b, err)
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N {
+					r.Sent(&f.scratch, &d)
+					r.Answered(&f.scratch, p, &d, length, d.Cached)
+				}
+			})
+		}
+	}
+}
+
+func approxFleet(b *testing.B, workers, length int, asText bool) (*fleet, *routing.Router, *routing.Prompt) {
+	b.Helper()
+	var nodes []*node
+	for range workers {
+		nodes = append(nodes, tiny())
+	}
+	f := newFleet(b, nodes...)
+	f.learns()
+	p, half := prompt(tokens(1, length)), prompt(tokens(1, length/2))
+	if asText {
+		all := words(1, 4*length)
+		p, half = text(all), text(all[:2*length])
+	}
+	for i := 0; i < workers; i += 2 {
+		f.ask(i, half, 0)
+	}
+	view := &ingest.View{}
+	r := routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults}, func() uint64 { return 7 })
+	r.Approx = f.router.Approx
+	return f, r, p
+}
+
+// BenchmarkPickParallel shows what the routers' goroutines share.
+func BenchmarkPickParallel(b *testing.B) {
+	f, _, p := benchFleet(b, 8, 1000)
+	view := &ingest.View{Shapes: []ingest.Shape{{Model: model, BlockSize: benchPage}}}
+	r := routing.New(f.registry, f.index, func() *ingest.View { return view }, policy.KV{Options: policy.Defaults},
+		func() uint64 { return 7 })
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		var s routing.Scratch
+		for pb.Next() {
+			if _, err := r.Pick(&s, p, nil); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// BenchmarkRequest is all that a request costs here, without events: the choice, the dispatch, the answer's first byte and its end. Others
+// like it are in flight or not.
+func BenchmarkRequest(b *testing.B) {
+	for _, length := range []int{1000, 16384} {
+		for _, others := range []int{0, 64} {
+			b.Run(fmt.Sprintf("tokens=%d/others=%d", length, others), func(b *testing.B) {
+				f, r, p := benchFleet(b, 8, length)
+				for range others {
+					d, err := r.Pick(&f.scratch, p, nil)
+					require.NoError(b, err)
+					r.Dispatch(&f.scratch, p, &d)
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N {
+					d, err := r.Pick(&f.scratch, p, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					flight := r.Dispatch(&f.scratch, p, &d)
+					flight.Prefilled()
+					r.Land(flight)
+				}
+			})
+		}
+	}
+}

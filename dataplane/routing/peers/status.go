@@ -1,0 +1,70 @@
+package peers
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/routing"
+)
+
+// Status is a group as /status and /metrics show it. Counters are those of this router since its start.
+type Status struct {
+	ID    string `json:"id"`    // of this router
+	Chief string `json:"chief"` // ID of the router that chooses for all
+	Peers []Peer `json:"peers"` // the others, by ID
+
+	Published      uint64 `json:"published"` // messages of what is in flight
+	PublishedBytes uint64 `json:"published_bytes"`
+	Failed         uint64 `json:"failed"`    // messages that the bus refused
+	Received       uint64 `json:"received"`  // messages of what others have in flight
+	Lost           uint64 `json:"lost"`      // of theirs, by their numbers
+	Stale          uint64 `json:"stale"`     // overtaken by later ones
+	Malformed      uint64 `json:"malformed"` // messages that no router of this version sends
+	Forgotten      uint64 `json:"forgotten"` // routers that fell silent
+
+	Chosen  uint64 `json:"chosen"`  // own requests for which another router chose
+	Late    uint64 `json:"late"`    // own requests for which it did not within the deadline
+	Alone   uint64 `json:"alone"`   // own requests for which it was not asked, because it had been late
+	Told    uint64 `json:"told"`    // own requests that were sent without its choice, and of which it was told
+	Refused uint64 `json:"refused"` // own requests for which it knew nobody
+	Judged  uint64 `json:"judged"`  // requests of others for which this router chose
+}
+
+// Peer is another router.
+type Peer struct {
+	ID       string  `json:"id"`
+	Started  string  `json:"started"`
+	Silence  float64 `json:"silence_seconds"` // since its last word: how old at most what is known of it is
+	InFlight int64   `json:"in_flight"`       // of its requests
+	Lost     uint64  `json:"lost"`            // of its messages
+}
+
+// Status returns what is known now.
+func (g *Group) Status() Status {
+	c := &g.count
+	s := Status{
+		ID: g.cfg.ID, Chief: g.cfg.ID, Peers: []Peer{},
+		Published: c.published.Load(), PublishedBytes: c.publishedBytes.Load(), Failed: c.failed.Load(), Received: c.received.Load(),
+		Lost: c.lost.Load(), Stale: c.stale.Load(), Malformed: c.malformed.Load(), Forgotten: c.forgotten.Load(),
+		Chosen: c.answered.Load(), Late: c.late.Load(), Alone: c.alone.Load(), Refused: c.refused.Load(), Told: c.told.Load(), Judged: c.judged.Load(),
+	}
+	if chief := g.chief.Load(); chief != nil {
+		s.Chief = chief.id
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.peers {
+		one := Peer{
+			ID: p.id, Started: time.UnixMicro(p.started).UTC().Format(time.RFC3339), Silence: time.Since(p.heard).Seconds(), Lost: p.lost,
+		}
+		for _, e := range p.ranks {
+			one.InFlight += e.said.InFlight
+		}
+		s.Peers = append(s.Peers, one)
+	}
+	slices.SortFunc(s.Peers, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
+	return s
+}
+
+var _ Chooser = (*routing.Router)(nil)

@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Request is what a policy knows of a request.
+type Request struct {
+	Tokens int    // prompt tokens, or an estimate of them when Exact is false
+	Exact  bool   // the prompt's token ids are known
+	Turn   uint64 // number of this request among all, for taking turns
+	Seed   uint64 // random, for ties and samples
+	Output int    // tokens that the answer is expected to have; 0 is unknown
+	Home   uint64 // ID of the candidate that has the request's session, for [Sticky]; 0 is none
+	Stored bool   // some candidates may have a Tier or Remote; they are not looked at without it
+}
+
+// Candidate is one rank that could take the request. A zero is "unknown" wherever a count of zero says nothing else, and
+// a policy that lacks a fact decides by the others.
+type Candidate struct {
+	Cached int // prompt tokens expected in the rank's cache, at most Tokens-1
+	// Predicted is the part of the prompt that the rank will hold, if it does not
+	// already, once it is done with the prompts it has.
+	Predicted int
+	Host      int   // of Cached, those that are not on the GPU and must be copied there
+	Disk      int   // of Host, those that are not in host memory either
+	Pending   int64 // prompt tokens dispatched to the rank and not yet prefilled; [Backlog] follows them
+	InFlight  int64 // requests dispatched to the rank and not ended
+	Waiting   int64 // of InFlight, those whose answer has not begun
+
+	Rate float64 // prompt tokens that the rank prefills a second; [Speed] learns it
+	Pool int64   // tokens of its KV pool
+	Used int64   // of Pool, those of running requests: they cannot be evicted
+	Most int64   // requests that it runs at once
+	Tree int64   // tokens that the rank is believed to hold
+	Age  float64 // seconds since the rank told anything of its state
+	ID   uint64  // names the rank to policies that hash; 0 stands for its place among the candidates
+
+	Weight float64 // share of its speed that the rank has left, by the facts about its GPUs; 0 stands for 1
+	Full   float64 // of a rank with a Weight below 1, its Rate before
+
+	// Tier are the prompt's tokens behind Cached that the KV tier of the rank's node holds, Remote those behind these that a peer's holds;
+	// TierTime and RemoteTime are the seconds until they would be there. Narrow, for a choice among 1,000 ranks waits for memory.
+	Tier, Remote         int32
+	TierTime, RemoteTime float32
+}
+
+// Choice is a policy's answer.
+type Choice struct {
+	Index int     // into the candidates
+	Cost  float64 // of the winner, in the policy's own unit; lower is better
+	Why   string  // constant words, for people
+}
+
+// Policy picks one of at least one candidates.
+type Policy interface {
+	Pick(req Request, candidates []Candidate) Choice
+	Name() string
+	Needs() Needs
+}
+
+// Options are the knobs that some policies have.
+type Options struct {
+	OverlapWeight float64 // kv, dynamo: worth of a cached token in prefill tokens; 1 is its true cost
+	Temperature   float64 // kv, dynamo: 0 takes the cheapest, above it a softmax over costs
+	Interval      float64 // staleness: seconds between reports of a rank; 0 is 5, the slowest that its source has
+	Without       Terms   // kv: terms of the cost to leave out
+	// Replica is this router's number, from 0, among Replicas that choose among the same candidates, in the same order; kv only.
+	Replica, Replicas int
+}
+
+// Defaults are the options that need no tuning: a cached token is worth the
+// prefill that it saves, and the cheapest candidate wins.
+var Defaults = Options{OverlapWeight: 1}
+
+// ErrUnknown is a policy name that does not exist.
+var ErrUnknown = errors.New("policy: unknown")
+
+var makers = map[string]func(Options) Policy{
+	"kv":           func(o Options) Policy { return KV{Options: o} },
+	"approx":       func(Options) Policy { return Approx{} },
+	"dynamo":       func(o Options) Policy { return Dynamo{Options: o} },
+	"staleness":    func(o Options) Policy { return Staleness{Options: o} },
+	"lmetric":      func(Options) Policy { return LMetric{} },
+	"round-robin":  func(Options) Policy { return RoundRobin{} },
+	"random":       func(Options) Policy { return Random{} },
+	"least-load":   func(Options) Policy { return LeastLoad{} },
+	"power-of-two": func(Options) Policy { return PowerOfTwo{} },
+}
+
+// New returns the policy of that name.
+func New(name string, o Options) (Policy, error) {
+	maker, ok := makers[name]
+	if !ok {
+		return nil, fmt.Errorf("cannot use policy %q: %w: want one of %s", name, ErrUnknown, strings.Join(Names(), ", "))
+	}
+	return maker(o), nil
+}
+
+// Names lists the policies in alphabetical order.
+func Names() []string {
+	names := make([]string, 0, len(makers))
+	for name := range makers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// uncached returns the tokens that a candidate would compute. What is in the making costs its wait, which Pending counts.
+func uncached(req *Request, c *Candidate) int {
+	return max(req.Tokens-max(c.Cached, c.Predicted), 0)
+}
+
+// mix spreads a seed over 64 bits (splitmix64's finalizer).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// unit turns a seed into a number in [0, 1).
+func unit(seed uint64) float64 { return float64(mix(seed)>>11) / (1 << 53) }

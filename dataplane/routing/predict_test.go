@@ -1,0 +1,230 @@
+package routing_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/radix"
+)
+
+// predicted returns what the last pick's candidates were expected to hold soon.
+func (f *fleet) predicted() (out []int) {
+	for _, c := range f.spy.candidates {
+		out = append(out, c.Predicted)
+	}
+	return out
+}
+
+// dispatch routes a prompt and sends it.
+func (f *fleet) dispatch(p *routing.Prompt) (routing.Decision, *routing.Flight) {
+	f.t.Helper()
+	_, d := f.pick(p)
+	return d, f.router.Dispatch(&f.scratch, p, &d)
+}
+
+// TestPromptsInFlightArePredicted: a burst that shares a prefix sees it before
+// any event tells of it, and for certain once an answer has begun.
+func TestPromptsInFlightArePredicted(t *testing.T) {
+	first := tokens(1, 18) // 4 pages of 4 tokens and 2 tokens
+	next := join(first[:13], tokens(2, 20))
+	bubble(t, 2, func(f *fleet) {
+		f.spy.pick = 1
+		_, flight := f.dispatch(prompt(first))
+
+		cached, d2 := f.pick(prompt(next))
+		require.Equal(f.t, []int{0, 0}, cached, "nothing is cached yet")
+		require.Equal(f.t, []int{0, 12}, f.predicted())
+		require.Equal(f.t, len(next)-12, d2.Uncached(), "its load is what it will really compute")
+		require.Equal(f.t, 0, d2.Matched, "the header tells what is known")
+
+		flight.Prefilled()
+		cached, _ = f.pick(prompt(next))
+		require.Equal(f.t, []int{0, 12}, cached, "a running request's pages are there")
+
+		_, other := f.pick(&routing.Prompt{Model: model, Tokens: next, Exact: true, DP: -1, Salt: "s"})
+		require.Zero(f.t, other.Predicted, "another salt shares nothing")
+
+		f.router.Land(flight)
+		cached, _ = f.pick(prompt(next))
+		require.Equal(f.t, []int{0, 0}, cached)
+		require.Equal(f.t, []int{0, 0}, f.predicted())
+	})
+}
+
+func TestWhatIsNotPredicted(t *testing.T) {
+	bubble(t, 1, func(f *fleet) {
+		_, flight := f.dispatch(prompt(tokens(1, 3)))
+		flight.Prefilled()
+		f.pick(prompt(tokens(1, 9)))
+		require.Equal(f.t, []int{0}, f.predicted())
+		f.router.Land(flight)
+
+		d, none := f.dispatch(&routing.Prompt{Model: model, Tokens: tokens(1, 8), Exact: true, Opaque: true, DP: -1})
+		require.Nil(f.t, none, "an opaque prompt")
+		require.Zero(f.t, d.Predicted)
+		none.Prefilled()
+		f.router.Ended(&f.scratch, none, nil, time.Now())
+		f.router.Land(none)
+	})
+}
+
+// TestLostFlights: a flight that nobody lands is given up when it is too old or
+// too many others follow, and may be landed all the same.
+func TestLostFlights(t *testing.T) {
+	first := prompt(tokens(1, 8))
+	next := prompt(tokens(1, 9))
+	for name, lose := range map[string]func(f *fleet){
+		"too old": func(f *fleet) {
+			time.Sleep(11 * time.Minute)
+			_, other := f.dispatch(prompt(tokens(9, 8)))
+			f.router.Land(other)
+		},
+		"too many": func(f *fleet) {
+			for i := range uint32(4096) {
+				f.dispatch(prompt(tokens(10+i, 4)))
+			}
+		},
+	} {
+		for end, land := range map[string]func(f *fleet, flight *routing.Flight){
+			"landed": func(f *fleet, flight *routing.Flight) { f.router.Land(flight) },
+			"ended": func(f *fleet, flight *routing.Flight) {
+				f.router.Ended(&f.scratch, flight, tokens(2, 9), time.Now())
+			},
+		} {
+			t.Run(name+"/"+end, func(t *testing.T) {
+				bubble(t, 1, func(f *fleet) {
+					_, flight := f.dispatch(first)
+					f.pick(next)
+					require.Equal(f.t, []int{8}, f.predicted())
+					lose(f)
+					f.pick(next)
+					require.Equal(f.t, []int{0}, f.predicted())
+					flight.Prefilled()
+					land(f, flight)
+					f.pick(next)
+					require.Equal(f.t, []int{0}, f.predicted())
+					require.LessOrEqual(f.t, f.index.Stats().Predictions, 4096)
+				})
+			})
+		}
+	}
+}
+
+// TestSeatsAreGivenBack: what is known of a rank's predictions goes with the
+// rank, but not while something is predicted of it.
+func TestSeatsAreGivenBack(t *testing.T) {
+	f := newFleet(t, tiny(), tiny())
+	f.spy.pick = 1
+	_, flight := f.dispatch(prompt(tokens(1, 8)))
+	rank := f.ranks[1]
+	require.Equal(t, 1, f.index.Stats().Workers)
+	require.NoError(t, f.registry.Remove(rank.Worker.URL))
+	f.spy.pick = 0
+	_, second := f.dispatch(prompt(tokens(1, 8)))
+	require.Equal(t, 2, f.index.Stats().Workers, "something is in flight at the rank that is gone")
+	require.NotZero(t, rank.Seat())
+	f.router.Land(flight)
+	require.Equal(t, 1, f.index.Stats().Workers)
+	require.Zero(t, rank.Seat())
+	f.router.Land(second)
+	require.Equal(t, 1, f.index.Stats().Workers, "a rank that is there keeps its seat")
+	require.Zero(t, f.index.Stats().Predictions)
+}
+
+// TestPredictionIsTheSharedPrefix compares with counting token by token.
+func TestPredictionIsTheSharedPrefix(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	bubble(t, 1, func(f *fleet) {
+		for range 500 {
+			a := tokens(1, 1+rng.IntN(60))
+			b := join(a[:rng.IntN(len(a)+1)], tokens(2, 1+rng.IntN(60)))
+			_, flight := f.dispatch(prompt(a))
+			f.pick(prompt(b))
+			same := 0
+			for same < min(len(a), len(b)) && a[same] == b[same] {
+				same++
+			}
+			want := min(same, len(b)-1) / page * page
+			require.Equal(f.t, []int{want}, f.predicted(), "%d of %d and %d tokens shared", same, len(a), len(b))
+			f.router.Land(flight)
+		}
+	})
+}
+
+// TestPredictionWithKnownHashes: however many blocks of a prompt are hashed
+// already, all are predicted, and the caller's memory stays as it is.
+func TestPredictionWithKnownHashes(t *testing.T) {
+	ids := tokens(1, 43)
+	for known := range len(ids)/page + 1 {
+		for _, stored := range []int{0, 3, 10} {
+			f := newFleet(t, tiny(), tiny())
+			f.shapes = []ingest.Shape{{Model: model, BlockSize: page}, {Model: model, BlockSize: page, Bigram: true}}
+			f.holds(0, radix.DomainKey{}, ids, stored, radix.TierGPU)
+			f.spy.pick = 1
+			p := prompt(ids)
+			all := f.index.AppendHashes(nil, ids, page)
+			p.Hashes, p.Block = append([]radix.Hash{}, all...)[:known], page
+			clear(p.Hashes[known:cap(p.Hashes)])
+			_, flight := f.dispatch(p)
+			require.Equal(t, all[:known], p.Hashes)
+			for _, h := range p.Hashes[known:cap(p.Hashes)] {
+				require.Zero(t, h, "memory behind the caller's hashes")
+			}
+			f.pick(prompt(tokens(1, 44)))
+			require.Equal(t, []int{0, 40}, f.predicted(), "%d known, %d stored", known, stored)
+			f.pick(prompt(join(ids[:21], tokens(2, 5))))
+			require.Equal(t, []int{0, 20}, f.predicted(), "%d known, %d stored", known, stored)
+			f.router.Land(flight)
+		}
+	}
+}
+
+// TestPredictionsOfSeveralGroups: what a hybrid model's rank is working on is
+// predicted, and never certain.
+func TestPredictionsOfSeveralGroups(t *testing.T) {
+	f := newFleet(t, tiny())
+	ids := tokens(1, 17)
+	f.holds(0, radix.DomainKey{}, ids, 1, radix.TierGPU)
+	f.holds(0, radix.DomainKey{}, ids, 1, radix.TierGPU)
+	_, flight := f.dispatch(prompt(ids))
+	flight.Prefilled()
+	cached, _ := f.pick(prompt(ids))
+	require.Equal(t, []int{4}, cached)
+	require.Equal(t, []int{16}, f.predicted())
+	f.router.Land(flight)
+}
+
+func TestFlightsFromManyGoroutines(t *testing.T) {
+	f := newFleet(t, tiny(), tiny())
+	f.store(f.holds(0, radix.DomainKey{}, tokens(1, 8), 1, radix.TierGPU), radix.DomainKey{}, tokens(2, 8), 1, radix.TierGPU)
+	r := f.with(policy.RoundRobin{})
+	var wg sync.WaitGroup
+	for g := range uint32(4) {
+		wg.Go(func() {
+			var s routing.Scratch
+			for i := range uint32(300) {
+				p := prompt(tokens(1+(g+i)%5, 40))
+				d, err := r.Pick(&s, p, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				flight := r.Dispatch(&s, p, &d)
+				flight.Prefilled()
+				r.Land(flight)
+			}
+		})
+	}
+	wg.Wait()
+	var s routing.Scratch
+	d, err := r.Pick(&s, prompt(tokens(4, 40)), nil)
+	require.NoError(t, err)
+	require.Zero(t, d.Predicted, "everything has landed")
+}

@@ -1,2 +1,0 @@
-// Package securetest makes certificates for tests: an authority, and what it signs, as PEM files.
-package securetest

@@ -1,0 +1,140 @@
+package sidecar
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/nvml"
+)
+
+// dcgm is a metric of dcgm-exporter: its name, type and words are those of its default-counters.csv, and what is not there, of DCGM's
+// dcgm_fields.h. Listed is only what is the same quantity in the same unit, from the same call of NVML. Left out
+// for that reason: DCGM_FI_PROF_* (profiling counters of the hardware; its PCIe and NVLink bytes count packet headers, NVML's do not),
+// DCGM_FI_DEV_PCIE_*_THROUGHPUT (a sample of 20 ms, deprecated there), the two CRC counts of NVLink (NVML's current field does not tell them apart).
+type dcgm struct {
+	name string
+	kind prometheus.ValueType
+	help string
+	of   func(*GPUReport) nvml.Opt[float64]
+}
+
+const (
+	gauge   = prometheus.GaugeValue
+	counter = prometheus.CounterValue
+	mib     = 1 << 20
+)
+
+// value is a fact in another unit.
+func value[T ~int | ~uint64](v nvml.Opt[T], unit float64) nvml.Opt[float64] {
+	return nvml.Opt[float64]{Value: float64(v.Value) / unit, OK: v.OK}
+}
+
+func flag(v nvml.Opt[bool]) nvml.Opt[float64] {
+	if v.Value {
+		return nvml.Opt[float64]{Value: 1, OK: v.OK}
+	}
+	return nvml.Opt[float64]{OK: v.OK}
+}
+
+// sumLinks adds a counter over all NVLinks; nothing where no link has it.
+func sumLinks(links []nvml.Link, of func(*nvml.Link) nvml.Opt[uint64]) nvml.Opt[float64] {
+	var sum nvml.Opt[float64]
+	for i := range links {
+		if v := of(&links[i]); v.OK {
+			sum = nvml.Some(sum.Value + float64(v.Value))
+		}
+	}
+	return sum
+}
+
+// nvlinkBandwidth is DCGM's: what was sent and received since the last read, in units of 1000 KiB a second (DcgmCacheManager.cpp,
+// ReadAndCacheNvLinkBandwidth). dcgm-exporter calls it a counter, and so does this, for dashboards that were made for it.
+func nvlinkBandwidth(g *GPUReport) nvml.Opt[float64] {
+	var sum nvml.Opt[float64]
+	for i := range g.Facts.Links {
+		l := &g.Facts.Links[i]
+		if l.SendRate.OK && l.ReceiveRate.OK {
+			sum = nvml.Some(sum.Value + (l.SendRate.Value+l.ReceiveRate.Value)/1024/1000)
+		}
+	}
+	return sum
+}
+
+// lastXID is the newest XID, 0 while none came.
+func lastXID(g *GPUReport) nvml.Opt[float64] {
+	if n := len(g.Facts.XIDs); n > 0 {
+		return nvml.Some(float64(g.Facts.XIDs[n-1].Code))
+	}
+	return nvml.Some(0.0)
+}
+
+// recoveries exist on Blackwell too, from another counter, which is not this metric.
+func recoveries(l *nvml.Link) nvml.Opt[uint64] {
+	if !l.Replays.OK {
+		return nvml.Opt[uint64]{}
+	}
+	return l.Recoveries
+}
+
+var dcgmMetrics = []dcgm{
+	{"DCGM_FI_DEV_SM_CLOCK", gauge, "SM clock frequency (in MHz).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Clocks.SM, 1) }},
+	{"DCGM_FI_DEV_MEM_CLOCK", gauge, "Memory clock frequency (in MHz).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Clocks.Memory, 1) }},
+	{"DCGM_FI_DEV_CLOCKS_EVENT_REASONS", gauge, "Current clock event reasons (bitmask of DCGM_CLOCKS_EVENT_REASON_*).", func(g *GPUReport) nvml.Opt[float64] {
+		return nvml.Opt[float64]{Value: float64(g.Facts.Throttle.Value), OK: g.Facts.Throttle.OK}
+	}},
+	{"DCGM_FI_DEV_MEMORY_TEMP", gauge, "Memory temperature (in C).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Temperature.Memory, 1) }},
+	{"DCGM_FI_DEV_GPU_TEMP", gauge, "GPU temperature (in C).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Temperature.GPU, 1) }},
+	{"DCGM_FI_DEV_POWER_USAGE", gauge, "Power draw (in W).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Power.Draw, 1000) }},
+	{"DCGM_FI_DEV_ENFORCED_POWER_LIMIT", gauge, "Effective power limit that the driver enforces (in W).", func(g *GPUReport) nvml.Opt[float64] {
+		return value(g.Facts.Power.Limit, 1000)
+	}},
+	{"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", counter, "Total energy consumption since boot (in mJ).", func(g *GPUReport) nvml.Opt[float64] {
+		return value(g.Facts.Power.Energy, 1)
+	}},
+	{"DCGM_FI_DEV_PCIE_REPLAY_COUNTER", counter, "Total number of PCIe retries.", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.PCIe.Replays, 1) }},
+	{"DCGM_FI_DEV_PCIE_LINK_GEN", gauge, "PCIe Current Link Generation.", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.PCIe.Generation, 1) }},
+	{"DCGM_FI_DEV_PCIE_MAX_LINK_GEN", gauge, "PCIe Max Link Generation.", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.PCIe.GenerationMax, 1) }},
+	{"DCGM_FI_DEV_PCIE_LINK_WIDTH", gauge, "PCIe Current Link Width.", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.PCIe.Width, 1) }},
+	{"DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", gauge, "PCIe Max Link Width.", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.PCIe.WidthMax, 1) }},
+	{"DCGM_FI_DEV_GPU_UTIL", gauge, "GPU utilization (in %).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Utilization.GPU, 1) }},
+	{"DCGM_FI_DEV_MEM_COPY_UTIL", gauge, "Memory utilization (in %).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Utilization.Memory, 1) }},
+	{"DCGM_FI_DEV_FB_TOTAL", gauge, "Total Frame Buffer of the GPU (in MiB).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Memory.Total, mib) }},
+	{"DCGM_FI_DEV_FB_FREE", gauge, "Framebuffer memory free (in MiB).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Memory.Free, mib) }},
+	{"DCGM_FI_DEV_FB_USED", gauge, "Framebuffer memory used (in MiB).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Memory.Used, mib) }},
+	{"DCGM_FI_DEV_FB_RESERVED", gauge, "Reserved Frame Buffer (in MiB).", func(g *GPUReport) nvml.Opt[float64] { return value(g.Facts.Memory.Reserved, mib) }},
+	{"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", counter, "Total number of single-bit volatile ECC errors.", func(g *GPUReport) nvml.Opt[float64] {
+		return value(g.Facts.ECC.VolatileCorrected, 1)
+	}},
+	{"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", counter, "Total number of double-bit volatile ECC errors.", func(g *GPUReport) nvml.Opt[float64] {
+		return value(g.Facts.ECC.VolatileUncorrected, 1)
+	}},
+	{"DCGM_FI_DEV_ECC_SBE_AGG_TOTAL", counter, "Total number of single-bit persistent ECC errors.", func(g *GPUReport) nvml.Opt[float64] {
+		return value(g.Facts.ECC.AggregateCorrected, 1)
+	}},
+	{"DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", counter, "Total number of double-bit persistent ECC errors.", func(g *GPUReport) nvml.Opt[float64] {
+		return value(g.Facts.ECC.AggregateUncorrected, 1)
+	}},
+	{"DCGM_FI_DEV_RETIRED_SBE", counter, "Total number of retired pages due to single-bit errors.", func(g *GPUReport) nvml.Opt[float64] {
+		return value(g.Facts.Pages.SingleBit, 1)
+	}},
+	{"DCGM_FI_DEV_RETIRED_DBE", counter, "Total number of retired pages due to double-bit errors.", func(g *GPUReport) nvml.Opt[float64] {
+		return value(g.Facts.Pages.DoubleBit, 1)
+	}},
+	{"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", counter, "Number of remapped rows for uncorrectable errors", func(g *GPUReport) nvml.Opt[float64] {
+		return value(g.Facts.Rows.Uncorrected, 1)
+	}},
+	{"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", counter, "Number of remapped rows for correctable errors", func(g *GPUReport) nvml.Opt[float64] {
+		return value(g.Facts.Rows.Corrected, 1)
+	}},
+	{"DCGM_FI_DEV_ROW_REMAP_FAILURE", gauge, "Whether remapping of rows has failed", func(g *GPUReport) nvml.Opt[float64] { return flag(g.Facts.Rows.Failed) }},
+	{"DCGM_FI_DEV_ROW_REMAP_PENDING", gauge, "Whether remapping of rows is pending", func(g *GPUReport) nvml.Opt[float64] { return flag(g.Facts.Rows.Pending) }},
+	{"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", counter, "Total number of NVLink retries.", func(g *GPUReport) nvml.Opt[float64] {
+		return sumLinks(g.Facts.Links, func(l *nvml.Link) nvml.Opt[uint64] { return l.Replays })
+	}},
+	{"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", counter, "Total number of NVLink recovery errors.", func(g *GPUReport) nvml.Opt[float64] {
+		return sumLinks(g.Facts.Links, recoveries)
+	}},
+	{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", counter, "Total number of NVLink bandwidth counters for all lanes", nvlinkBandwidth},
+}
+
+// xidErrors is told only where the driver tells XIDs: 0 would mean that there were none.
+var xidErrors = dcgm{"DCGM_FI_DEV_XID_ERRORS", gauge, "Value of the last XID error encountered.", lastXID}

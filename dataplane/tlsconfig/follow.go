@@ -1,0 +1,88 @@
+package tlsconfig
+
+import (
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// stamp tells one version of a file from the next one, as far as a stat can: whoever replaces a file by renaming another one
+// over it changes the inode, and whoever writes into it the time.
+type stamp struct {
+	info     os.FileInfo // nil: there was no such file
+	size     int64
+	modified time.Time
+}
+
+func stampOf(file string) stamp {
+	info, err := os.Stat(file) // through links: Kubernetes replaces a secret by turning one
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{info, info.Size(), info.ModTime()}
+}
+
+func (s stamp) equal(o stamp) bool {
+	if s.info == nil || o.info == nil {
+		return s.info == o.info
+	}
+	return os.SameFile(s.info, o.info) && s.size == o.size && s.modified.Equal(o.modified)
+}
+
+// followed is something made of files, which is made anew when one of them has changed.
+type followed[T any] struct {
+	what  string // for the log
+	files []string
+	load  func() (T, error)
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	current T       // guarded by mu
+	seen    []stamp // of files when they were last read; guarded by mu
+}
+
+// follow reads the files for the first time.
+func follow[T any](log *slog.Logger, what string, files []string, load func() (T, error)) (*followed[T], error) {
+	f := &followed[T]{what: what, files: files, load: load, log: log, seen: stampsOf(files)}
+	var err error
+	f.current, err = load()
+	return f, err
+}
+
+func stampsOf(files []string) []stamp {
+	all := make([]stamp, len(files))
+	for i, file := range files {
+		all[i] = stampOf(file)
+	}
+	return all
+}
+
+// get returns what the files say now, or what they said when they could last be read. Stamps are taken before the reading,
+// so that a change in between is seen by the next get: of a certificate and a key, one is always written first.
+func (f *followed[T]) get() T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := stampsOf(f.files)
+	if f.same(now) {
+		return f.current
+	}
+	f.seen = now
+	fresh, err := f.load()
+	if err != nil {
+		f.log.Warn("cannot reload, and goes on with what was there before", "what", f.what, "error", err)
+		return f.current
+	}
+	f.log.Info("reloaded", "what", f.what)
+	f.current = fresh
+	return fresh
+}
+
+func (f *followed[T]) same(now []stamp) bool {
+	for i := range now {
+		if !now[i].equal(f.seen[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,6 +1,0 @@
-//go:build tokenizers
-
-package bpe
-
-// ForgetPieces empties the cache.
-func (t *Tokenizer) ForgetPieces() { t.model.cache = newCache(cacheBits) }

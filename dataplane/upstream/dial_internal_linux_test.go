@@ -1,0 +1,40 @@
+package upstream
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDial: what Dial returns reads and writes as sockets do, and closes.
+func TestDial(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	nc, err := Dial(context.Background(), "tcp", ln.Addr().String())
+	require.NoError(t, err)
+	require.IsType(t, &socket{}, nc, "its calls would wake the runtime's monitor")
+	far, err := ln.Accept()
+	require.NoError(t, err)
+	_, err = io.WriteString(nc, "ping")
+	require.NoError(t, err)
+	got := make([]byte, len("ping"))
+	_, err = io.ReadFull(far, got)
+	require.NoError(t, err)
+	_, err = far.Write(got)
+	require.NoError(t, err)
+	require.NoError(t, far.Close())
+	back, err := io.ReadAll(nc)
+	require.NoError(t, err)
+	require.Equal(t, "ping", string(back))
+	require.NoError(t, nc.Close())
+
+	addr := ln.Addr().String()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = Dial(ended, "tcp", addr)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, ln.Close())
+}

@@ -1,0 +1,103 @@
+package upstream
+
+import "bytes"
+
+// maxEvent is how much of an event is held back until all of it is there. SGLang's are some hundred
+// bytes, those of /generate as long as the text so far; longer ones pass in pieces.
+const maxEvent = 64 << 10
+
+// keptEvent bounds what a pooled Response keeps of its memory for them.
+const keptEvent = 8 << 10
+
+// events keeps half an event from a client until the other half has come. A worker that dies inside
+// one would else leave the client with a line that no parser can forget: whatever follows it
+// belongs to the same line, or, behind a line break, makes a broken document of it. Events nearly
+// always come whole, and then nothing is copied.
+type events struct {
+	on    bool
+	open  bool   // the client has the beginning of an event that was too long
+	tail  []byte // what is held back
+	spare []byte // of tail, swapped with it
+}
+
+// pass takes the next piece of the stream and returns what can be sent: valid until the next call,
+// and of p, or a copy.
+func (v *events) pass(p []byte) []byte {
+	if !v.on {
+		return p
+	}
+	held := len(v.tail)
+	if held == 0 && endsEvent(p) { // fast path
+		v.open = false
+		return p
+	}
+	b := p
+	if held > 0 {
+		v.tail = append(v.tail, p...)
+		b = v.tail
+	}
+	cut := lastEvent(b, held)
+	if cut > 0 {
+		v.open = false
+	}
+	if v.open || len(b)-cut > maxEvent {
+		// All but the line breaks at its end, which may be half of an empty line.
+		cut, v.open = len(bytes.TrimRight(b, "\r\n")), true
+	}
+	v.spare = append(v.spare[:0], b[cut:]...)
+	v.tail, v.spare = v.spare, v.tail
+	return b[:cut]
+}
+
+// end returns what is held back at a clean end of the stream, which is the client's as it came.
+func (v *events) end() []byte { return v.tail }
+
+// breakOff forgets what is held back, and returns what ends the event that the client has the
+// beginning of.
+func (v *events) breakOff() []byte {
+	v.tail = v.tail[:0]
+	if !v.open {
+		return nil
+	}
+	v.open = false
+	return []byte("\n\n")
+}
+
+// reset makes v ready for the next answer.
+func (v *events) reset() {
+	v.on, v.open = false, false
+	if v.tail = v.tail[:0]; cap(v.tail) > keptEvent {
+		v.tail = nil
+	}
+	if v.spare = v.spare[:0]; cap(v.spare) > keptEvent {
+		v.spare = nil
+	}
+}
+
+// endsEvent reports whether p ends with an empty line in one of the two usual ways.
+func endsEvent(p []byte) bool {
+	n := len(p)
+	return n >= 2 && p[n-1] == '\n' && (p[n-2] == '\n' || n >= 4 && p[n-2] == '\r' && p[n-3] == '\n')
+}
+
+// lastEvent returns the index behind the last empty line of b that ends at or behind from; 0: there
+// is none. A line ends with CRLF, LF or CR.
+func lastEvent(b []byte, from int) int {
+	for i := len(b) - 1; i >= max(from, 1); i-- {
+		if b[i] != '\n' && b[i] != '\r' {
+			continue
+		}
+		j := i - 1
+		if b[i] == '\n' && b[j] == '\r' {
+			j--
+		}
+		if j >= 0 && (b[j] == '\n' || b[j] == '\r') {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// WholeEvents has Forward and its like send a stream of events in whole ones, so that what an
+// Observer adds where the worker breaks off is one of its own.
+func (r *Response) WholeEvents() { r.events.on = true }

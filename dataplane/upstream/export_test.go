@@ -1,0 +1,72 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// bytesConn is a connection whose worker has sent in and closed. It gives at most step bytes per read.
+type bytesConn struct {
+	in   *bytes.Reader
+	step int
+}
+
+func (c *bytesConn) Read(p []byte) (int, error) {
+	if c.step > 0 && len(p) > c.step {
+		p = p[:c.step]
+	}
+	return c.in.Read(p)
+}
+func (c *bytesConn) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *bytesConn) Close() error                     { return nil }
+func (c *bytesConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c *bytesConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (c *bytesConn) SetDeadline(time.Time) error      { return nil }
+func (c *bytesConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *bytesConn) SetWriteDeadline(time.Time) error { return nil }
+
+// ReadAnswer reads the answer in; half of the inputs go through next, half through Read. rest counts the bytes behind it.
+func (t *Transport) ReadAnswer(in []byte, method string, step int) (status int, body []byte, rest int, err error) {
+	nc := &bytesConn{bytes.NewReader(in), step}
+	req := &Request{Method: []byte(method), Path: []byte("/")}
+	r, err := t.roundTrip(nil, newConn(nc, nc, poolKey{}, &t.readers), req)
+	if err != nil {
+		return 0, nil, 0, err
+	}
+	defer r.Close()
+	r.keep = false // The connection is of no use to others.
+	if step%2 == 0 {
+		body, err = io.ReadAll(r)
+		return r.Status, body, nc.in.Len(), err
+	}
+	for {
+		p, err := r.next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return r.Status, body, nc.in.Len(), err
+		}
+		body = append(body, p...)
+	}
+}
+
+// ParseRepeatedly reads the head of one request.
+func ParseRepeatedly(b *testing.B, request []byte) {
+	b.Helper()
+	var in Inbound
+	p := &Plain{Takes: func([]byte, int) bool { return true }, MaxHead: 16 << 10}
+	b.ReportAllocs()
+	for b.Loop() {
+		if in.parse(request, p) != len(request) {
+			b.Fatal("not plain")
+		}
+	}
+}
+
+// SetHandshakeLimit changes how long clients of a listener of ListenTLS may take for their handshake.
+func SetHandshakeLimit(l net.Listener, limit time.Duration) { l.(*securedListener).limit = limit }

@@ -1,0 +1,88 @@
+package upstream
+
+import "bytes"
+
+// hopByHop are the fields of RFC 9110 7.6.1 and its predecessors: they belong to one connection and end here.
+func hopByHop(k []byte) bool {
+	switch len(k) {
+	case 2:
+		return fold(k, "te")
+	case 7:
+		return fold(k, "trailer") || fold(k, "upgrade")
+	case 8:
+		return fold(k, "trailers")
+	case 10:
+		return fold(k, "connection") || fold(k, "keep-alive")
+	case 17:
+		return fold(k, "transfer-encoding")
+	}
+	return len(k) > 6 && fold(k[:6], "proxy-")
+}
+
+// hopByHopAnswer is hopByHop for answers, whose Trailer goes on to the client: the fields that it names do too.
+func hopByHopAnswer(k []byte) bool { return hopByHop(k) && !fold(k, "trailer") }
+
+// skipRequestField tells which of the client's fields never reach a worker: those of its connection, those that we write
+// ourselves, Expect, which the server has already answered, and Accept-Encoding: what an answer says of usage must be readable
+// here.
+func skipRequestField(k []byte) bool {
+	switch len(k) {
+	case 4:
+		return fold(k, "host")
+	case 6:
+		return fold(k, "expect")
+	case 14:
+		return fold(k, "content-length")
+	case 15:
+		return fold(k, "accept-encoding")
+	}
+	return hopByHop(k)
+}
+
+// nominated tells whether the value of a Connection field names k.
+func nominated(connection, k []byte) bool {
+	if len(connection) == 0 {
+		return false
+	}
+	return hasToken(connection, k)
+}
+
+// hasToken looks for a token in a comma-separated list, without regard to case.
+func hasToken(list, token []byte) bool {
+	for len(list) > 0 {
+		var item []byte
+		if i := bytes.IndexByte(list, ','); i >= 0 {
+			item, list = list[:i], list[i+1:]
+		} else {
+			item, list = list, nil
+		}
+		if bytes.EqualFold(bytes.TrimSpace(item), token) {
+			return true
+		}
+	}
+	return false
+}
+
+// replaced tells whether one of our own fields takes the place of k.
+func replaced(extra []Field, k []byte) bool {
+	for i := range extra {
+		if fold(k, extra[i].Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// fold compares ASCII field names without regard to case and without the Unicode tables of bytes.EqualFold.
+func fold(b []byte, s string) bool {
+	if len(b) != len(s) {
+		return false
+	}
+	for i, c := range b {
+		d := s[i]
+		if c != d && (c|0x20 != d|0x20 || c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,79 @@
+package upstream
+
+import (
+	"sync"
+	"time"
+)
+
+// idleList holds the idle connections of one target, the most recently used last: the one with the warmest socket is taken
+// first, and the others age until they may go.
+type idleList struct {
+	mu     sync.Mutex
+	conns  []*conn // guarded by mu; ordered by idleSince
+	closed bool    // guarded by mu
+}
+
+// get takes the youngest connection, nil if there is none that was used at or after notBefore.
+func (l *idleList) get(notBefore time.Time) *conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.conns) - 1
+	if n < 0 || l.conns[n].idleSince.Before(notBefore) {
+		// If the youngest is too old then all are: Sweep or the next put closes them.
+		return nil
+	}
+	cn := l.conns[n]
+	l.conns[n] = nil
+	l.conns = l.conns[:n]
+	return cn
+}
+
+// put adds cn and returns a connection to close: cn itself if the list is closed, or the oldest if it is over age or over
+// the limit. One in, at most one out: the list shrinks under traffic and no call pays for many closes.
+func (l *idleList) put(cn *conn, notBefore time.Time, limit int) (dead *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return cn
+	}
+	if n := len(l.conns); n > 0 && (n >= limit || l.conns[0].idleSince.Before(notBefore)) {
+		dead = l.conns[0]
+		copy(l.conns, l.conns[1:])
+		l.conns[n-1] = cn
+		return dead
+	}
+	l.conns = append(l.conns, cn)
+	return nil
+}
+
+// drop closes the connections that were last used before the given time; all of them if it is zero.
+func (l *idleList) drop(before time.Time) {
+	l.mu.Lock()
+	n := len(l.conns)
+	if !before.IsZero() {
+		for n = 0; n < len(l.conns) && l.conns[n].idleSince.Before(before); n++ {
+		}
+	}
+	dead := append([]*conn(nil), l.conns[:n]...)
+	kept := copy(l.conns, l.conns[n:])
+	clear(l.conns[kept:])
+	l.conns = l.conns[:kept]
+	l.mu.Unlock()
+	for _, cn := range dead {
+		cn.abort()
+	}
+}
+
+// close drops all and refuses what comes later.
+func (l *idleList) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.drop(time.Time{})
+}
+
+func (l *idleList) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns)
+}

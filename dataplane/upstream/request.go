@@ -1,0 +1,143 @@
+package upstream
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Field is one header field of ours.
+type Field struct {
+	Key   string
+	Value []byte // nil removes the client's field of that name and sends none
+}
+
+// Request is one request to a worker.
+type Request struct {
+	Target Target
+	Method []byte
+	Path   []byte // request target with its query, as it goes on the wire
+
+	// Header is the client's. Hop-by-hop fields, Host, Content-Length and Expect are left out. fasthttp fills caches inside
+	// it while it is read: two Do at the same time must not share one; render Lines once instead.
+	Header *fasthttp.RequestHeader
+	// Lines, if not nil, is sent in place of Header; AppendLines makes it.
+	Lines []byte
+	// Extra is added, and replaces the client's fields of the same names (those of Header, not of Lines).
+	Extra []Field
+
+	// Body is sent with one writev; Content-Length is the sum of the parts.
+	Body [][]byte
+
+	// Once forbids to send the request again where a kept-alive connection dies before an answer: a worker that had begun
+	// with it must not be given the same one twice.
+	Once bool
+
+	// Fresh sends the request over a new connection: what ends a kept-alive one may have happened before.
+	Fresh bool
+
+	// Plain leaves the answer's header unread where it is plain: by Response.Peek and Inbound.Pass, it is there.
+	Plain bool
+
+	Now time.Time // when the request is sent; zero: the clock is asked
+
+	HeaderTimeout time.Duration // longest wait for the first byte of the answer, from the end of the dial; 0 is forever
+	ReadTimeout   time.Duration // longest wait for each further read; 0 is forever. Both may last an eighth longer
+}
+
+// AppendLines appends the fields of a client's header that may go to a worker, one line each, without those in extra.
+func AppendLines(dst []byte, h *fasthttp.RequestHeader, extra []Field) []byte {
+	named := h.Peek(fasthttp.HeaderConnection)
+	trailers := false
+	for k, v := range h.All() {
+		if !trailers && fold(k, "te") && hasToken(v, tokenTrailers) {
+			trailers = true
+			dst = append(dst, wantTrailers...)
+			continue
+		}
+		if skipRequestField(k) || nominated(named, k) || replaced(extra, k) {
+			continue
+		}
+		dst = appendLine(dst, k, v)
+	}
+	return dst
+}
+
+var (
+	tokenTrailers = []byte("trailers")
+	// wantTrailers is the client's TE, which is of its connection, said again for ours (RFC 9110 10.1.4). Other codings than
+	// chunked are not for us.
+	wantTrailers = []byte("TE: trailers\r\nConnection: TE\r\n")
+)
+
+// appendHead appends the request's head to dst.
+func (r *Request) appendHead(dst []byte) ([]byte, error) {
+	if len(r.Method) == 0 || len(r.Path) == 0 || breaksLine(r.Path) || breaksLine(r.Method) {
+		return dst, fmt.Errorf("%w: method %q or path %q", ErrBadRequest, r.Method, r.Path)
+	}
+	dst = append(dst, r.Method...)
+	dst = append(dst, ' ')
+	dst = append(dst, r.Path...)
+	dst = append(dst, " HTTP/1.1\r\nHost: "...)
+	if r.Target.Host != "" {
+		dst = append(dst, r.Target.Host...)
+	} else {
+		dst = append(dst, r.Target.Addr...)
+	}
+	// Without the field a worker might choose any coding (RFC 9110 12.5.3).
+	dst = append(dst, "\r\nAccept-Encoding: identity\r\n"...)
+	switch {
+	case r.Lines != nil:
+		dst = append(dst, r.Lines...)
+	case r.Header != nil:
+		dst = AppendLines(dst, r.Header, r.Extra)
+	}
+	for i := range r.Extra {
+		f := &r.Extra[i]
+		if f.Value == nil {
+			continue
+		}
+		if bytes.ContainsAny(f.Value, "\r\n\x00") {
+			return dst, fmt.Errorf("%w: value of %s", ErrBadRequest, f.Key)
+		}
+		dst = append(dst, f.Key...)
+		dst = append(dst, ':', ' ')
+		dst = append(dst, f.Value...)
+		dst = append(dst, '\r', '\n')
+	}
+	return r.appendLength(dst), nil
+}
+
+// appendLength ends the head. A method that has a body by its nature says so even when it is empty, or servers wait for it.
+func (r *Request) appendLength(dst []byte) []byte {
+	n := 0
+	for _, b := range r.Body {
+		n += len(b)
+	}
+	if n > 0 || r.Method[0] == 'P' { // POST, PUT, PATCH
+		dst = append(dst, "Content-Length: "...)
+		dst = strconv.AppendInt(dst, int64(n), 10)
+		dst = append(dst, '\r', '\n')
+	}
+	return append(dst, '\r', '\n')
+}
+
+func appendLine(dst, k, v []byte) []byte {
+	dst = append(dst, k...)
+	dst = append(dst, ':', ' ')
+	dst = append(dst, v...)
+	return append(dst, '\r', '\n')
+}
+
+// breaksLine finds what would end a request line early: control bytes and spaces.
+func breaksLine(b []byte) bool {
+	for _, c := range b {
+		if c <= ' ' || c == 0x7f {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,248 @@
+package upstream
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Observer watches one forwarded answer. Its methods are called from the goroutine that serves the client.
+type Observer interface {
+	// Body sees each piece before it is written to the client. p aliases the read buffer. It must not cancel the request, or wait: the
+	// connection to the worker is being read.
+	Body(p []byte)
+	// Broken is told why the worker's answer ended early. What it returns is sent to the client as the last piece, followed
+	// by a clean end (an SSE error event, for one); nil cuts the client's connection instead, so that nobody takes a part
+	// for the whole. Only asked where the client's answer is chunked.
+	Broken(err error) []byte
+	// Closed is called exactly once, last, in every case: here is where resources are released. err is nil if the client's
+	// socket took the whole body (a short last piece leaves after it, with the end of the answer), wraps ErrClient if the
+	// client's side failed, and else is what ended the worker's answer.
+	Closed(err error)
+}
+
+// Stream is the body of a forwarded answer as fasthttp's server wants it. It writes each piece to the client as soon as it
+// is there, and pieces that arrived together as one.
+//
+// fasthttp (1.74) calls WriteTo for both framings because SupportsBodyWriteTo says so, and Close after it in every case,
+// failed writes and a request that is dropped before its header is written included. Chunked: each Write is one chunk and
+// is flushed. Fixed size: Write fills a bufio.Writer, so WriteTo flushes it whenever it would have to wait for the worker.
+type Stream struct {
+	resp *Response
+	obs  Observer
+	to   *Client                  // nil: not from a Watcher's listener
+	conn net.Conn                 // to's, or TLS over it
+	head *fasthttp.ResponseHeader // of the client's answer
+	err  error
+	done bool // the client has all of it
+}
+
+var (
+	_ fasthttp.BodyWriterTo = (*Stream)(nil)
+	_ io.ReadCloser         = (*Stream)(nil)
+)
+
+// Forward makes r the answer to ctx and takes over its Close: status, header without hop-by-hop fields, body as a Stream
+// where there is one. The caller may still change ctx.Response.Header afterwards. obs.Closed is called during Forward if the
+// answer has no body, and else once fasthttp has written it.
+func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer) {
+	r.readRaw()
+	out := &ctx.Response
+	dropHopByHop(&r.Header)
+	r.Header.CopyTo(&out.Header)
+	out.Header.SetStatusCode(r.Status)
+	out.Header.SetProtocol(protocol)  // A worker's HTTP/1.0 is not the client's,
+	out.Header.ResetConnectionClose() // nor is its Connection: close.
+	size := r.ContentLength()
+	if size == 0 && r.ended() {
+		out.SkipBody = ctx.IsHead()
+		if !out.SkipBody {
+			out.Header.Del(fasthttp.HeaderTransferEncoding)
+		}
+		_ = r.Close()
+		obs.Closed(nil)
+		return
+	}
+	if size < 0 && r.body == bodyChunked {
+		announce(&out.Header)
+	} else {
+		_ = out.Header.SetTrailer("") // nothing can follow the body
+	}
+	if r.gzip != nil || r.change != nil {
+		size = -1
+	}
+	r.events.on = r.events.on && size < 0
+	r.stream = Stream{resp: r, obs: obs, to: ClientOf(ctx.Conn()), conn: ctx.Conn(), head: &out.Header}
+	out.SetBodyStream(&r.stream, int(size))
+	// Without a body byte at hand the header must not wait for one; with it, both leave in one packet.
+	out.ImmediateHeaderFlush = size < 0 && !r.ready()
+}
+
+var protocol = []byte("HTTP/1.1")
+
+// dropHopByHop removes what belongs to the worker's connection only.
+func dropHopByHop(h *fasthttp.ResponseHeader) {
+	named := h.Peek(fasthttp.HeaderConnection)
+	var victims []string // Deleting while iterating is not allowed. Rarely any: a plain worker sends none of these.
+	for k := range h.All() {
+		// fasthttp owns the two framing fields and sets them for the client's connection.
+		framing := fold(k, "transfer-encoding") || fold(k, "content-length")
+		if !framing && (hopByHopAnswer(k) || nominated(named, k)) {
+			victims = append(victims, string(k))
+		}
+	}
+	for _, k := range victims {
+		h.Del(k)
+	}
+}
+
+// Read is for readers other than fasthttp.
+func (s *Stream) Read(p []byte) (int, error) {
+	n, err := s.resp.Read(p)
+	if n > 0 {
+		s.obs.Body(p[:n])
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		s.end()
+	default:
+		s.err = err
+	}
+	return n, err
+}
+
+// end notes that the body is complete.
+func (s *Stream) end() {
+	s.done = true
+	conclude(s.head, s.resp)
+}
+
+// SupportsBodyWriteTo tells fasthttp that WriteTo does all that Read does.
+func (s *Stream) SupportsBodyWriteTo() bool { return true }
+
+type flusher interface{ Flush() error }
+
+// WriteTo writes the body to w, waiting for nothing but the worker.
+func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
+	if s.resp.gzip != nil {
+		return s.writeGzip(w)
+	}
+	if s.resp.change != nil {
+		return s.writeChanged(w)
+	}
+	f, buffered := w.(flusher)
+	for {
+		switch {
+		case s.resp.ready():
+		case buffered:
+			if err := f.Flush(); err != nil {
+				return n, s.clientFailed(err)
+			}
+		case n > 0 && s.relays(): // the header is on its way
+			m, worker, client := s.relay()
+			n += m
+			if client != nil {
+				return n, s.clientFailed(client)
+			}
+			if worker != nil {
+				return s.broken(w, n, s.resp.fail(worker), buffered)
+			}
+		}
+		p, err := s.resp.next()
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			s.end()
+			if !buffered {
+				s.to.hold()
+			}
+			return s.rest(w, n)
+		default:
+			return s.broken(w, n, err, buffered)
+		}
+		s.obs.Body(p)
+		if p = s.resp.events.pass(p); len(p) == 0 {
+			continue
+		}
+		if !buffered && len(p) <= maxHeld && s.resp.ended() {
+			s.to.hold() // the end is here: one write does
+		}
+		m, err := s.write(w, p)
+		n += int64(m)
+		if err != nil {
+			return n, s.clientFailed(err)
+		}
+	}
+}
+
+// rest writes what was held back of a stream that has ended.
+func (s *Stream) rest(w io.Writer, n int64) (int64, error) {
+	p := s.resp.events.end()
+	if len(p) == 0 {
+		return n, nil
+	}
+	m, err := w.Write(p)
+	if err != nil {
+		s.done = false
+		return n + int64(m), s.clientFailed(err)
+	}
+	return n + int64(m), nil
+}
+
+// write writes one piece. A whole answer that does not fit fasthttp's buffer would leave in several writes.
+func (s *Stream) write(w io.Writer, p []byte) (int, error) {
+	b, fixed := w.(*bufio.Writer)
+	if !fixed || s.to == nil || len(p) <= b.Available() || len(p) > maxWhole {
+		return w.Write(p)
+	}
+	s.to.hold()
+	n, err := w.Write(p)
+	if err == nil {
+		err = b.Flush()
+	}
+	s.to.unhold()
+	if err != nil {
+		return n, err
+	}
+	return n, s.to.release(s.conn)
+}
+
+// broken ends the client's answer after the worker's ended early.
+func (s *Stream) broken(w io.Writer, n int64, err error, fixed bool) (int64, error) {
+	s.err = err
+	if fixed {
+		return n, err
+	}
+	tail := s.obs.Broken(err)
+	if tail == nil {
+		return n, err
+	}
+	_ = s.head.SetTrailer("") // what was announced will not come
+	if begun := s.resp.events.breakOff(); begun != nil {
+		tail = append(begun, tail...)
+	}
+	m, werr := w.Write(tail)
+	return n + int64(m), werr
+}
+
+func (s *Stream) clientFailed(err error) error {
+	s.err = fmt.Errorf("%w: %w", ErrClient, err)
+	return s.err
+}
+
+// Close closes the Response and tells the Observer how it went.
+func (s *Stream) Close() error {
+	s.to.unhold()
+	obs, err := s.obs, s.err
+	if err == nil && !s.done {
+		err = ErrClient // The server gave up before the body's end; only the client's side makes it do so.
+	}
+	_ = s.resp.Close() // s is part of the Response and must not be touched from here on.
+	obs.Closed(err)
+	return nil
+}

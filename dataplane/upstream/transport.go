@@ -1,0 +1,190 @@
+package upstream
+
+import (
+	"bufio"
+	"crypto/tls"
+	"sync"
+	"time"
+)
+
+const (
+	// uvicorn, which SGLang serves with, closes a connection after 5 s without a request. Staying below spares the race.
+	defaultIdleTimeout = 4 * time.Second
+	// A worker on the same rack answers a SYN in under a millisecond; a second covers one lost SYN (1 s RTO) and no more.
+	defaultDialTimeout = 1500 * time.Millisecond
+	// SGLang runs at most a few hundred requests per worker; connections beyond that would only sit idle.
+	defaultMaxIdle = 256
+	// Worker headers are about 200 bytes; 16 KiB holds several SSE chunks of one scheduler step and any sane header.
+	defaultReadBuffer = 16 << 10
+)
+
+// Target names one worker. Two targets share connections if Addr and TLS are equal (the same *tls.Config, not an equal one).
+type Target struct {
+	Addr string      // host:port to dial
+	Host string      // Host header; Addr if empty
+	TLS  *tls.Config // nil for plain TCP; ServerName is taken from Addr if empty
+}
+
+// Config sets the limits of a Transport. Zero values mean the defaults.
+type Config struct {
+	DialTimeout      time.Duration // TCP and TLS together; default 1.5 s
+	IdleTimeout      time.Duration // a kept-alive connection is not reused after this; default 4 s
+	MaxIdlePerTarget int           // default 256; negative keeps none
+	ReadBuffer       int           // bytes per request in flight; default 16 KiB
+	MaxHeaderBytes   int           // status line and header of an answer, each interim one apart; default ReadBuffer
+}
+
+// Transport keeps connections to workers and sends requests over them.
+type Transport struct {
+	cfg     Config
+	readers sync.Pool // *bufio.Reader of cfg.ReadBuffer; an idle connection holds none
+
+	responses sync.Pool // *Response
+
+	mu     sync.RWMutex
+	idle   map[poolKey]*idleList // guarded by mu; lists are never removed while their Transport lives, workers are few
+	closed bool                  // guarded by mu
+}
+
+// poolKey tells connections apart that cannot stand in for each other.
+type poolKey struct {
+	addr string
+	tls  *tls.Config
+}
+
+// NewTransport returns a Transport with cfg's limits.
+func NewTransport(cfg Config) *Transport {
+	if cfg.DialTimeout <= 0 {
+		cfg.DialTimeout = defaultDialTimeout
+	}
+	if cfg.IdleTimeout <= 0 {
+		cfg.IdleTimeout = defaultIdleTimeout
+	}
+	if cfg.MaxIdlePerTarget == 0 {
+		cfg.MaxIdlePerTarget = defaultMaxIdle
+	}
+	if cfg.ReadBuffer <= 0 {
+		cfg.ReadBuffer = defaultReadBuffer
+	}
+	if cfg.MaxHeaderBytes <= 0 {
+		cfg.MaxHeaderBytes = cfg.ReadBuffer
+	}
+	// The header parser needs the whole header in the buffer.
+	size := max(cfg.ReadBuffer, cfg.MaxHeaderBytes)
+	t := &Transport{cfg: cfg, idle: make(map[poolKey]*idleList)}
+	t.readers.New = func() any { return bufio.NewReaderSize(nil, size) }
+	return t
+}
+
+// Close closes the idle connections and refuses new requests. Requests in flight go on; their connections end with them.
+func (t *Transport) Close() error {
+	t.mu.Lock()
+	t.closed = true
+	lists := t.idle
+	t.idle = nil
+	t.mu.Unlock()
+	for _, l := range lists {
+		l.close()
+	}
+	return nil
+}
+
+// CloseIdle closes the idle connections to addr: call it for a worker that was declared dead or has restarted.
+func (t *Transport) CloseIdle(addr string) {
+	for _, l := range t.lists(addr) {
+		l.drop(time.Time{})
+	}
+}
+
+// Sweep closes the connections that have been idle for too long. A target in use does this on its own; one without
+// traffic keeps its dead sockets (CLOSE_WAIT) until someone calls Sweep, so call it every few seconds.
+func (t *Transport) Sweep() {
+	before := time.Now().Add(-t.cfg.IdleTimeout)
+	for _, l := range t.lists("") {
+		l.drop(before)
+	}
+}
+
+// Idle returns the number of idle connections to addr, or to all targets if addr is empty.
+func (t *Transport) Idle(addr string) (n int) {
+	for _, l := range t.lists(addr) {
+		n += l.len()
+	}
+	return n
+}
+
+// lists returns the idle lists of addr, or all if addr is empty.
+func (t *Transport) lists(addr string) []*idleList {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var out []*idleList
+	for k, l := range t.idle {
+		if addr == "" || k.addr == addr {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// list returns the idle list of k, nil once the Transport is closed.
+func (t *Transport) list(k poolKey) *idleList {
+	// Fast path: the target is known.
+	t.mu.RLock()
+	l := t.idle[k]
+	t.mu.RUnlock()
+	if l != nil {
+		return l
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil
+	}
+	if t.idle[k] == nil {
+		t.idle[k] = &idleList{}
+	}
+	return t.idle[k]
+}
+
+// connect returns an idle connection to k that looks alive, or a new one; fresh skips the idle ones. now may be zero.
+func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (*conn, error) {
+	l := t.list(k)
+	if l == nil {
+		return nil, ErrClosed
+	}
+	if !fresh {
+		if now.IsZero() {
+			now = time.Now()
+		}
+		for cn := l.get(now.Add(-t.cfg.IdleTimeout)); cn != nil; cn = l.get(now.Add(-t.cfg.IdleTimeout)) {
+			idle := now.Sub(cn.idleSince)
+			if idle < staleCheckAfter || cn.alive() {
+				cn.reused, cn.hot, cn.now = true, idle < quietFor, now
+				return cn, nil
+			}
+			cn.abort()
+		}
+	}
+	return t.dial(c, k)
+}
+
+// keep puts cn among the idle connections, or closes it if there is no room.
+func (t *Transport) keep(cn *conn) {
+	cn.releaseReader()
+	l := t.list(cn.key)
+	if l == nil || t.cfg.MaxIdlePerTarget < 0 {
+		cn.abort()
+		return
+	}
+	now := cn.clock()
+	cn.idleSince = now
+	if dead := l.put(cn, now.Add(-t.cfg.IdleTimeout), t.cfg.MaxIdlePerTarget); dead != nil {
+		dead.abort()
+	}
+}
+
+// discard closes cn for good.
+func (t *Transport) discard(cn *conn) {
+	cn.abort()
+	cn.releaseReader()
+}

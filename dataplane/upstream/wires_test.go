@@ -1,0 +1,77 @@
+package upstream_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
+	"github.com/warmpath/warmpath/dataplane/upstream"
+)
+
+// encrypted tells which of a test's two runs this is, "plain" with plain connections or "tls" with TLS on both sides of the router; workers, requests, routers and clients of the test follow it.
+func encrypted(t testing.TB) bool {
+	t.Helper()
+	return strings.Contains(t.Name()+"/", "/tls/")
+}
+
+// overBoth runs a test over plain connections and over TLS.
+func overBoth(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Run("plain", test)
+	t.Run("tls", test)
+}
+
+// targets are the settings for workers with TLS, by address.
+var targets sync.Map
+
+func target(addr string) upstream.Target {
+	cfg, _ := targets.Load(addr)
+	settings, _ := cfg.(*tls.Config)
+	return upstream.Target{Addr: addr, TLS: settings}
+}
+
+// identity is what both sides of all tests show and trust.
+var identity struct {
+	once sync.Once
+	pair tls.Certificate
+	pool *x509.CertPool
+}
+
+func identify(t testing.TB) {
+	t.Helper()
+	identity.once.Do(func() {
+		ca := tlstest.NewAuthority(t)
+		identity.pair, identity.pool = ca.Issue("127.0.0.1").TLS, ca.Pool()
+	})
+}
+
+func serverTLS(t testing.TB) *tls.Config {
+	t.Helper()
+	identify(t)
+	return &tls.Config{Certificates: []tls.Certificate{identity.pair}}
+}
+
+func clientTLS(t testing.TB) *tls.Config {
+	t.Helper()
+	identify(t)
+	return &tls.Config{RootCAs: identity.pool, ServerName: "127.0.0.1"}
+}
+
+// facing is a router's listener.
+func facing(t testing.TB, ln net.Listener) net.Listener {
+	t.Helper()
+	if !encrypted(t) {
+		return ln
+	}
+	cfg := serverTLS(t)
+	cfg.DynamicRecordSizingDisabled = true
+	// A client of this test sees for itself that its handshake has failed. Others come, too: who looks for a worker of another process's test
+	// that had this port before, and knows nothing of TLS.
+	secured := upstream.ListenTLS(ln, cfg, func(net.Addr, error) {})
+	upstream.SetHandshakeLimit(secured, patience) // no test here is about slow ones, but a machine may be
+	return secured
+}
