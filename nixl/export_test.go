@@ -1,5 +1,7 @@
 package nixl
 
+import "os"
+
 // SealMetadata puts a valid header before any body.
 var SealMetadata = sealMetadata
 
@@ -21,5 +23,21 @@ func DecodeMetadata(data []byte) (name string, memories []RemoteMemory, library 
 	return m.Name, m.Memories, m.Library, nil
 }
 
-// SortByLocal is the sort of Coalesce.
-var SortByLocal = sortByLocal
+// Coalesce merges pieces as Prepare does, after SortByLocal.
+var (
+	Coalesce    = coalesce
+	SortByLocal = sortByLocal
+)
+
+// FileOf is the file behind a mapping.
+func FileOf(m *Mapping) *os.File { return m.file }
+
+// Mapped reports whether the memory is still mapped.
+func (m *Mapping) Mapped() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.file != nil
+}
+
+// Fail declares the peer dead for a reason.
+func (r *Remote) Fail(reason error) { r.fail(reason) }

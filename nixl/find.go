@@ -51,7 +51,7 @@ func prefixes() []string {
 const envNetDevices = "UCX_NET_DEVICES"
 
 // StayOnLoopback keeps UCX on the loopback interface unless UCX_NET_DEVICES is set; by default
-// UCX listens on every interface of the machine. It is for processes whose peers all run on
+// UCX listens on every interface of the machine. It is for processes with all peers on
 // this machine, and must precede the first agent. It reports true when UCX_NET_DEVICES was set
 // already and stays as it is, so that the caller may warn.
 func StayOnLoopback() (configured bool, err error) {

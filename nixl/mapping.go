@@ -73,10 +73,6 @@ var (
 // Bytes is the memory. It must not be touched after Close.
 func (m *Mapping) Bytes() []byte { return m.data }
 
-// File is the file behind the memory, to be sent to another process. It is closed with the
-// Mapping.
-func (m *Mapping) File() *os.File { return m.file }
-
 // addr is the address of the first byte, by which peers and the library name the memory.
 func (m *Mapping) addr() uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))) }
 
@@ -105,13 +101,6 @@ func (m *Mapping) Close() error {
 	defer m.mu.Unlock()
 	m.closed = true
 	return m.unmapLocked()
-}
-
-// Mapped reports whether the memory is still mapped.
-func (m *Mapping) Mapped() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.file != nil
 }
 
 func (m *Mapping) unmapLocked() error {

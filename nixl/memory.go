@@ -18,9 +18,8 @@ type Memory struct {
 	closing sync.Once
 	err     error // of the closing
 
-	gone   chan struct{} // closed when the registration has ended
-	users  int           // unsettled transfers and retiring engines; guarded by memoryTable.mu
-	closed bool          // no new transfer; guarded by memoryTable.mu
+	users  int  // unsettled transfers and retiring engines; guarded by memoryTable.mu
+	closed bool // no new transfer; guarded by memoryTable.mu
 }
 
 // ErrRegister is returned where memory cannot be registered.
@@ -31,7 +30,7 @@ func (a *Agent) Register(m *Mapping) (*Memory, error) {
 	if err := m.retain(); err != nil {
 		return nil, err
 	}
-	memory := &Memory{agent: a, mapping: m, name: m.file.Name(), gone: make(chan struct{})}
+	memory := &Memory{agent: a, mapping: m, name: m.file.Name()}
 	var err error
 	closed := a.do(func(e *executor) {
 		if err = e.engine.Register(memory); err == nil {
@@ -60,9 +59,8 @@ func (m *Memory) ID() uint32 { return m.id }
 // Len is its size in bytes.
 func (m *Memory) Len() uint64 { return uint64(len(m.mapping.data)) }
 
-// Close ends the registration; no transfer starts with the memory afterwards. Registration and
-// mapping stay while a transfer could still use the memory: Close does not wait for that,
-// Settled tells it.
+// Close ends the registration; no transfer starts with the memory afterwards. Close does not
+// wait: registration and mapping stay while a transfer could still use the memory.
 func (m *Memory) Close() error {
 	a := m.agent
 	m.closing.Do(func() {
@@ -84,15 +82,12 @@ func (m *Memory) Close() error {
 	return m.err
 }
 
-// Settled is closed when the registration has ended.
-func (m *Memory) Settled() <-chan struct{} { return m.gone }
-
 // deregister ends the registration of a closed memory without users.
 func (e *executor) deregister(m *Memory) error {
 	return errors.Join(e.engine.Deregister(m), e.agent.memories.remove(m))
 }
 
-// deregisterUnused deregisters closed memories whose last user has gone.
+// deregisterUnused deregisters closed memories without users.
 func (e *executor) deregisterUnused() {
 	for _, m := range e.agent.memories.takeUnused() {
 		if err := e.deregister(m); err != nil {

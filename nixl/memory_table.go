@@ -33,7 +33,6 @@ func (t *memoryTable) remove(m *Memory) error {
 	if !known {
 		return nil
 	}
-	close(m.gone)
 	return m.mapping.release()
 }
 

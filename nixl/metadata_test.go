@@ -189,7 +189,7 @@ func TestMappings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := nixl.AdoptFile(duplicate(t, m.File()))
+	again, err := nixl.AdoptFile(duplicate(t, nixl.FileOf(m)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestMappings(t *testing.T) {
 	if again.Bytes()[5000] != 42 {
 		t.Error("two mappings of one file differ")
 	}
-	if err := m.File().Truncate(4096); err == nil {
+	if err := nixl.FileOf(m).Truncate(4096); err == nil {
 		t.Error("memory could be cut off while it is mapped")
 	}
 	for range 2 {

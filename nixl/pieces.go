@@ -17,10 +17,10 @@ type Piece struct {
 	Local, Remote, Len uint64
 }
 
-// Coalesce sorts pieces by local offset and merges those adjacent in both memories. It works in
+// coalesce sorts pieces by local offset and merges those adjacent in both memories. It works in
 // place and returns the remaining pieces. A descriptor costs about 2 µs, as much as copying 16
 // KiB.
-func Coalesce(pieces []Piece) []Piece {
+func coalesce(pieces []Piece) []Piece {
 	sortByLocal(pieces)
 	merged := pieces[:0]
 	for _, p := range pieces {

@@ -104,9 +104,6 @@ func (e *executor) ensureLoaded(r *Remote) error {
 	return nil
 }
 
-// Name is the peer's name, another one for each of its generations.
-func (r *Remote) Name() string { return r.name }
-
 // Memories lists the peer's registered memories, by ID. The slice must not be changed.
 func (r *Remote) Memories() []RemoteMemory {
 	r.mu.Lock()
@@ -136,16 +133,14 @@ func (r *Remote) Err() error {
 	return r.failed
 }
 
-// Fail declares the peer dead: its lease ended, its process exited, or it will not be used
-// again. Transfers with it end with the reason, and their memory is settled as soon as that is
-// safe.
-func (r *Remote) Fail(reason error) {
+// Close declares the peer dead or no longer needed. Transfers with it end with an error, and their
+// memory is settled as soon as that is safe.
+func (r *Remote) Close() { r.fail(ErrClosed) }
+
+func (r *Remote) fail(reason error) {
 	r.markFailed(reason)
 	r.agent.send(func(e *executor) { e.dropRemote(r) })
 }
-
-// Close is Fail without a fault.
-func (r *Remote) Close() { r.Fail(ErrClosed) }
 
 func (r *Remote) markFailed(reason error) {
 	r.mu.Lock()

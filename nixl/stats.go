@@ -25,7 +25,6 @@ type Stats struct {
 	AbandonedNow   int64  // those that have not settled
 	AbandonedBytes int64  // memory that must not be reused because of them
 	Replacements   uint64 // library agents that replaced a predecessor
-	Generation     uint64
 	Down           string // the reason why there is no library agent; "" where there is one
 }
 

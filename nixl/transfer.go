@@ -64,7 +64,7 @@ func (r *Remote) Prepare(op Op, local *Memory, remote RemoteMemory, pieces []Pie
 	if local.agent != r.agent {
 		return nil, fmt.Errorf("%w: the memory belongs to another agent", ErrRange)
 	}
-	pieces = Coalesce(pieces)
+	pieces = coalesce(pieces)
 	if err := checkPieces(op, pieces, local.Len(), remote.Len); err != nil {
 		return nil, err
 	}
@@ -138,9 +138,6 @@ func (t *Transfer) endWithAgent() error {
 // reused; it is closed already when Wait returns nil. It stays open after an agent that does
 // not end (ErrStuck).
 func (t *Transfer) Settled() <-chan struct{} { return t.settled }
-
-// Bytes is the size of the transfer.
-func (t *Transfer) Bytes() uint64 { return t.bytes }
 
 // Times is valid once Wait has returned nil.
 func (t *Transfer) Times() Times { return t.times }

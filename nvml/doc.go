@@ -1,6 +1,7 @@
 // Package nvml reads facts about this machine's GPUs from NVIDIA's driver: memory, utilization,
 // temperature, clocks and their throttling, ECC, row remapping, XIDs as they happen, PCIe,
-// NVLink, the NVSwitch fabric, topology, MIG. It does not judge them: dataplane/sidecar/health does.
+// NVLink, the NVSwitch fabric, topology, MIG. It does not judge them: dataplane/sidecar/health
+// does.
 //
 // A [Monitor] reads all facts periodically and keeps the newest [Snapshot]. A fact withheld by
 // a driver, a GPU or a permission is an [Opt] that is not OK, and null in JSON.

@@ -44,7 +44,7 @@ type driver struct {
 
 	events events
 	gpus   []*device
-	sample int // the GPU whose PCIe throughput is sampled next
+	sample int // the next GPU for sampling PCIe throughput
 }
 
 // openDriver waits until no other goroutine owns the driver; it returns nil if stop is closed

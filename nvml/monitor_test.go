@@ -40,7 +40,7 @@ func TestStates(t *testing.T) {
 		set(t, s)
 		require.NoError(t, fake.Reload())
 		got := await(t, m, test.name, func(s *nvml.Snapshot) bool {
-			return s.State == test.state && strings.Contains(s.Detail, test.detail) // two tests share one
+			return s.State == test.state && strings.Contains(s.Detail, test.detail)
 		})
 		assert.Equal(t, test.init == 0, len(got.GPUs) == 8, test.name)
 	}

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds Dockerfile.cuda without Docker and without its base images, then runs the image's doctor and
-# health check. Debian 13 from debootstrap substitutes all three base images.
+# Builds Dockerfile.cuda without Docker and without its base images, then runs the image's doctor
+# and health check. Debian 13 from debootstrap substitutes all three base images.
 # Usage: image-check.sh     as root, with debootstrap and buildah; 5 to 10 minutes; downloads from
 #                           Debian, the Go module proxy and PyPI
 set -euo pipefail

@@ -3,8 +3,9 @@
 # Usage: setup.sh            for the build: a C compiler
 #        setup.sh tests      also pkg-config and libzmq's headers, for tests and linters
 #        setup.sh engines    also Python with its venv module, for `make test-engines`
-# Root, or a user with passwordless sudo, installs missing packages with apt-get; for other users the
-# script prints the command and exits with status 1. It prints nothing when nothing is missing.
+# Root, or a user with passwordless sudo, installs missing packages with apt-get; for other users
+# the script prints the command and exits with status 1. It prints nothing when nothing is
+# missing.
 set -euo pipefail
 
 missing=()
@@ -21,9 +22,11 @@ find_build_needs() {
   echo '#include <stdlib.h>' | ${CC:-gcc} -E -x c - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
 }
 
-# Package zmq speaks ZMTP itself. libzmq is the peer in its tests, and carries CURVE with -tags libzmq.
+# Package zmq speaks ZMTP itself. libzmq is the peer in its tests, and carries CURVE with -tags
+# libzmq.
 find_test_needs() {
-  # Without pkg-config it is unknown whether the libzmq headers are installed; apt-get skips them if so.
+  # Without pkg-config it is unknown whether the libzmq headers are installed; apt-get skips them
+  # if so.
   if ! command -v pkg-config >/dev/null; then
     missing+=(pkg-config libzmq3-dev)
   elif ! pkg-config --exists libzmq; then

@@ -288,7 +288,7 @@ int nixl_capi_invalidate_remote_md(struct agent *agent, const char *peer) {
 	return NOT_FOUND;
 }
 
-// Transfers. A peer whose name begins with "slow" is done at the 1,000th poll, with "never" not
+// Transfers. A peer with the prefix "slow" is done at the 1,000th poll, with "never" not
 // at all; "reset" fails at the post and "breaks" at the third poll.
 
 int nixl_capi_create_xfer_dlist(int kind, struct list **list) {

@@ -368,7 +368,7 @@ class Layouts(unittest.TestCase):
         row = HEADS * DIM * 2
         self.assertEqual([p.address - base for p in parts], [i * TOKENS * row for i in range(2 * LAYERS)])
         self.assertTrue(all(p.stride == row and p.size == PAGE * row for p in parts))
-        self.assertEqual(len(layout.Pages(parts, TOKENS, PAGE)._pool), 1)  # one strided copy for each page
+        self.assertEqual(len(layout.Pages(parts, TOKENS, PAGE)._pool), 1)  # one copy a page
 
     def test_messages(self):
         flags, body = wire.set_(keys_of("m", 2), [1, 2], keys_of("p", 1)[0])

@@ -142,7 +142,7 @@ class Pool:
         def copy(arena, answer, number):
             offsets = wire.parse_offsets(answer, len(keys))
             if wire.ABSENT in offsets:
-                offsets = offsets[: offsets.index(wire.ABSENT)]  # SGLang uses the leading pages only
+                offsets = offsets[: offsets.index(wire.ABSENT)]  # SGLang uses leading pages only
             if offsets and max(offsets) + self.pages.page_bytes > arena.length:
                 raise wire.WireError(f"a page at {max(offsets)} of {arena.length} bytes")
             self.pages.scatter(self._arena_views(arena), offsets, tokens[: len(offsets)])
@@ -246,7 +246,7 @@ class WarmpathStorage(HiCacheStorage):
         self.failures = 0
         self._logged = -1e9
         self._lock = threading.RLock()  # guards the fields below
-        self._name = self._allowed = None  # the weights' identity, and the same while use is allowed
+        self._name = self._allowed = None  # the weights' identity, and while use is allowed
         self._clear_pending = False
         try:
             self._weights = Weights(identity.find_scheduler(), self._weights_changed)

@@ -80,7 +80,7 @@ def fingerprint(runners):
 
 
 def sample(runners):
-    """The hash of some bytes of each tensor. Any training step changes it; it takes milliseconds."""
+    """The hash of some bytes of each tensor, in milliseconds; any training step changes it."""
     pieces = []
     for _, runner in runners:
         for _, tensor in tensors_of(runner.model):
@@ -88,7 +88,7 @@ def sample(runners):
                 continue
             memory = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
             first = tensor.storage_offset() * tensor.element_size()
-            last = first + (tensor.numel() - 1) * tensor.element_size()  # within it, if it is contiguous
+            last = first + (tensor.numel() - 1) * tensor.element_size()  # if contiguous
             for at in {first, (first + last) // 2, max(first, last - 63)}:
                 pieces.append(memory[at : at + 64])
     digest = hashlib.sha256()
@@ -157,7 +157,7 @@ def _hash(tensor):
     if tensor.is_meta or tensor.numel() == 0:
         return ""
     if not tensor.is_contiguous():
-        if tensor.dim() > 1 and tensor.nbytes > _CHUNK:  # a full copy may not fit beside the weights
+        if tensor.dim() > 1 and tensor.nbytes > _CHUNK:  # a full copy may not fit
             return [_hash(part) for part in tensor.unbind(0)]
         tensor = tensor.contiguous()
     data = tensor.reshape(-1).view(torch.uint8)

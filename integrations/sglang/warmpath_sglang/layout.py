@@ -118,7 +118,7 @@ class Pages:
             at += count * first.size
 
     def views(self, memory):
-        """Views of memory (uint8) by each page's first byte, for scatter and gather; make it once."""
+        """Views of memory (uint8) by each page's first byte, for scatter and gather, made once."""
         starts = memory.numel() - self.page_bytes + 1
         if starts < 1:
             raise Unsupported(f"{memory.numel()} bytes for pages of {self.page_bytes}")
