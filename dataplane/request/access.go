@@ -69,7 +69,7 @@ func (e *exchange) name(line *accesslog.Entry) {
 
 // recordRefusal writes a request that no worker has answered.
 func (e *exchange) recordRefusal(c call) {
-	e.status = c.answer().Response.StatusCode()
+	e.status = c.ctx.Response.StatusCode()
 	e.record(openai.Usage{}, time.Now())
 }
 

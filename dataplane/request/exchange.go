@@ -338,7 +338,7 @@ func (e *exchange) refuse(c call, err error) {
 	if errors.Is(err, routing.ErrNoWorker) && e.s.noSuchRank(&e.prompt) {
 		err = openai.NoSuchRank(e.prompt.DP)
 	}
-	e.s.fail(c.answer(), errorFor(err, e.prompt.Model))
+	e.s.fail(c.ctx, errorFor(err, e.prompt.Model))
 	e.recordRefusal(c)
 	e.release()
 }

@@ -219,9 +219,8 @@ func (e *exchange) giveUp(c call, err error) bool {
 		if e.decision.Rank != nil {
 			e.answering().Worker.Inconclusive()
 		}
-		answer := c.answer()
-		answer.SetConnectionClose()
-		answer.SetStatusCode(499) // nobody reads it; the metrics do
+		c.ctx.SetConnectionClose()
+		c.ctx.SetStatusCode(499) // nobody reads it; the metrics do
 		e.release()
 		return true
 	}
@@ -253,23 +252,10 @@ func (e *exchange) compose(c call) {
 	e.lines = c.appendLines(e.lines[:0], e.extra)
 	e.upstream = upstream.Request{
 		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS},
-		Method: c.method(), Path: c.target(), Lines: e.lines, Extra: e.extra, Body: e.parts, Plain: c.plain != nil,
+		Method: c.method(), Path: c.target(), Lines: e.lines, Extra: e.extra, Body: e.parts,
 		HeaderTimeout: e.s.live().FirstByteTimeout, ReadTimeout: e.s.live().StallTimeout,
 		Fresh: e.trial.turn != nil, // what ends it then is no death from before
 	}
-}
-
-// originForm is a request's target as a server wants it: what a client sends that takes this router for its proxy has a scheme and a host in
-// front, which not every worker understands.
-func originForm(target []byte) []byte {
-	if len(target) == 0 || target[0] == '/' {
-		return target
-	}
-	_, rest, ok := bytes.Cut(target, []byte("://"))
-	if i := bytes.IndexByte(rest, '/'); ok && i >= 0 {
-		return rest[i:]
-	}
-	return target
 }
 
 // compositeBody splices the fields that the worker must see into the body.
@@ -336,17 +322,15 @@ func (e *exchange) answer(c call, resp *upstream.Response) {
 	overlap := strconv.AppendInt(room[:0], int64(d.Matched), 10)
 	overlap = append(overlap, '/')
 	overlap = strconv.AppendInt(overlap, int64(d.Total), 10)
-	if c.plain != nil && e.pass(c, resp, overlap) {
-		return
-	}
-	ctx := c.answer()
+	ctx, now := c.ctx, e.firstAt
 	switch {
 	case d.Decode != nil && e.leg.merges:
-		upstream.ForwardRewrite(ctx, resp, e, &e.leg.merger)
+		upstream.ForwardRewrite(ctx, resp, e, now, &e.leg.merger)
 	case e.compresses(c, resp):
-		upstream.ForwardGzip(ctx, resp, e, &e.s.compressors)
+		upstream.ForwardGzip(ctx, resp, e, now, &e.s.compressors)
 	default:
-		upstream.Forward(ctx, resp, e)
+		e.whole = resp.Whole()
+		upstream.Forward(ctx, resp, e, now)
 	}
 	ctx.Response.Header.Set("X-Warmpath-Worker", id)
 	if prefill != "" {
@@ -356,28 +340,4 @@ func (e *exchange) answer(c call, resp *upstream.Response) {
 		ctx.Response.Header.SetBytesV("X-Warmpath-Overlap", overlap)
 		ctx.Response.Header.Set("X-Warmpath-Overlap-Source", source)
 	}
-}
-
-// pass forwards the answer to a plain request, if it can be in one piece.
-func (e *exchange) pass(c call, resp *upstream.Response, overlap []byte) bool {
-	if e.decision.Decode != nil || e.compresses(c, resp) {
-		return false
-	}
-	l := e.lines[:0]
-	l = append(l, "X-Warmpath-Worker: "...)
-	l = append(l, e.decision.Rank.ID()...)
-	l = append(l, "\r\n"...)
-	if e.inferred {
-		l = append(l, "X-Warmpath-Overlap: "...)
-		l = append(l, overlap...)
-		l = append(l, "\r\nX-Warmpath-Overlap-Source: "...)
-		l = append(l, e.decision.Source.String()...)
-		l = append(l, "\r\n"...)
-	}
-	e.lines, e.whole = l, true
-	if c.plain.Pass(resp, e, l, e.firstAt) {
-		return true // e is another request's by now
-	}
-	e.whole = false
-	return false
 }

@@ -186,7 +186,7 @@ func (e *exchange) answerHeld(c call) bool {
 	for i := range o.list {
 		o.list[i].rank.Worker.Inconclusive()
 	}
-	ctx := c.answer()
+	ctx := c.ctx
 	o.answer.Answer(ctx)
 	ctx.Response.Header.Set("X-Warmpath-Worker", o.rank.ID())
 	e.s.metrics.passed(o.rank, o.answer.Status)

@@ -348,7 +348,7 @@ func (e *exchange) tryAnotherPair(c call) bool {
 // passRefusal makes the prefill worker's refusal the client's answer: the decode worker's would be the same.
 func (e *exchange) passRefusal(c call) {
 	l := e.leg
-	ctx := c.answer()
+	ctx := c.ctx
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(l.status)
 	ctx.SetContentTypeBytes(l.mime)

@@ -115,8 +115,8 @@ func (e *exchange) waitSlow(c call) bool {
 	case e.client.Gone():
 		e.giveUp(c, err)
 	case errors.As(err, &full):
-		e.s.fail(c.answer(), errorFor(err, e.prompt.Model))
-		c.answer().Response.Header.Set("Retry-After", strconv.Itoa(int(full.RetryAfter.Seconds())))
+		e.s.fail(c.ctx, errorFor(err, e.prompt.Model))
+		c.ctx.Response.Header.Set("Retry-After", strconv.Itoa(int(full.RetryAfter.Seconds())))
 		e.release()
 	default:
 		e.refuse(c, err)

@@ -1,9 +1,7 @@
 package request
 
 import (
-	"bytes"
 	"errors"
-	"net"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -16,12 +14,6 @@ import (
 func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
 	path := string(ctx.Path())
 	switch {
-	case ambiguousLength(&ctx.Request.Header):
-		ctx.SetConnectionClose()
-		s.fail(ctx, openai.BadRequest("", "The request has both Content-Length and Transfer-Encoding."))
-	case unknownCoding(ctx):
-		ctx.SetConnectionClose()
-		s.fail(ctx, openai.BadRequest("", "The only Transfer-Encoding that is known here is chunked."))
 	case s.operator == nil && (operatorPath(path) || isFlush(ctx)):
 		s.handleOperator(ctx)
 	case path == "/health" || path == "/liveness":
@@ -77,58 +69,22 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 	}
 }
 
-// ambiguousLength finds a request whose end two servers may see in two places:
-// the way to smuggle a second request past one of them.
-func ambiguousLength(h *fasthttp.RequestHeader) bool {
-	return len(h.Peek(fasthttp.HeaderTransferEncoding)) > 0 && len(h.Peek(fasthttp.HeaderContentLength)) > 0
-}
-
-// unknownCoding finds a request whose body has a form that nobody here reads. fasthttp takes "identity", which no longer exists, for no body
-// at all and forgets it, so that the body would be the next request.
-func unknownCoding(ctx *fasthttp.RequestCtx) bool {
-	if len(ctx.PostBody()) > 0 || len(ctx.Request.Header.Peek(fasthttp.HeaderTransferEncoding)) > 0 {
-		return false
-	}
-	for line := range bytes.Lines(ctx.Request.Header.RawHeaders()) {
-		name, _, _ := bytes.Cut(line, []byte{':'})
-		if len(name) == len(codingField) && bytes.EqualFold(name, codingField) {
-			return true
-		}
-	}
-	return false
-}
-
-var codingField = []byte("transfer-encoding")
-
-// badRequest answers what fasthttp could not read as a request.
+// badRequest answers a request that cannot be read.
 func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
-	s.answerBad(ctx, err)
-	if code := ctx.Response.StatusCode(); code == fasthttp.StatusRequestEntityTooLarge || code == fasthttp.StatusRequestHeaderFieldsTooLarge {
-		upstream.Linger(ctx)
-	}
-}
-
-// answerBad says what is wrong with what could not be read as a request.
-func (s *Server) answerBad(ctx *fasthttp.RequestCtx, err error) {
-	var small *fasthttp.ErrSmallBuffer
-	var ne net.Error
+	e := &openai.Error{Type: "invalid_request_error"}
 	switch {
-	case errors.Is(err, fasthttp.ErrBodyTooLarge), errors.Is(err, upstream.ErrBodyTooLarge):
-		s.fail(ctx, openai.TooLarge(s.live().MaxBodyBytes))
-	case errors.As(err, &small), errors.Is(err, upstream.ErrTrailer):
-		s.fail(ctx, &openai.Error{
-			Status: fasthttp.StatusRequestHeaderFieldsTooLarge, Type: "invalid_request_error", Code: "header_too_large",
-			Message: "The request's header is too large.",
-		})
-	case errors.As(err, &ne) && ne.Timeout(), upstream.ClientOf(ctx.Conn()).Late():
-		s.fail(ctx, &openai.Error{
-			Status: fasthttp.StatusRequestTimeout, Type: "invalid_request_error", Code: "request_timeout",
-			Message: "The request did not arrive in time.",
-		})
+	case errors.Is(err, upstream.ErrBodyTooLarge):
+		e = openai.TooLarge(s.live().MaxBodyBytes)
+	case errors.Is(err, upstream.ErrHeadTooLarge):
+		e.Status, e.Code, e.Message = fasthttp.StatusRequestHeaderFieldsTooLarge, "header_too_large", "The request's header is too large."
+	case errors.Is(err, upstream.ErrExpectation):
+		e.Status, e.Code, e.Message = fasthttp.StatusExpectationFailed, "expectation_failed", "The only expectation that is known here is 100-continue."
+	case errors.Is(err, upstream.ErrSlowRequest):
+		e.Status, e.Code, e.Message = fasthttp.StatusRequestTimeout, "request_timeout", "The request did not arrive in time."
 	default:
-		s.fail(ctx, openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error()))))
+		e = openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error())))
 	}
-	ctx.SetConnectionClose()
+	s.fail(ctx, e)
 }
 
 // firstLine keeps an error's words short: fasthttp's quote the whole buffer.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
@@ -106,8 +105,8 @@ type Server struct {
 	Parts
 	cfg       Config                 // as it was at first
 	current   atomic.Pointer[Config] // see Configure
-	client    *fasthttp.Server
-	operator  *fasthttp.Server // nil when the client's listener serves both
+	client    *upstream.Server
+	operator  *upstream.Server // nil when the client's listener serves both
 	metrics   *metrics
 	exchanges sync.Pool
 	aborts    *aborter
@@ -148,45 +147,31 @@ func New(cfg Config, parts Parts) *Server {
 	}
 	s.aborts = newAborter(parts.Transport, s.metrics, cfg.Log)
 	s.exchanges.New = func() any { return newExchange(s) }
-	s.client = s.fasthttp(s.handleClient)
+	s.client = s.listen(s.handleClient, cfg.TLS, max(cfg.MaxClients, 0))
 	if cfg.Operator != nil {
-		s.operator = s.fasthttp(s.handleOperator)
+		s.operator = s.listen(s.handleOperator, cfg.OperatorTLS, 0)
 	}
 	return s
 }
 
-func (s *Server) fasthttp(h fasthttp.RequestHandler) *fasthttp.Server {
-	return &fasthttp.Server{
-		Handler: func(ctx *fasthttp.RequestCtx) {
-			dropTrailer(&ctx.Request.Header)
-			h(ctx)
-		},
-		HeaderReceived:        s.headerReceived,
-		ExpectHandler:         s.expect,
-		ErrorHandler:          s.badRequest,
-		MaxRequestBodySize:    s.cfg.MaxBodyBytes,
-		ReadBufferSize:        s.cfg.MaxHeaderBytes,
-		WriteBufferSize:       4 << 10, // each stream has one. What is longer and whole leaves in one write by proxy.Stream
-		ReduceMemoryUsage:     true,    // an idle connection has no buffers; proxy.Client sees to it that this costs no system call
-		IdleTimeout:           idleTimeout,
-		ConnState:             upstream.NoteState,
-		ReadTimeout:           0, // a deadline for reading would also cut a stream that is being answered
-		NoDefaultServerHeader: true,
-		// A form would be taken apart, and its long parts written to files, for nobody.
-		DisablePreParseMultipartForm: true,
-		NoDefaultDate:                true,
-		NoDefaultContentType:         true,
-		CloseOnShutdown:              true,
-		TCPKeepalive:                 true,
-		Logger:                       quiet{s.cfg.Log},
-	}
+// listen returns what serves h to those who connect to one of the listeners.
+func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, mostClients int) *upstream.Server {
+	return upstream.NewServer(upstream.ServerConfig{
+		Handler: h, Refuse: s.badRequest,
+		MaxBody: func() int { return s.live().MaxBodyBytes }, MaxHead: s.cfg.MaxHeaderBytes,
+		MaxClients: mostClients,
+		Full: sync.OnceFunc(func() {
+			s.cfg.Log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n", "connections", mostClients)
+		}),
+		Idle: idleTimeout, TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.Watcher, Log: s.cfg.Log,
+	})
 }
 
 // Addr returns where clients connect.
 func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
 
 // Connections returns how many connections of clients are open.
-func (s *Server) Connections() int { return int(s.client.GetOpenConnectionsCount()) }
+func (s *Server) Connections() int { return s.client.Connections() }
 
 // Run serves until ctx ends, then drains: new connections are refused,
 // requests in flight are answered, and what has not ended by DrainTimeout is
@@ -194,32 +179,27 @@ func (s *Server) Connections() int { return int(s.client.GetOpenConnectionsCount
 func (s *Server) Run(ctx context.Context) error {
 	var g errgroup.Group
 	failed := make(chan struct{}, 2)
-	serve := func(srv *fasthttp.Server, l net.Listener) {
+	serve := func(srv *upstream.Server, l net.Listener) {
 		g.Go(func() error {
 			err := srv.Serve(l)
 			failed <- struct{}{}
-			if err != nil && !errors.Is(err, net.ErrClosed) {
+			if err != nil {
 				return fmt.Errorf("cannot serve %s: %w", l.Addr(), err)
 			}
 			return nil
 		})
 	}
-	serve(s.client, s.encrypted(s.Watcher.ListenPlain(s.cfg.Listener, s.plain()), s.cfg.TLS))
+	serve(s.client, s.cfg.Listener)
 	sweeping, stopSweeping := context.WithCancel(context.Background())
 	g.Go(func() error { s.sweep(sweeping); return nil })
 	if s.operator != nil {
-		serve(s.operator, s.encrypted(s.cfg.Operator, s.cfg.OperatorTLS))
+		serve(s.operator, s.cfg.Operator)
 	}
 	select {
 	case <-ctx.Done():
 	case <-failed:
 	}
 	s.drain()
-	// Where ctx ended before Serve had the listener, its Shutdown knew of none.
-	_ = s.cfg.Listener.Close()
-	if s.cfg.Operator != nil {
-		_ = s.cfg.Operator.Close()
-	}
 	s.aborts.wait()
 	stopSweeping()
 	return g.Wait()
@@ -248,21 +228,13 @@ func (s *Server) drain() {
 	s.draining.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), s.live().DrainTimeout)
 	defer cancel()
-	if err := s.client.ShutdownWithContext(ctx); err != nil {
+	if err := s.client.Shutdown(ctx); err != nil {
 		s.cfg.Log.Warn("requests were cut at shutdown", "in_flight", s.inFlight.Load(), "error", err)
 	}
 	if s.waits != nil {
 		s.waits.Close() // who waits still was cut
 	}
 	if s.operator != nil {
-		_ = s.operator.ShutdownWithContext(ctx)
+		_ = s.operator.Shutdown(ctx)
 	}
-}
-
-// quiet sends fasthttp's printf log, which has a line for each broken client
-// connection, to the debug level.
-type quiet struct{ log *slog.Logger }
-
-func (q quiet) Printf(format string, args ...any) {
-	q.log.Debug("fasthttp", "message", fmt.Sprintf(format, args...))
 }

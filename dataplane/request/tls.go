@@ -1,12 +1,9 @@
 package request
 
 import (
-	"crypto/tls"
 	"net"
 	"sync/atomic"
 	"time"
-
-	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 // refusalsEvery is the pause between two log lines about clients that could not
@@ -18,14 +15,6 @@ const refusalsEvery = 10 * time.Second
 type refusals struct {
 	logged atomic.Int64 // unix nanoseconds of the last line
 	hushed atomic.Int64 // refusals since then
-}
-
-// encrypted puts TLS on a listener that has settings for it.
-func (s *Server) encrypted(l net.Listener, cfg *tls.Config) net.Listener {
-	if cfg == nil {
-		return l
-	}
-	return upstream.ListenTLS(l, cfg, s.refused)
 }
 
 // refused counts a failed handshake, and logs it unless there was one just now.
