@@ -72,12 +72,18 @@ var rules = map[string]rule{
 		"radix", "radix/approx", "dataplane/routing/family", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
-		"radix", "radix/approx", "dataplane/request/accesslog", "dataplane/cluster", "dataplane/admin/console", "dataplane/request/disagg", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/prompt/lint",
-		"dataplane/upstream", "dataplane/request/quarantine", "dataplane/routing/queue", "dataplane/routing/peers", "dataplane/routing", "dataplane/prompt/promptcache", "dataplane/kvtier/directory", "dataplane/prompt/tokens",
-		"dataplane/fleet/worker",
+		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",
+		"dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
+		"dataplane/routing/queue", "dataplane/upstream", "dataplane/fleet/worker",
+	}},
+	"dataplane/admin": {allow: []string{
+		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet/worker", "dataplane/ingest",
+		"dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
+		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/request/quarantine", "dataplane/routing",
+		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/upstream",
 	}},
 	"dataplane/router": {allow: []string{
-		"radix", "radix/hugepage", "zmq", "nvml", "dataplane/request/accesslog", "dataplane/cluster", "dataplane/admin/console", "dataplane/fleet/discover", "dataplane/sidecar/health",
+		"radix", "radix/hugepage", "zmq", "nvml", "dataplane/request/accesslog", "dataplane/cluster", "dataplane/admin", "dataplane/fleet/discover", "dataplane/sidecar/health",
 		"dataplane/kvtier/hint", "dataplane/ingest", "dataplane/fleet/load", "dataplane/prompt/lint", "dataplane/sidecar", "dataplane/routing/peers", "dataplane/sidecar/resident", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/upstream",
 		"dataplane/routing", "dataplane/tlsconfig", "dataplane/request", "dataplane/prompt/promptcache", "dataplane/kvtier/directory", "dataplane/prompt/tokens", "dataplane/fleet/worker",
 	}},

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
 )
 
@@ -221,7 +221,7 @@ func (c *chats) more(t *testing.T, n int64) {
 
 func modelAt(cl *simulation, url string) string {
 	all := cl.router.Status().Workers
-	i := slices.IndexFunc(all, func(w request.WorkerStatus) bool { return w.URL == url && w.State == "ready" })
+	i := slices.IndexFunc(all, func(w admin.WorkerStatus) bool { return w.URL == url && w.State == "ready" })
 	if i < 0 {
 		return ""
 	}

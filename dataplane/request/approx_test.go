@@ -51,7 +51,7 @@ func TestTextIsFollowed(t *testing.T) {
 	assert.Equal(t, "none", resp.Header.Get("X-Warmpath-Overlap-Source"))
 	assert.Regexp(t, `^0/`, resp.Header.Get("X-Warmpath-Overlap"))
 	h.awaitEnded(7)
-	st := h.server.Status()
+	st := h.admin.Status()
 	assert.Zero(t, st.Compared)
 	assert.EqualValues(t, 6, st.Approx.Compared)
 	assert.Less(t, st.Approx.Accuracy, 0.2, "these workers never have anything cached")
@@ -121,7 +121,7 @@ func TestAnswersThatDoNotSay(t *testing.T) {
 	} {
 		w.answers("/v1/chat/completions", test.reply)
 		h.post("/v1/chat/completions", chatBody(1, test.more))
-		require.Eventually(t, func() bool { return h.server.Status().InFlight == 0 }, patience, tick)
+		require.Eventually(t, func() bool { return h.admin.Status().InFlight == 0 }, patience, tick)
 		assert.Zero(t, h.router.Approx.Stats().Contradicted)
 	}
 	w.answers("/v1/chat/completions", chatReply(400, 0))

@@ -109,7 +109,7 @@ func (s *Server) plain() *upstream.Plain {
 		Idle:    idleTimeout, MaxHead: s.cfg.MaxHeaderBytes,
 		MaxClients: max(s.cfg.MaxClients, 0),
 		Full: sync.OnceFunc(func() {
-			s.cfg.Log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n", "connections", s.cfg.MaxClients)
+			s.log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n", "connections", s.cfg.MaxClients)
 		}),
 	}
 }

@@ -84,12 +84,12 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	h := &ctx.Request.Header
 	switch {
 	case len(h.Peek(markUnmet)) > 0:
-		s.fail(ctx, &openai.Error{
+		s.Fail(ctx, &openai.Error{
 			Status: fasthttp.StatusExpectationFailed, Type: "invalid_request_error", Code: "expectation_failed",
 			Message: "The only expectation that is known here is 100-continue.",
 		})
 	case h.ContentLength() > s.live().MaxBodyBytes:
-		s.fail(ctx, openai.TooLarge(s.live().MaxBodyBytes))
+		s.Fail(ctx, openai.TooLarge(s.live().MaxBodyBytes))
 	default:
 		return fasthttp.StatusContinue
 	}

@@ -8,17 +8,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
-	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 const answerWithUsage = `{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}}`
 
-func (h *harness) explain(query, body string) (request.Explained, int) {
+func (h *harness) explain(query, body string) (admin.Explained, int) {
 	h.t.Helper()
 	resp, got, err := h.do(http.MethodPost, h.operator+"/explain"+query, body)
 	require.NoError(h.t, err)
-	var e request.Explained
+	var e admin.Explained
 	if resp.StatusCode == http.StatusOK {
 		require.NoError(h.t, json.Unmarshal([]byte(got), &e), got)
 	}
@@ -78,7 +78,7 @@ func TestExplain(t *testing.T) {
 	require.Equal(t, e.Winner, resp.Header.Get("X-Warmpath-Worker"))
 }
 
-func indexOf(e request.Explained, id string) int {
+func indexOf(e admin.Explained, id string) int {
 	for i, r := range e.Ranks {
 		if r.ID == id {
 			return i
@@ -157,7 +157,7 @@ func TestTrustIsLearntFromAnswers(t *testing.T) {
 	for range 12 {
 		tell("399")
 	}
-	st := h.server.Status().Workers[0]
+	st := h.admin.Status().Workers[0]
 	require.InDelta(t, 1, st.Trust.Accuracy, 1e-9)
 	require.InDelta(t, 1, st.Trust.Credit, 1e-9)
 	require.InDelta(t, 5, st.Trust.CheckSeconds, 1e-9)
@@ -166,7 +166,7 @@ func TestTrustIsLearntFromAnswers(t *testing.T) {
 		tell("399") // believed again, since an answer that contradicts is learnt from
 		tell("0")
 	}
-	st = h.server.Status().Workers[0]
+	st = h.admin.Status().Workers[0]
 	require.Less(t, st.Trust.Accuracy, 0.85)
 	require.Less(t, st.Trust.Credit, 0.9)
 	require.LessOrEqual(t, st.Trust.CheckSeconds, 1.0)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
 // TestFlush: an operator empties all caches at once, hears of each worker that would not, and what was learnt from answers is forgotten.
@@ -36,10 +36,10 @@ func TestFlush(t *testing.T) {
 
 	resp, body := h.post("/flush_cache?timeout=3", "")
 	assert.Equal(t, http.StatusBadGateway, resp.StatusCode, body)
-	var told request.Flushed
+	var told admin.Flushed
 	require.NoError(t, json.Unmarshal([]byte(body), &told))
-	assert.Equal(t, request.Flushed{
-		Flushed: []string{idle.url}, Failed: []request.FlushFailed{{URL: busy.url, Error: "status 400: Flush cache failed."}},
+	assert.Equal(t, admin.Flushed{
+		Flushed: []string{idle.url}, Failed: []admin.FlushFailed{{URL: busy.url, Error: "status 400: Flush cache failed."}},
 	}, told)
 	assert.Equal(t, "POST /flush_cache?timeout=3", <-asked)
 	for _, r := range h.registry.Snapshot().Ranks {

@@ -48,7 +48,7 @@ func testUsageIsCounted(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	h.post("/generate", idsBody)
 	h.awaitEnded(1)
-	st := h.server.Status()
+	st := h.admin.Status()
 	assert.EqualValues(t, 9, st.PromptTokens)
 	assert.EqualValues(t, 8, st.HitTokens)
 	assert.InDelta(t, 8.0/9, st.HitRate, 1e-9)
@@ -333,7 +333,7 @@ func testDrainAnswersWhatHasBegun(t *testing.T) {
 	<-begun
 	stopped := make(chan struct{})
 	go func() { h.stop(); close(stopped) }()
-	require.Eventually(t, func() bool { return h.server.Status().Draining }, patience, tick)
+	require.Eventually(t, func() bool { return h.admin.Status().Draining }, patience, tick)
 	close(finish)
 	assert.Equal(t, "data: one\n\ndata: [DONE]\n\n", <-answer)
 	<-stopped

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
-	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // worker returns the registry's entry for a fake.
@@ -42,8 +42,8 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 		h.awaitIdle()
 		return resp.Header.Get("X-Warmpath-Worker")
 	}
-	for _, w := range h.server.Status().Workers {
-		require.Equal(t, request.GPUHealthStatus{State: "unknown", Weight: 1}, *w.GPUs, "this machine has no sidecar")
+	for _, w := range h.admin.Status().Workers {
+		require.Equal(t, admin.GPUHealthStatus{State: "unknown", Weight: 1}, *w.GPUs, "this machine has no sidecar")
 	}
 	_, text, err := h.do(http.MethodGet, h.operator+"/status", "")
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	r := e.Ranks[indexOf(e, warm.url)]
 	require.Contains(t, r.Excluded, "has dead GPUs (XID 79")
 	require.Equal(t, "dead", r.GPUs.State)
-	for _, w := range h.server.Status().Workers {
+	for _, w := range h.admin.Status().Workers {
 		require.Equal(t, w.URL != warm.url, w.GPUs.State == "unknown")
 	}
 	got := h.metrics()

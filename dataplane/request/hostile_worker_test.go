@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
@@ -255,7 +254,7 @@ func TestStallingWorkers(t *testing.T) {
 				<-released
 			})
 			defer close(released)
-			h := start(t, nil, func(c *request.Config, _ *worker.Config, _ *string) { c.StallTimeout = 100 * time.Millisecond })
+			h := start(t, nil, withConfig(func(c *request.Config) { c.StallTimeout = 100 * time.Millisecond }))
 			_, err := h.registry.Add(w.url)
 			require.NoError(t, err)
 			h.awaitReady(1)

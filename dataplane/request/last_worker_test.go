@@ -105,7 +105,7 @@ func TestLastWorkerHangsForGood(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
 	g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
-	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung), withServer(func(c *request.Config) { c.FirstByteTimeout = deadline }))
+	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung), withConfig(func(c *request.Config) { c.FirstByteTimeout = deadline }))
 	before := h.asks(idsBody)
 	<-g.arrived
 	g.stopsAnswering()
@@ -157,7 +157,7 @@ func TestStreamOfLastWorkerHangs(t *testing.T) {
 		begun <- struct{}{}
 		<-r.Context().Done()
 	})
-	h := start(t, []*fakeWorker{w}, withWorkers(quickHung), withServer(func(c *request.Config) {
+	h := start(t, []*fakeWorker{w}, withWorkers(quickHung), withConfig(func(c *request.Config) {
 		c.FirstByteTimeout, c.StallTimeout = deadline, time.Hour
 	}))
 	a := h.asks(`{"text":"x","stream":true}`)
@@ -222,7 +222,7 @@ func TestLastDecodeWorkerLagsWhileItHangs(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	h := startPair(t, p, d, withWorkers(quickHung), withServer(func(c *request.Config) { c.Pair.Timeout = 2 * time.Second }))
+	h := startPair(t, p, d, withWorkers(quickHung), withConfig(func(c *request.Config) { c.Pair.Timeout = 2 * time.Second }))
 	g.stopsAnswering()
 	g.isHung(t)
 	a := h.asks(pairRequest(true))

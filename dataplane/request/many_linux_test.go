@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
@@ -72,7 +71,7 @@ func testMaxClients(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
-	h := start(t, []*fakeWorker{w}, withServer(func(c *request.Config) { c.MaxClients = 3 }))
+	h := start(t, []*fakeWorker{w}, func(s *settings) { s.server.MaxClients = 3 })
 	request := fmt.Sprintf("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(idsBody), idsBody)
 	ask := func(conn net.Conn, br *bufio.Reader) {
 		say(t, conn, request)
@@ -159,7 +158,7 @@ func holdMany(t *testing.T, idle, streams int, encrypted bool) {
 	before = measured()
 	child.say("stream %d %s", streams, addr)
 	child.hear("streaming")
-	require.EqualValues(t, streams, h.server.Status().InFlight)
+	require.EqualValues(t, streams, h.admin.Status().InFlight)
 	perStream := measured().minus(before).over(streams)
 	t.Logf("%d streams: each %v", streams, perStream)
 	require.Less(t, perStream.heap+perStream.stack, int64(maxStream))

@@ -175,7 +175,7 @@ func TestPairHeaders(t *testing.T) {
 			meets(l, rw, r, b)
 		})
 	}
-	h := startPair(t, p, d, withServer(func(c *request.Config) { c.Pair.Headers = true }))
+	h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Pair.Headers = true }))
 	const body = `{"model":"tiny","messages":[{"role":"user","content":"x"}]}`
 	resp, _, err := h.do(http.MethodPost, h.base+"/v1/chat/completions", body,
 		"X-Override-Bootstrap-Room", "5", "X-Data-Parallel-Rank", "9", "X-Mine", "kept")
@@ -254,7 +254,7 @@ func TestPairOtherRoutes(t *testing.T) {
 	for _, path := range []string{"/v1/embeddings", "/v1/score", "/v1/messages", "/classify"} {
 		resp, got = h.post(path, `{"model":"tiny","input":"x"}`)
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
-		assert.Contains(t, got, "a worker that does both", path)
+		assert.Contains(t, got, "an aggregated worker", path)
 	}
 	both := newFakeWorker(t, info(1))
 	both.answers("/v1/embeddings", `{"data":[]}`)
@@ -288,7 +288,7 @@ func TestPairLargeBodies(t *testing.T) {
 	p, d := newPair(t, 2, 2, 1)
 	drop := func(_ *fakeLeg, rw http.ResponseWriter, _ *http.Request, _ *pairBody) { dies(nil, rw, nil, nil) }
 	p[0].does(drop)
-	h := startPair(t, p, d, withPolicy("round-robin"), withServer(func(c *request.Config) { c.MaxBodyBytes = 16 << 20 }))
+	h := startPair(t, p, d, withPolicy("round-robin"), withConfig(func(c *request.Config) { c.MaxBodyBytes = 16 << 20 }))
 	body := `{"text":"` + strings.Repeat("x", 8<<20) + `"}`
 	for range 4 {
 		resp, got := h.post("/generate", body)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
@@ -175,8 +174,8 @@ func startPair(t *testing.T, p, d []*fakeLeg, options ...option) *harness {
 	return start(t, workers, options...)
 }
 
-func withServer(f func(*request.Config)) option {
-	return func(c *request.Config, _ *worker.Config, _ *string) { f(c) }
+func withConfig(f func(*request.Config)) option {
+	return func(s *settings) { f(&s.request) }
 }
 
 // noneRunning is the invariant that holds when the last answer has ended: no load is counted on either leg, no prediction
@@ -190,7 +189,7 @@ func noneRunning(t *testing.T, h *harness) {
 			}
 		}
 		h.post("/explain", `{"text":"x"}`) // a choice forgets what ended a while ago
-		return h.server.Status().InFlight == 0 && h.index.Stats().Predictions == 0
+		return h.admin.Status().InFlight == 0 && h.index.Stats().Predictions == 0
 	}, patience, 20*time.Millisecond, "what a request took was not given back")
 }
 

@@ -32,11 +32,11 @@ func TestPairQueue(t *testing.T) {
 					}
 				})
 			}
-			h := startPair(t, p, d, withServer(func(c *request.Config) { c.Queue.MaxInFlight = 2 }))
+			h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Queue.MaxInFlight = 2 }))
 			const requests = 8
 			var wg sync.WaitGroup
 			counted := func() (n int64) {
-				st := h.server.Status()
+				st := h.admin.Status()
 				for _, w := range st.Workers {
 					if w.Role == "decode" {
 						n += w.Load.OwnInFlight
@@ -55,13 +55,13 @@ func TestPairQueue(t *testing.T) {
 				})
 			}
 			require.Eventually(t, func() bool {
-				q := h.server.Status().Queue
-				return q.Waiting > 0 && h.server.Status().InFlight == requests
+				q := h.admin.Status().Queue
+				return q.Waiting > 0 && h.admin.Status().InFlight == requests
 			}, patience, tick, "nobody waits")
 			close(finish)
 			wg.Wait()
 			noneRunning(t, h)
-			require.Eventually(t, func() bool { return h.server.Status().Queue.Waiting == 0 }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return h.admin.Status().Queue.Waiting == 0 }, patience, 10*time.Millisecond)
 		})
 	}
 }

@@ -344,7 +344,7 @@ func TestPairDeadlines(t *testing.T) {
 			flush(rw)
 			<-r.Context().Done()
 		})
-		h := startPair(t, p, d, withPolicy("round-robin"), withServer(func(c *request.Config) { c.Pair.Timeout = 5 * time.Second }))
+		h := startPair(t, p, d, withPolicy("round-robin"), withConfig(func(c *request.Config) { c.Pair.Timeout = 5 * time.Second }))
 		for range 2 {
 			resp, got := h.post("/generate", pairRequest(true))
 			assert.Equal(t, http.StatusOK, resp.StatusCode)
@@ -358,7 +358,7 @@ func TestPairDeadlines(t *testing.T) {
 		p, d := newPair(t, 1, 1, 1)
 		p[0].does(hangs)
 		d[0].does(hangs)
-		h := startPair(t, p, d, withServer(func(c *request.Config) { c.Pair.PrefillTimeout = 50 * time.Millisecond }))
+		h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Pair.PrefillTimeout = 50 * time.Millisecond }))
 		resp, got := h.post("/generate", pairRequest(true))
 		assert.Equal(t, http.StatusGatewayTimeout, resp.StatusCode, got)
 		noneRunning(t, h)

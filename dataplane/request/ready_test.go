@@ -61,7 +61,7 @@ func TestReadyIsWhetherARequestIsTaken(t *testing.T) {
 			} else {
 				require.Equal(t, map[string]string{"tiny": tt.lacks}, r.Lacks)
 			}
-			models := h.server.Status().Models
+			models := h.admin.Status().Models
 			require.Len(t, models, 1)
 			require.Equal(t, tt.lacks, models[0].Lacks)
 			health, _, err := h.do(http.MethodGet, h.base+"/health", "")

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
 // byURL are the workers in /status.
-func (h *harness) byURL() map[string]request.WorkerStatus {
-	all := map[string]request.WorkerStatus{}
-	for _, w := range h.server.Status().Workers {
+func (h *harness) byURL() map[string]admin.WorkerStatus {
+	all := map[string]admin.WorkerStatus{}
+	for _, w := range h.admin.Status().Workers {
 		all[w.URL] = w
 	}
 	return all
@@ -49,13 +49,13 @@ func TestBreakerIsShown(t *testing.T) {
 		w.answers("/generate", `{"text":"x","meta_info":{"prompt_tokens":9,"cached_tokens":0}}`)
 	}
 	h := start(t, []*fakeWorker{a, b}, withPolicy("round-robin"))
-	require.Equal(t, request.BreakerStatus{State: "closed"}, h.byURL()[a.url].Breaker)
+	require.Equal(t, admin.BreakerStatus{State: "closed"}, h.byURL()[a.url].Breaker)
 	bad, err := h.registry.Get(a.url)
 	require.NoError(t, err)
 	for range 3 {
 		bad.Fault(time.Now().Add(time.Hour)) // so that it stays open, however slow this machine is
 	}
-	require.Equal(t, request.BreakerStatus{State: "open", Faults: 3, Opened: 1}, h.byURL()[a.url].Breaker)
+	require.Equal(t, admin.BreakerStatus{State: "open", Faults: 3, Opened: 1}, h.byURL()[a.url].Breaker)
 	for range 4 {
 		resp, _ := h.post("/generate", idsBody)
 		require.Equal(t, b.url, resp.Header.Get("X-Warmpath-Worker"))

@@ -14,47 +14,34 @@ import (
 
 // handleClient serves the clients' listener.
 func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
-	path := string(ctx.Path())
 	switch {
 	case ambiguousLength(&ctx.Request.Header):
 		ctx.SetConnectionClose()
-		s.fail(ctx, openai.BadRequest("", "The request has both Content-Length and Transfer-Encoding."))
+		s.Fail(ctx, openai.BadRequest("", "The request has both Content-Length and Transfer-Encoding."))
 	case unknownCoding(ctx):
 		ctx.SetConnectionClose()
-		s.fail(ctx, openai.BadRequest("", "The only Transfer-Encoding that is known here is chunked."))
-	case s.operator == nil && (operatorPath(path) || isFlush(ctx)):
-		s.handleOperator(ctx)
-	case path == "/health" || path == "/liveness":
-		ctx.SetBodyString("ok\n")
-	case path == "/ready" || path == "/readiness":
-		s.serveReady(ctx)
-	case path == "/v1/models" && (ctx.IsGet() || ctx.IsHead()):
-		s.serveModels(ctx)
-	case path == "/abort_request":
-		s.serveAbort(ctx)
+		s.Fail(ctx, openai.BadRequest("", "The router supports no Transfer-Encoding but chunked."))
+	case s.admin.ServeClient(ctx):
+	case string(ctx.Path()) == "/abort_request":
+		s.Abort(ctx)
 	default:
-		s.serveInference(ctx, path)
+		s.serveInference(ctx, string(ctx.Path()))
 	}
 }
 
-// serveInference forwards what workers answer.
+// serveInference forwards a request to a worker.
 func (s *Server) serveInference(ctx *fasthttp.RequestCtx, path string) {
 	api, method, ok := apiOf(path)
 	switch {
 	case !ok:
-		s.fail(ctx, openai.NotFound(path))
-	case ctx.IsOptions(): // a browser's preflight: what is allowed is the worker's to say
+		s.Fail(ctx, openai.NotFound(path))
+	case ctx.IsOptions(): // a browser's preflight: the worker says what it allows
 		s.exchange().serve(call{ctx: ctx}, openai.APIOther, false)
 	case method != string(ctx.Method()):
-		s.wrongMethod(ctx, method)
+		s.WrongMethod(ctx, method)
 	default:
 		s.exchange().serve(call{ctx: ctx}, api, method == fasthttp.MethodPost)
 	}
-}
-
-func (s *Server) exchange() *exchange {
-	e, _ := s.exchanges.Get().(*exchange)
-	return e
 }
 
 // apiOf says how a path is forwarded. What is not listed is not forwarded: a
@@ -114,19 +101,19 @@ func (s *Server) answerBad(ctx *fasthttp.RequestCtx, err error) {
 	var ne net.Error
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge), errors.Is(err, upstream.ErrBodyTooLarge):
-		s.fail(ctx, openai.TooLarge(s.live().MaxBodyBytes))
+		s.Fail(ctx, openai.TooLarge(s.live().MaxBodyBytes))
 	case errors.As(err, &small), errors.Is(err, upstream.ErrTrailer):
-		s.fail(ctx, &openai.Error{
+		s.Fail(ctx, &openai.Error{
 			Status: fasthttp.StatusRequestHeaderFieldsTooLarge, Type: "invalid_request_error", Code: "header_too_large",
 			Message: "The request's header is too large.",
 		})
 	case errors.As(err, &ne) && ne.Timeout(), upstream.ClientOf(ctx.Conn()).Late():
-		s.fail(ctx, &openai.Error{
+		s.Fail(ctx, &openai.Error{
 			Status: fasthttp.StatusRequestTimeout, Type: "invalid_request_error", Code: "request_timeout",
 			Message: "The request did not arrive in time.",
 		})
 	default:
-		s.fail(ctx, openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error()))))
+		s.Fail(ctx, openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error()))))
 	}
 	ctx.SetConnectionClose()
 }
@@ -138,25 +125,4 @@ func firstLine(text string) string {
 		text = text[:120] + "…"
 	}
 	return text
-}
-
-// wrongMethod answers a request whose path takes other methods.
-func (s *Server) wrongMethod(ctx *fasthttp.RequestCtx, allow string) {
-	ctx.Response.Header.Set(fasthttp.HeaderAllow, allow)
-	s.fail(ctx, &openai.Error{
-		Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
-		Message: string(ctx.Path()) + " takes " + allow + ", not " + string(ctx.Method()) + ".",
-	})
-}
-
-// fail answers with an error as OpenAI's clients read it.
-func (s *Server) fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
-	s.metrics.failed(e.Status)
-	ctx.Response.ResetBody()
-	ctx.SetStatusCode(e.Status)
-	ctx.SetContentType("application/json")
-	if e.Status == fasthttp.StatusServiceUnavailable || e.Status == fasthttp.StatusTooManyRequests {
-		ctx.Response.Header.Set("Retry-After", "1")
-	}
-	ctx.SetBody(e.AppendJSON(nil))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
 // errorOf checks that an answer is an OpenAI-style error and returns its code.
@@ -228,7 +228,7 @@ func TestMetricsAndStatus(t *testing.T) {
 	}
 	_, got, err = h.do(http.MethodGet, h.operator+"/status", "")
 	require.NoError(t, err)
-	var st request.Status
+	var st admin.Status
 	require.NoError(t, json.Unmarshal([]byte(got), &st))
 	assert.Equal(t, "kv", st.Policy)
 	assert.EqualValues(t, 1, st.Errors)

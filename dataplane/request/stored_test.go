@@ -55,7 +55,7 @@ func TestImpossibleClaims(t *testing.T) {
 		h.post("/generate", `{"text":"a b c"}`)
 		h.awaitEnded(uint64(i + 1))
 	}
-	st := h.server.Status()
+	st := h.admin.Status()
 	require.InDelta(t, 0.4, st.HitRate, 1e-9)
 	require.InDelta(t, 0.4, st.Workers[0].HitRate, 1e-9)
 	require.EqualValues(t, 100, st.PromptTokens)

@@ -30,11 +30,11 @@ func (s *Server) encrypted(l net.Listener, cfg *tls.Config) net.Listener {
 
 // refused counts a failed handshake, and logs it unless there was one just now.
 func (s *Server) refused(client net.Addr, err error) {
-	s.metrics.refused.Inc()
+	s.metrics.tlsRefused.Inc()
 	now, last := time.Now().UnixNano(), s.refusals.logged.Load()
 	if now-last < int64(refusalsEvery) || !s.refusals.logged.CompareAndSwap(last, now) {
 		s.refusals.hushed.Add(1)
 		return
 	}
-	s.cfg.Log.Warn("client could not begin TLS", "client", client.String(), "error", err, "not_logged_before", s.refusals.hushed.Swap(0))
+	s.log.Warn("client could not begin TLS", "client", client.String(), "error", err, "not_logged_before", s.refusals.hushed.Swap(0))
 }

@@ -76,7 +76,7 @@ func TestAnEqualRequestWaitsForItsDeadline(t *testing.T) {
 			h.worker(g.fakeWorker).Drain(true)
 		}
 	}
-	h.server.Configure(func(c *request.Config) { c.FirstByteTimeout = deadline })
+	h.requests.Configure(func(c *request.Config) { c.FirstByteTimeout = deadline })
 	late := <-h.asks(stream)
 	assert.Equal(t, http.StatusGatewayTimeout, late.status, late.body)
 	assert.GreaterOrEqual(t, late.took, deadline)

@@ -3,22 +3,22 @@ package router
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
-	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // operators is the name of the source that POST /workers is.
 const operators = "api"
 
-var _ request.Fleet = (*keeper)(nil)
+var _ admin.Fleet = (*keeper)(nil)
 
-// Sources implements server.Fleet.
-func (k *keeper) Sources() []request.SourceStatus {
+// Sources implements admin.Fleet.
+func (k *keeper) Sources() []admin.SourceStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := make([]request.SourceStatus, 0, len(k.feeds)+1)
+	all := make([]admin.SourceStatus, 0, len(k.feeds)+1)
 	for _, f := range k.feeds {
-		st := request.SourceStatus{Name: f.source.Name(), Workers: len(f.specs), Answered: f.answered}
+		st := admin.SourceStatus{Name: f.source.Name(), Workers: len(f.specs), Answered: f.answered}
 		if f.answered {
 			st.AgeSeconds = time.Since(f.at).Seconds()
 		}
@@ -31,12 +31,12 @@ func (k *keeper) Sources() []request.SourceStatus {
 		all = append(all, st)
 	}
 	if len(k.own) > 0 {
-		all = append(all, request.SourceStatus{Name: operators, Workers: len(k.own), Answered: true})
+		all = append(all, admin.SourceStatus{Name: operators, Workers: len(k.own), Answered: true})
 	}
 	return all
 }
 
-// Origins implements server.Fleet.
+// Origins implements admin.Fleet.
 func (k *keeper) Origins(url string) (names []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

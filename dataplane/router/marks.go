@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
-	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // marker is what the keeper needs of a cluster.
@@ -98,37 +98,37 @@ func (k *keeper) ownWorkers() (urls []string) {
 	return urls[:min(len(urls), cluster.MaxReplicaWorkers)]
 }
 
-// Drain implements server.Fleet. In a cluster it is a mark, so that it holds at every router and outlives this one. While the
+// Drain implements admin.Fleet. In a cluster it is a mark, so that it holds at every router and outlives this one. While the
 // cluster is out of reach, a worker can be drained at this router alone.
-func (k *keeper) Drain(ctx context.Context, url string, on bool) (request.DrainScope, error) {
+func (k *keeper) Drain(ctx context.Context, url string, on bool) (admin.DrainScope, error) {
 	spec, err := worker.Spec{URL: url}.Normal()
 	if err != nil {
-		return request.DrainScope{}, err
+		return admin.DrainScope{}, err
 	}
 	w, err := k.registry.Get(spec.URL)
 	switch {
 	case err != nil:
-		return request.DrainScope{}, err
+		return admin.DrainScope{}, err
 	case k.marker == nil:
 		w.Drain(on)
-		return request.DrainScope{}, nil
+		return admin.DrainScope{}, nil
 	}
 	err = k.markDrain(ctx, spec.URL, on)
 	switch {
 	case err == nil:
 		w.Drain(false) // of before, when the cluster was out of reach
 		k.awaitMark(ctx, spec.URL, on)
-		return request.DrainScope{Cluster: true}, nil
+		return admin.DrainScope{Cluster: true}, nil
 	case !errors.Is(err, cluster.ErrDown):
-		return request.DrainScope{}, err
+		return admin.DrainScope{}, err
 	case on:
 		w.Drain(true)
 	case w.Drains(worker.DrainOperator) && !k.marked(spec.URL):
 		w.Drain(false)
 	default: // the mark holds at all routers, this one included
-		return request.DrainScope{}, fmt.Errorf("cannot take the drain of %s back: %w", spec.URL, err)
+		return admin.DrainScope{}, fmt.Errorf("cannot take the drain of %s back: %w", spec.URL, err)
 	}
-	return request.DrainScope{Reason: "other routers do not know of it: " + err.Error()}, nil
+	return admin.DrainScope{Reason: "other routers do not know of it: " + err.Error()}, nil
 }
 
 // markDrain sets or takes back a worker's drain in the cluster; a cordon stays.

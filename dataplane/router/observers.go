@@ -28,4 +28,4 @@ type deaths struct{ d *Router }
 func (deaths) Up(*worker.Worker, *worker.Info) {}
 
 // Down implements worker.Observer.
-func (o deaths) Down(w *worker.Worker) { o.d.server.WorkerDied(w.URL) }
+func (o deaths) Down(w *worker.Worker) { o.d.requests.WorkerDied(w.URL) }

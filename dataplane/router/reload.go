@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/request"
@@ -18,16 +19,16 @@ type reloads struct {
 	mu     sync.Mutex
 	cfg    Config // guarded by mu, as is all below; what was asked for last and is valid, without defaults
 	first  Config // what has held since the start where a setting cannot change, without defaults
-	status request.ConfigStatus
+	status admin.ConfigStatus
 }
 
 func (r *reloads) begin(cfg *Config) {
 	r.cfg, r.first = *cfg, *cfg
-	r.status = request.ConfigStatus{File: cfg.ConfigFile, Loaded: time.Now()}
+	r.status = admin.ConfigStatus{File: cfg.ConfigFile, Loaded: time.Now()}
 }
 
 // Status returns what became of the configuration.
-func (r *reloads) Status() request.ConfigStatus {
+func (r *reloads) Status() admin.ConfigStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st := r.status
@@ -83,7 +84,7 @@ func (d *Router) reloadLocked(cfg *Config) error {
 	}
 	r.status.Reloads++
 	if before.Policy != given.Policy || !reflect.DeepEqual(before.Policies, given.Policies) {
-		d.server.SetPolicy(pick)
+		d.requests.SetPolicy(pick)
 	}
 	d.apply(cfg)
 	d.keeper.use(append(named, d.builtIn()...))
@@ -102,8 +103,9 @@ func (d *Router) builtIn() []discover.Source {
 
 // apply hands settings to the parts that they are for.
 func (d *Router) apply(cfg *Config) {
-	d.server.Configure(func(s *request.Config) {
-		s.OperatorKey, s.MaxBodyBytes, s.GzipMinBytes, s.Retries = cfg.OperatorKey, cfg.MaxBodyBytes, cfg.GzipMinBytes, cfg.Retries
+	d.admin.SetKey(cfg.OperatorKey)
+	d.requests.Configure(func(s *request.Config) {
+		s.MaxBodyBytes, s.GzipMinBytes, s.Retries = cfg.MaxBodyBytes, cfg.GzipMinBytes, cfg.Retries
 		s.Pair = request.PairConfig{Timeout: cfg.PairTimeout, PrefillTimeout: cfg.PrefillTimeout, Headers: cfg.PairHeaders}
 		s.FirstByteTimeout, s.StallTimeout, s.DrainTimeout = cfg.FirstByteTimeout, cfg.StallTimeout, cfg.DrainTimeout
 		s.Queue.MaxInFlight = cfg.MaxInFlight

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/load"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
@@ -39,6 +40,8 @@ type Router struct {
 	transport *upstream.Transport
 	watcher   *upstream.Watcher
 	models    *tokens.Models // nil: workers make all token ids
+	requests  *request.Handler
+	admin     *admin.API
 	server    *request.Server
 	lint      *lint.Sampler    // nil: prompts are not looked at
 	pages     *hugepage.Keeper // nil: the heap is left alone
@@ -103,9 +106,8 @@ func New(cfg Config) (*Router, error) {
 	}
 	router := d.newRouter(pick, believed)
 	parts := request.Parts{
-		Registry: d.registry, Ingest: d.intake, Index: d.index, Router: router,
-		Transport: d.transport, Watcher: d.watcher, Tokenizer: source, Sessions: sessions, Models: d.models,
-		Fleet: d.keeper, ConfigStatus: d.reloads.Status, Replicas: d.replicas,
+		Registry: d.registry, Index: d.index, Router: router, Transport: d.transport,
+		Tokenizer: source, PromptCache: sessions, Models: d.models,
 	}
 	if err := d.newServer(parts, encrypted); err != nil {
 		d.Close()
@@ -114,11 +116,8 @@ func New(cfg Config) (*Router, error) {
 	return d, nil
 }
 
-// newServer completes parts by what is optional and makes the server of them.
+// newServer completes parts by the optional ones and makes the server of them.
 func (d *Router) newServer(parts request.Parts, encrypted listenerTLS) (err error) {
-	if d.cfg.Cluster != nil {
-		parts.Cluster = d.cfg.Cluster
-	}
 	if d.cfg.LintSample > 0 {
 		d.lint = lint.NewSampler(d.cfg.LintSample)
 		parts.Lint = d.lint
@@ -127,19 +126,37 @@ func (d *Router) newServer(parts request.Parts, encrypted listenerTLS) (err erro
 		return err
 	}
 	parts.AccessLog = d.accessLog
+	d.requests = request.New(d.requestConfig(), parts)
+	d.admin = d.newAdmin(&parts)
+	cfg := request.ServerConfig{Listener: d.listeners[0], TLS: encrypted.client, OperatorTLS: encrypted.operator}
+	if len(d.listeners) > 1 {
+		cfg.Operator = d.listeners[1]
+	}
+	d.server = request.NewServer(cfg, d.watcher, d.requests, d.admin)
+	return nil
+}
+
+// newAdmin returns the operator API.
+func (d *Router) newAdmin(parts *request.Parts) *admin.API {
+	all := admin.Parts{
+		Requests: d.requests, Registry: d.registry, Ingest: d.intake, Index: d.index, Router: parts.Router, Transport: d.transport,
+		Models: d.models, PromptCache: parts.PromptCache, Lint: d.lint, AccessLog: d.accessLog, Snapshots: d.snapshots.Status,
+		Peers: d.replicas, Fleet: d.keeper, Config: d.reloads.Status,
+	}
+	if d.cfg.Cluster != nil {
+		all.Cluster = d.cfg.Cluster
+	}
 	if d.shelves != nil {
-		parts.Metrics = append(parts.Metrics, d.shelves.Collector())
-		parts.Tiers = d.shelves.Status
+		all.Metrics = append(all.Metrics, d.shelves.Collector())
+		all.Tiers = d.shelves.Status
 	}
 	if d.hints != nil {
-		parts.Metrics = append(parts.Metrics, hintCollector{d.hints})
+		all.Metrics = append(all.Metrics, hintCollector{d.hints})
 	}
 	if d.pages != nil {
-		parts.HugeBytes = d.pages.HugeBytes
+		all.HugeBytes = d.pages.HugeBytes
 	}
-	d.server = request.New(d.serverConfig(encrypted), parts)
-	d.server.ShowSnapshots(d.snapshots.Status)
-	return nil
+	return admin.New(admin.Config{Key: d.cfg.OperatorKey, OnClients: d.cfg.OperatorListen == "", Version: d.cfg.Version}, all)
 }
 
 // blockSize returns the tokens a block that block hashes are kept for: those of the first shape that is not in bigrams.
@@ -153,20 +170,16 @@ func (d *Router) blockSize() int {
 	return 0
 }
 
-func (d *Router) serverConfig(encrypted listenerTLS) request.Config {
-	cfg := request.Config{
-		Listener: d.listeners[0], TLS: encrypted.client, OperatorTLS: encrypted.operator, OperatorKey: d.cfg.OperatorKey, Version: d.cfg.Version,
-		MaxBodyBytes: d.cfg.MaxBodyBytes, GzipMinBytes: d.cfg.GzipMinBytes, ForwardIDs: d.cfg.ForwardIDs, Retries: d.cfg.Retries, Quarantine: d.cfg.Quarantine,
+func (d *Router) requestConfig() request.Config {
+	return request.Config{
+		MaxBodyBytes: d.cfg.MaxBodyBytes, GzipMinBytes: d.cfg.GzipMinBytes, ForwardIDs: d.cfg.ForwardIDs, Retries: d.cfg.Retries,
+		Quarantine: d.cfg.Quarantine,
 		Queue: request.QueueConfig{
 			Max: d.cfg.QueueMax, Timeout: d.cfg.QueueTimeout, MaxInFlight: d.cfg.MaxInFlight, FIFO: d.cfg.QueueFIFO,
 		},
 		Pair:             request.PairConfig{Timeout: d.cfg.PairTimeout, PrefillTimeout: d.cfg.PrefillTimeout, Headers: d.cfg.PairHeaders},
 		FirstByteTimeout: d.cfg.FirstByteTimeout, StallTimeout: d.cfg.StallTimeout, DrainTimeout: d.cfg.DrainTimeout, Log: d.cfg.Log,
 	}
-	if len(d.listeners) > 1 {
-		cfg.Operator = d.listeners[1]
-	}
-	return cfg
 }
 
 func (d *Router) listen() error {
@@ -194,7 +207,7 @@ func (d *Router) Addr() string { return d.listeners[0].Addr().String() }
 func (d *Router) OperatorAddr() string { return d.listeners[len(d.listeners)-1].Addr().String() }
 
 // Status returns the router's state now.
-func (d *Router) Status() request.Status { return d.server.Status() }
+func (d *Router) Status() admin.Status { return d.admin.Status() }
 
 // Run serves until ctx ends and everything has drained.
 func (d *Router) Run(ctx context.Context) error {

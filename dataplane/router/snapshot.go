@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/ingest"
-	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -34,7 +34,7 @@ type snapshots struct {
 	intake *ingest.Manager
 
 	mu     sync.Mutex
-	status request.SnapshotStatus // guarded by mu
+	status admin.SnapshotStatus // guarded by mu
 }
 
 // snapshotPart is how a file that is not whole yet ends.
@@ -56,14 +56,14 @@ func (s *snapshots) load() []radix.Restored {
 		return nil
 	case err != nil:
 		s.log.Warn("cannot use the snapshot; starting without", "file", s.file, "error", err)
-		s.note(func(st *request.SnapshotStatus) { st.Failures++ })
+		s.note(func(st *admin.SnapshotStatus) { st.Failures++ })
 		return nil
 	}
 	s.index = x
 	st := x.Stats()
 	took := time.Since(start)
 	s.log.Info("loaded a snapshot", "file", s.file, "bytes", size, "workers", len(workers), "blocks", st.Entries, "took", took)
-	s.note(func(status *request.SnapshotStatus) {
+	s.note(func(status *admin.SnapshotStatus) {
 		status.RestoredBlocks, status.RestoredWorkers, status.LoadSeconds = st.Entries, len(workers), took.Seconds()
 	})
 	return workers
@@ -126,12 +126,12 @@ func (s *snapshots) save(level slog.Level) {
 	took := time.Since(start)
 	if err != nil {
 		s.log.Error("cannot write a snapshot; the one before stays", "file", s.file, "error", err)
-		s.note(func(st *request.SnapshotStatus) { st.Failures++ })
+		s.note(func(st *admin.SnapshotStatus) { st.Failures++ })
 		return
 	}
 	s.log.Log(context.Background(), level, "wrote a snapshot",
 		"file", s.file, "bytes", size, "workers", count.Workers, "blocks", count.Entries, "took", took)
-	s.note(func(st *request.SnapshotStatus) {
+	s.note(func(st *admin.SnapshotStatus) {
 		st.Writes++
 		st.Written, st.WriteSeconds, st.Bytes, st.Blocks = start, took.Seconds(), size, count.Entries
 	})
@@ -187,14 +187,14 @@ func syncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func (s *snapshots) note(change func(*request.SnapshotStatus)) {
+func (s *snapshots) note(change func(*admin.SnapshotStatus)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.status)
 }
 
 // Status says how snapshots went so far.
-func (s *snapshots) Status() request.SnapshotStatus {
+func (s *snapshots) Status() admin.SnapshotStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status
