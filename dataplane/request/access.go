@@ -52,7 +52,7 @@ func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
 
 // refused writes a request that no worker has answered.
 func (r *accessRecord) refused(x *exchange) {
-	x.answer.status = x.call.answer().Response.StatusCode()
+	x.answer.status = x.call.ctx.Response.StatusCode()
 	r.write(x, openai.Usage{}, time.Now())
 }
 

@@ -33,7 +33,6 @@ type answer struct {
 	usage  openai.UsageScanner
 	output openai.OutputScanner
 	ids    []uint32 // generated
-	fields []byte   // of its header
 }
 
 var _ upstream.Observer = (*answer)(nil)
@@ -62,18 +61,15 @@ func (a *answer) forward(resp *upstream.Response) {
 	id, inference, source := x.choice.answering().ID(), x.inference, d.Source.String()
 	var buf [32]byte
 	overlap := appendOverlap(buf[:0], d.Matched, d.Total)
-	compressed := a.compresses(resp)
-	if x.call.plain != nil && d.Decode == nil && !compressed && a.pass(resp, overlap) {
-		return
-	}
-	ctx := x.call.answer()
+	ctx, firstAt := x.call.ctx, a.firstAt
 	switch {
 	case d.Decode != nil && x.pair.merges:
-		upstream.ForwardRewrite(ctx, resp, a, &x.pair.merger)
-	case compressed:
-		upstream.ForwardGzip(ctx, resp, a, &x.h.compressors)
+		upstream.ForwardRewrite(ctx, resp, a, firstAt, &x.pair.merger)
+	case a.compresses(resp):
+		upstream.ForwardGzip(ctx, resp, a, firstAt, &x.h.compressors)
 	default:
-		upstream.Forward(ctx, resp, a)
+		a.whole = resp.Whole()
+		upstream.Forward(ctx, resp, a, firstAt)
 	}
 	ctx.Response.Header.Set(headerWorker, id)
 	if prefill != "" {
@@ -89,23 +85,6 @@ func (a *answer) forward(resp *upstream.Response) {
 func appendOverlap(dst []byte, matched, total int) []byte {
 	dst = append(strconv.AppendInt(dst, int64(matched), 10), '/')
 	return strconv.AppendInt(dst, int64(total), 10)
-}
-
-// pass forwards the answer to a plain request, if it is here in one piece.
-func (a *answer) pass(resp *upstream.Response, overlap []byte) bool {
-	d := &a.x.choice.decision
-	f := append(append(a.fields[:0], headerWorker+": "...), d.Rank.ID()...)
-	if a.x.inference {
-		f = append(append(f, "\r\n"+headerOverlap+": "...), overlap...)
-		f = append(append(f, "\r\n"+headerSource+": "...), d.Source.String()...)
-	}
-	f = append(f, "\r\n"...)
-	a.fields, a.whole = f, true
-	if a.x.call.plain.Pass(resp, a, f, a.firstAt) {
-		return true // the exchange is another request's by now
-	}
-	a.whole = false
-	return false
 }
 
 // Body implements upstream.Observer.

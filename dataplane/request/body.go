@@ -1,7 +1,6 @@
 package request
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
@@ -38,7 +37,7 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 	cfg := x.h.live()
 	return upstream.Request{
 		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS},
-		Method: x.call.method(), Path: x.call.target(), Lines: b.lines, Extra: b.extra, Body: b.parts, Plain: x.call.plain != nil,
+		Method: x.call.method(), Path: x.call.target(), Lines: b.lines, Extra: b.extra, Body: b.parts,
 		HeaderTimeout: cfg.FirstByteTimeout, ReadTimeout: cfg.StallTimeout,
 		Fresh: x.guard.trial != nil, // a lost connection must not be one that was idle when its worker died
 	}
@@ -86,17 +85,4 @@ func (b *bodyWriter) reset() {
 	if cap(b.ids) > maxPooledText {
 		b.ids = nil
 	}
-}
-
-// originForm returns a request's target as workers want it. A client that uses this router as its
-// proxy sends scheme and host in front, which not every worker understands.
-func originForm(target []byte) []byte {
-	if len(target) == 0 || target[0] == '/' {
-		return target
-	}
-	_, rest, ok := bytes.Cut(target, []byte("://"))
-	if i := bytes.IndexByte(rest, '/'); ok && i >= 0 {
-		return rest[i:]
-	}
-	return target
 }

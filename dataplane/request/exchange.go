@@ -147,7 +147,7 @@ func (x *exchange) refuse(err error) {
 	if errors.Is(err, routing.ErrNoWorker) && x.choice.rankIsUnknown() {
 		err = openai.NoSuchRank(prompt.DP)
 	}
-	x.h.Fail(x.call.answer(), ErrorFor(err, prompt.Model))
+	x.h.Fail(x.call.ctx, ErrorFor(err, prompt.Model))
 	x.record.refused(x)
 	x.release()
 }
@@ -155,7 +155,7 @@ func (x *exchange) refuse(err error) {
 // answerHeld answers with the best of the workers' own errors.
 func (x *exchange) answerHeld(held *upstream.Kept) {
 	x.errors.undecided()
-	ctx, rank := x.call.answer(), x.errors.bestRank
+	ctx, rank := x.call.ctx, x.errors.bestRank
 	held.Answer(ctx)
 	ctx.Response.Header.Set(headerWorker, rank.ID())
 	x.h.metrics.passed(rank, held.Status)
@@ -170,7 +170,7 @@ func (x *exchange) refuseWait(err error) {
 	case x.client.Gone():
 		x.abandon()
 	case errors.As(err, &full):
-		ctx := x.call.answer()
+		ctx := x.call.ctx
 		x.h.Fail(ctx, ErrorFor(err, x.choice.prompt.Model))
 		setRetryAfter(ctx, full.RetryAfter)
 		x.release()
@@ -187,7 +187,7 @@ func (x *exchange) abandon() {
 	if x.choice.decision.Rank != nil {
 		x.choice.answering().Worker.Unclear()
 	}
-	ctx := x.call.answer()
+	ctx := x.call.ctx
 	ctx.SetConnectionClose()
 	ctx.SetStatusCode(statusClientClosed)
 	x.release()

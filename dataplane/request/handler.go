@@ -2,6 +2,7 @@ package request
 
 import (
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,7 +104,7 @@ func (h *Handler) WorkerDied(url string) { h.isolation.quarantine.WorkerDied(url
 // is valid during the call. No worker gets the request.
 func (h *Handler) Explain(ctx *fasthttp.RequestCtx, seed uint64, show func(*routing.Explanation, *routing.Prompt)) error {
 	x := h.exchange()
-	x.begin(call{ctx: ctx}, apiOfBody(ctx.PostBody()))
+	x.begin(call{ctx}, apiOfBody(ctx.PostBody()))
 	defer x.release()
 	if err := x.req.Parse(x.api, ctx.PostBody()); err != nil {
 		return err
@@ -127,9 +128,49 @@ func apiOfBody(body []byte) openai.API {
 	}
 }
 
-// Abort passes a client's abort on to every worker: the router does not keep which worker has which
+// Serve answers a client's request: it forwards it to a worker, or aborts one.
+func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
+	path := string(ctx.Path())
+	if path == "/abort_request" {
+		h.abort(ctx)
+		return
+	}
+	api, method, ok := apiOf(path)
+	switch {
+	case !ok:
+		h.Fail(ctx, openai.NotFound(path))
+	case ctx.IsOptions(): // a browser's preflight: the worker says what it allows
+		h.exchange().serve(call{ctx}, openai.APIOther, false)
+	case method != string(ctx.Method()):
+		h.WrongMethod(ctx, method)
+	default:
+		h.exchange().serve(call{ctx}, api, method == fasthttp.MethodPost)
+	}
+}
+
+// apiOf returns the API and the method of a path that is forwarded. No other path is: a worker also
+// has routes that change its weights and its cache.
+func apiOf(path string) (api openai.API, method string, ok bool) {
+	switch path {
+	case "/v1/chat/completions":
+		return openai.APIChat, fasthttp.MethodPost, true
+	case "/v1/completions":
+		return openai.APICompletions, fasthttp.MethodPost, true
+	case "/generate":
+		return openai.APIGenerate, fasthttp.MethodPost, true
+	case "/v1/embeddings", "/v1/rerank", "/v1/responses", "/v1/score", "/v1/classify", "/v1/messages",
+		"/v1/messages/count_tokens", "/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify":
+		return openai.APIOther, fasthttp.MethodPost, true
+	case "/model_info", "/get_model_info", "/server_info", "/get_server_info", "/v1/models", "/health_generate":
+		return openai.APIOther, fasthttp.MethodGet, true
+	default:
+		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, "/v1/models/")
+	}
+}
+
+// abort passes a client's abort on to every worker: the router does not keep which worker has which
 // id.
-func (h *Handler) Abort(ctx *fasthttp.RequestCtx) {
+func (h *Handler) abort(ctx *fasthttp.RequestCtx) {
 	rid := fastjson.GetString(ctx.PostBody(), "rid")
 	if !ctx.IsPost() || rid == "" {
 		h.Fail(ctx, openai.BadRequest("rid", `Name the request: POST {"rid": "…"}.`))

@@ -257,7 +257,7 @@ func (p *pairAttempt) suspectBoth(reporter *worker.Rank) {
 // same.
 func (p *pairAttempt) passRefusal() {
 	x, r := p.x, &p.prefill.reply
-	ctx, rank := x.call.answer(), x.choice.decision.Rank
+	ctx, rank := x.call.ctx, x.choice.decision.Rank
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(r.status)
 	ctx.SetContentTypeBytes(r.mime)

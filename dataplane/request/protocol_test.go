@@ -84,7 +84,7 @@ func testExpectations(t *testing.T) {
 		conn, br := h.dial()
 		say(t, conn, "POST /generate HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n")
 		continued(t, br)
-		say(t, conn, "1e8480\r\n")
+		say(t, conn, "1e8480\r\n"+strings.Repeat(" ", 0x180000))
 		status, got := answer(t, br)
 		assert.Equal(t, http.StatusRequestEntityTooLarge, status, got)
 	})

@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -37,14 +36,17 @@ type Admin interface {
 	ServeOperator(ctx *fasthttp.RequestCtx)
 }
 
+// idleTimeout bounds the wait of a connection for its next request.
+const idleTimeout = 5 * time.Minute
+
 // Server owns the listeners of clients and operators.
 type Server struct {
-	*Handler
 	cfg      ServerConfig
-	watcher  *upstream.Watcher
+	requests *Handler
 	admin    Admin
-	client   *fasthttp.Server
-	operator *fasthttp.Server // nil when the clients' listener serves both
+	watcher  *upstream.Watcher
+	client   *upstream.Server
+	operator *upstream.Server // nil when the clients' listener serves both
 	refusals refusals
 }
 
@@ -52,86 +54,67 @@ type Server struct {
 func NewServer(cfg ServerConfig, watcher *upstream.Watcher, h *Handler, admin Admin) *Server {
 	cfg.MaxHeaderBytes = cmp.Or(cfg.MaxHeaderBytes, 16<<10)
 	cfg.MaxClients = cmp.Or(cfg.MaxClients, clientsFor(fileLimit()))
-	s := &Server{Handler: h, cfg: cfg, watcher: watcher, admin: admin}
-	s.client = s.fasthttp(s.handleClient)
+	s := &Server{cfg: cfg, requests: h, admin: admin, watcher: watcher}
+	s.client = s.listen(s.handleClient, cfg.TLS, max(cfg.MaxClients, 0))
 	if cfg.Operator != nil {
-		s.operator = s.fasthttp(admin.ServeOperator)
+		s.operator = s.listen(admin.ServeOperator, cfg.OperatorTLS, 0)
 	}
 	return s
 }
 
-func (s *Server) fasthttp(h fasthttp.RequestHandler) *fasthttp.Server {
-	return &fasthttp.Server{
-		Handler: func(ctx *fasthttp.RequestCtx) {
-			dropTrailer(&ctx.Request.Header)
-			h(ctx)
-		},
-		HeaderReceived:        s.headerReceived,
-		ExpectHandler:         s.expect,
-		ErrorHandler:          s.badRequest,
-		MaxRequestBodySize:    s.live().MaxBodyBytes,
-		ReadBufferSize:        s.cfg.MaxHeaderBytes,
-		WriteBufferSize:       4 << 10, // each stream has one. What is longer and whole leaves in one write by proxy.Stream
-		ReduceMemoryUsage:     true,    // an idle connection has no buffers; proxy.Client sees to it that this costs no system call
-		IdleTimeout:           idleTimeout,
-		ConnState:             upstream.NoteState,
-		ReadTimeout:           0, // a deadline for reading would also cut a stream that is being answered
-		NoDefaultServerHeader: true,
-		// A form would be taken apart, and its long parts written to files, for nobody.
-		DisablePreParseMultipartForm: true,
-		NoDefaultDate:                true,
-		NoDefaultContentType:         true,
-		CloseOnShutdown:              true,
-		TCPKeepalive:                 true,
-		Logger:                       quiet{s.log},
-	}
+// listen returns a server of h for one of the listeners.
+func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, maxClients int) *upstream.Server {
+	return upstream.NewServer(upstream.ServerConfig{
+		Handler: h, Refuse: s.badRequest,
+		MaxBody: func() int { return s.requests.live().MaxBodyBytes }, MaxHead: s.cfg.MaxHeaderBytes,
+		MaxClients: maxClients,
+		Full: sync.OnceFunc(func() {
+			s.requests.log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n",
+				"connections", maxClients)
+		}),
+		Idle: idleTimeout, TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.watcher, Log: s.requests.log,
+	})
 }
 
-// Addr returns where clients connect.
+// Addr returns the address of the clients' listener.
 func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
 
-// Connections returns how many connections of clients are open.
-func (s *Server) Connections() int { return int(s.client.GetOpenConnectionsCount()) }
+// Connections returns the number of open connections of clients.
+func (s *Server) Connections() int { return s.client.Connections() }
 
-// Run serves until ctx ends, then drains: new connections are refused,
-// requests in flight are answered, and what has not ended by DrainTimeout is
-// cut.
+// Run serves until ctx ends, then drains: new connections are refused, requests in flight are
+// answered, and requests that have not ended by DrainTimeout are cut.
 func (s *Server) Run(ctx context.Context) error {
 	var g errgroup.Group
 	failed := make(chan struct{}, 2)
-	serve := func(srv *fasthttp.Server, l net.Listener) {
+	serve := func(srv *upstream.Server, l net.Listener) {
 		g.Go(func() error {
 			err := srv.Serve(l)
 			failed <- struct{}{}
-			if err != nil && !errors.Is(err, net.ErrClosed) {
+			if err != nil {
 				return fmt.Errorf("cannot serve %s: %w", l.Addr(), err)
 			}
 			return nil
 		})
 	}
-	serve(s.client, s.encrypted(s.watcher.ListenPlain(s.cfg.Listener, s.plain()), s.cfg.TLS))
+	serve(s.client, s.cfg.Listener)
 	sweeping, stopSweeping := context.WithCancel(context.Background())
 	g.Go(func() error { s.sweep(sweeping); return nil })
 	if s.operator != nil {
-		serve(s.operator, s.encrypted(s.cfg.Operator, s.cfg.OperatorTLS))
+		serve(s.operator, s.cfg.Operator)
 	}
 	select {
 	case <-ctx.Done():
 	case <-failed:
 	}
 	s.drain()
-	// Where ctx ended before Serve had the listener, its Shutdown knew of none.
-	_ = s.cfg.Listener.Close()
-	if s.cfg.Operator != nil {
-		_ = s.cfg.Operator.Close()
-	}
-	s.aborts.wait()
+	s.requests.aborts.wait()
 	stopSweeping()
 	return g.Wait()
 }
 
-// sweep closes upstream connections that the workers have closed or that were
-// idle for too long; a target that gets no request would keep them.
+// sweep closes connections to workers that the workers have closed or that were idle for too long; a
+// worker that gets no request would keep them.
 func (s *Server) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -140,7 +123,7 @@ func (s *Server) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.Transport.Sweep()
+			s.requests.Transport.Sweep()
 		}
 	}
 }
@@ -148,26 +131,19 @@ func (s *Server) sweep(ctx context.Context) {
 // sweepEvery is about the transport's idle timeout.
 const sweepEvery = 5 * time.Second
 
-// drain ends the servers; the operator's last, so that a drain can be watched.
+// drain ends the listeners' servers; the operators' last, so that they can watch the drain.
 func (s *Server) drain() {
-	s.draining.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), s.live().DrainTimeout)
+	h := s.requests
+	h.draining.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), h.live().DrainTimeout)
 	defer cancel()
-	if err := s.client.ShutdownWithContext(ctx); err != nil {
-		s.log.Warn("requests were cut at shutdown", "in_flight", s.inFlight.Load(), "error", err)
+	if err := s.client.Shutdown(ctx); err != nil {
+		h.log.Warn("requests were cut at shutdown", "in_flight", h.inFlight.Load(), "error", err)
 	}
-	if gate := s.Queue(); gate != nil {
+	if gate := h.Queue(); gate != nil {
 		gate.Close() // waiting requests were cut
 	}
 	if s.operator != nil {
-		_ = s.operator.ShutdownWithContext(ctx)
+		_ = s.operator.Shutdown(ctx)
 	}
-}
-
-// quiet sends fasthttp's printf log, which has a line for each broken client
-// connection, to the debug level.
-type quiet struct{ log *slog.Logger }
-
-func (q quiet) Printf(format string, args ...any) {
-	q.log.Debug("fasthttp", "message", fmt.Sprintf(format, args...))
 }

@@ -1,12 +1,9 @@
 package request
 
 import (
-	"crypto/tls"
 	"net"
 	"sync/atomic"
 	"time"
-
-	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 // refusalsEvery is the pause between two log lines about clients that could not
@@ -20,21 +17,13 @@ type refusals struct {
 	hushed atomic.Int64 // refusals since then
 }
 
-// encrypted puts TLS on a listener that has settings for it.
-func (s *Server) encrypted(l net.Listener, cfg *tls.Config) net.Listener {
-	if cfg == nil {
-		return l
-	}
-	return upstream.ListenTLS(l, cfg, s.refused)
-}
-
 // refused counts a failed handshake, and logs it unless there was one just now.
 func (s *Server) refused(client net.Addr, err error) {
-	s.metrics.tlsRefused.Inc()
+	s.requests.metrics.tlsRefused.Inc()
 	now, last := time.Now().UnixNano(), s.refusals.logged.Load()
 	if now-last < int64(refusalsEvery) || !s.refusals.logged.CompareAndSwap(last, now) {
 		s.refusals.hushed.Add(1)
 		return
 	}
-	s.log.Warn("client could not begin TLS", "client", client.String(), "error", err, "not_logged_before", s.refusals.hushed.Swap(0))
+	s.requests.log.Warn("client could not begin TLS", "client", client.String(), "error", err, "not_logged_before", s.refusals.hushed.Swap(0))
 }
