@@ -17,8 +17,8 @@ import (
 // Explained is the body of POST /explain: the rank that a request would get, and why.
 type Explained struct {
 	Policy string `json:"policy"`
-	// Seed is the seed of ties and samples; ?seed= repeats a choice. It is a string, for JavaScript has
-	// no integers of 64 bits.
+	// Seed is the seed of ties and samples; ?seed= repeats a choice. It is a string, for JavaScript
+	// has no integers of 64 bits.
 	Seed   string          `json:"seed"`
 	Turn   uint64          `json:"turn"` // the request's number, for round robin
 	Prompt ExplainedPrompt `json:"prompt"`
@@ -28,8 +28,8 @@ type Explained struct {
 	Ranks  []ExplainedRank `json:"ranks"`           // candidates first; decode ranks of pairs are in Pair
 	Pair   *ExplainedPair  `json:"pair,omitempty"`  // where prefill and decode workers serve the model
 	// Chief is the ID of the leader, where another router chooses for all of the cluster: it knows
-	// better the requests in flight at the others. The body is this router's own choice, which stands
-	// where the leader does not answer in time.
+	// better the requests in flight at the others. The body is this router's own choice, which
+	// stands where the leader does not answer in time.
 	Chief string `json:"chief,omitempty"`
 	// Overruled names the GPU facts that the choice had to ignore: they exclude every candidate.
 	Overruled string `json:"overruled,omitempty"`
@@ -79,8 +79,8 @@ type ExplainedCost struct {
 	policy.Cost
 	TTFT  float64 `json:"ttft"`  // predicted time to the first token
 	Total float64 `json:"total"` // with the cost to other requests: the value that kv compares
-	// Score is the value that the policy compares, in its own unit, lower is better; absent where it
-	// compares none.
+	// Score is the value that the policy compares, in its own unit, lower is better; absent where
+	// it compares none.
 	Score *float64 `json:"score,omitempty"`
 }
 

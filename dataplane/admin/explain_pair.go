@@ -7,7 +7,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// ExplainedPair is the best pair of a prefill and a decode rank, with all candidates for the latter.
+// ExplainedPair is the best pair of a prefill and a decode rank, with all candidates for the
+// latter.
 type ExplainedPair struct {
 	Prefill string            `json:"prefill"` // a rank's id; its costs are among Ranks
 	Decode  string            `json:"decode"`

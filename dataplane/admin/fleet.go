@@ -13,14 +13,15 @@ import (
 type Fleet interface {
 	// Add adds a worker; worker.ErrDuplicate where the fleet has it.
 	Add(spec worker.Spec) error
-	// Remove takes a worker away: at once, or once its requests in flight have ended, whose number it
-	// returns.
+	// Remove takes a worker away: at once, or once its requests in flight have ended, whose number
+	// it returns.
 	Remove(url string, atOnce bool) (inFlight int64, err error)
 	// Drain begins or ends a worker's drain: at all routers of a cluster, or at this one.
 	Drain(ctx context.Context, url string, on bool) (DrainScope, error)
 	// Sources returns the state of the sources that workers come from.
 	Sources() []SourceStatus
-	// Origins returns the names of the sources that list a worker; none: the worker is being removed.
+	// Origins returns the names of the sources that list a worker; none: the worker is being
+	// removed.
 	Origins(url string) []string
 }
 
@@ -46,7 +47,7 @@ type ConfigStatus struct {
 	Reloads uint64    `json:"reloads"`        // that changed a setting
 	Failed  uint64    `json:"failed"`         // that changed nothing because of an error
 	Error   string    `json:"error,omitempty"`
-	Restart []string  `json:"restart,omitempty"` // flags whose new values wait for a restart
+	Restart []string  `json:"restart,omitempty"` // flags with new values that wait for a restart
 }
 
 // registryFleet is a Fleet without sources.

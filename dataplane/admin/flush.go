@@ -30,11 +30,11 @@ const (
 
 // Flushed is the answer to POST /flush_cache.
 type Flushed struct {
-	Flushed []string      `json:"flushed"` // URLs of workers whose cache is empty
+	Flushed []string      `json:"flushed"` // URLs of workers with an empty cache now
 	Failed  []FlushFailed `json:"failed,omitempty"`
 }
 
-// FlushFailed is a worker whose cache was not flushed.
+// FlushFailed is a worker that was not flushed.
 type FlushFailed struct {
 	URL   string `json:"url"`
 	Error string `json:"error"` // the worker's own words: a busy SGLang refuses
@@ -58,8 +58,8 @@ type cacheFlusher struct {
 	approx    *routing.Approx // nil: there is none
 }
 
-// serve flushes the prefix caches of all workers that are not dead. It answers 502 where one of them
-// failed; the others are flushed all the same.
+// serve flushes the prefix caches of all workers that are not dead. It answers 502 where one of
+// them failed; the others are flushed all the same.
 func (f *cacheFlusher) serve(ctx *fasthttp.RequestCtx) {
 	switch {
 	case !isFlush(ctx):

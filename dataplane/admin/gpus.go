@@ -15,8 +15,8 @@ type GPUHealthStatus struct {
 	Weight float64 `json:"weight"` // share of the worker's speed that is left
 	NoTP   bool    `json:"no_tp,omitempty"`
 	Free   int64   `json:"free_bytes,omitempty"` // of the GPU with the least
-	// Doubted marks a death that choices ignore: most workers that answer died at one instant by their
-	// GPU facts, or this one is the last.
+	// Doubted marks a death that choices ignore: most workers that answer died at one instant by
+	// their GPU facts, or this one is the last.
 	Doubted bool     `json:"doubted,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`     // worst first
 	Age     float64  `json:"age_seconds,omitempty"` // of the facts; absent where there were none

@@ -61,7 +61,8 @@ func newMetrics(p *Parts, status *statusReport) *metrics {
 	return m
 }
 
-// newGoCollector has the runtime's default metrics and the heap that the last collection found live.
+// newGoCollector has the runtime's default metrics and the heap that the last collection found
+// live.
 func newGoCollector() prometheus.Collector {
 	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
 	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live))

@@ -28,7 +28,7 @@ func (r responder) json(ctx *fasthttp.RequestCtx, status int, v any) {
 // fail answers with an error.
 func (r responder) fail(ctx *fasthttp.RequestCtx, e *openai.Error) { r.requests.Fail(ctx, e) }
 
-// wrongMethod answers a request whose path takes the methods of allow.
+// wrongMethod answers a request with another method than those of allow.
 func (r responder) wrongMethod(ctx *fasthttp.RequestCtx, allow string) {
 	r.requests.WrongMethod(ctx, allow)
 }

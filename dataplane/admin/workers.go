@@ -106,8 +106,8 @@ func (s *workers) serveDrain(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// change applies a change to the worker that the query or the body names. The change may add members
-// to the answer.
+// change applies a change to the worker that the query or the body names. The change may add
+// members to the answer.
 func (s *workers) change(ctx *fasthttp.RequestCtx, apply func(url string, answer map[string]any) error) {
 	url := workerURL(ctx)
 	if url == "" {

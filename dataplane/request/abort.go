@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// aborter has workers stop requests whose client has left, or whose other leg has failed.
+// aborter has workers stop requests after their client has left or their other leg has failed.
 type aborter struct {
 	transport *upstream.Transport
 	metrics   *Metrics
@@ -23,11 +23,11 @@ type aborter struct {
 
 const (
 	// maxAborts bounds the goroutines: when more clients leave within abortAgain, the workers' own
-	// detection of closed connections must do. The death of a pair's worker causes as many aborts at
-	// once as it had requests.
+	// detection of closed connections must do. The death of a pair's worker causes as many aborts
+	// at once as it had requests.
 	maxAborts = 1024
-	// abortAgain is the pause before the second abort. A worker ignores an id until its tokenizer is
-	// done with the request.
+	// abortAgain is the pause before the second abort. A worker ignores an id until its tokenizer
+	// is done with the request.
 	abortAgain   = time.Second
 	abortTimeout = 2 * time.Second
 	// maxAbortedPrompts bounds the aborted ids of one batch.
@@ -38,8 +38,8 @@ func newAborter(t *upstream.Transport, m *Metrics, log *slog.Logger) *aborter {
 	return &aborter{transport: t, metrics: m, log: log, slots: make(chan struct{}, maxAborts), stop: make(chan struct{})}
 }
 
-// send aborts a request in the background. The worker names the prompts of a batch rid_0, rid_1 and so
-// on, or by the client's own list.
+// send aborts a request in the background. The worker names the prompts of a batch rid_0, rid_1 and
+// so on, or by the client's own list.
 func (a *aborter) send(w *worker.Worker, rid []byte, rids []string, batch bool, prompts int) {
 	select {
 	case a.slots <- struct{}{}:

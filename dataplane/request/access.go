@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// minLogBlock is the fewest tokens that an id of the access log stands for. With pages of one token,
-// SGLang's default, the line of a prompt of 12,000 tokens would have 240 KB.
+// minLogBlock is the fewest tokens that an id of the access log stands for. With pages of one
+// token, SGLang's default, the line of a prompt of 12,000 tokens would have 240 KB.
 const minLogBlock = 16
 
 // accessRecord writes requests to the access log.
@@ -72,8 +72,8 @@ func nameWorkers(line *accesslog.Entry, d *routing.Decision) {
 	}
 }
 
-// nameBlocks fills in the ids of the prompt's blocks: the index's hashes of their tokens without the
-// highest bit, since many readers of JSON have signed numbers.
+// nameBlocks fills in the ids of the prompt's blocks: the index's hashes of their tokens without
+// the highest bit, since many readers of JSON have signed numbers.
 func (r *accessRecord) nameBlocks(line *accesslog.Entry, index *radix.Index, tokens []uint32) {
 	whole := len(tokens) / line.Block * line.Block
 	r.blocks = index.AppendHashes(r.blocks[:0], tokens[:whole], line.Block)

@@ -56,8 +56,8 @@ func (a *answer) forward(resp *upstream.Response) {
 		d.Decode.Count.Requests.Add(1)
 		prefill = d.Rank.ID()
 	}
-	// Forward ends the exchange when the answer has no body: the header's values are taken out of it
-	// before, and not into its own memory.
+	// Forward ends the exchange when the answer has no body: the header's values are taken out of
+	// it before, and not into its own memory.
 	id, inference, source := x.choice.answering().ID(), x.inference, d.Source.String()
 	var buf [32]byte
 	overlap := appendOverlap(buf[:0], d.Matched, d.Total)
@@ -100,8 +100,8 @@ func (a *answer) Body(p []byte) {
 	}
 }
 
-// Broken implements upstream.Observer: the worker's answer ended early. A stream ends with an error;
-// a JSON document is cut, so that a part of it does not pass for the whole.
+// Broken implements upstream.Observer: the worker's answer ended early. A stream ends with an
+// error; a JSON document is cut, so that a part of it does not pass for the whole.
 func (a *answer) Broken(error) []byte {
 	if !a.events {
 		return nil
@@ -113,7 +113,7 @@ func (a *answer) Broken(error) []byte {
 // Closed implements upstream.Observer: the answer has ended, one way or another.
 func (a *answer) Closed(err error) { a.x.finish(err) }
 
-// good reports whether the answer says what the worker has computed.
+// good reports whether the answer is a success, so that its usage counts.
 func (a *answer) good() bool {
 	return a.status == fasthttp.StatusOK && a.x.attempt.found.kind == answerGood && !a.failed
 }
@@ -126,8 +126,8 @@ func (a *answer) endedAt() time.Time {
 	return time.Now()
 }
 
-// report tells the worker's breaker how an answer has ended that began well; errorAnswers.settle has
-// told it about others.
+// report tells the worker's breaker how an answer has ended that began well; errorAnswers.settle
+// has told it about others.
 func (a *answer) report(w *worker.Worker, err error) {
 	switch {
 	case a.x.attempt.found.kind != answerGood:
@@ -143,18 +143,18 @@ func (a *answer) report(w *worker.Worker, err error) {
 // learn tells the router how many tokens of the prompt the rank had in its cache.
 func (a *answer) learn(usage openai.Usage) {
 	x := a.x
-	// Each of n answers finds the prompt of the one before, and a prompt whose log probabilities are
-	// wanted is computed again whatever is cached.
+	// Each of n answers finds the prompt of the one before, and a prompt with log probabilities is
+	// computed again in spite of the cache.
 	if !usage.HasPrompt || !usage.HasCached || x.req.N > 1 || x.req.PromptLogprobs {
 		usage = openai.Usage{}
 	}
 	x.h.Router.Answered(&x.choice.scratch, &x.choice.prompt, &x.choice.decision, usage.PromptTokens, usage.CachedTokens)
 }
 
-// stored returns how many prompt tokens the rank must have added to its cache, in whole pages. It is
-// 0 wherever the engine may have kept them out for another reason: it computes prompts with log
-// probabilities again though their pages are cached, it keeps pages of sessions apart, and an answer
-// without a token may be that to a prompt that never ran.
+// stored returns how many prompt tokens the rank must have added to its cache, in whole pages. It
+// is 0 wherever the engine may have kept them out for another reason: it computes prompts with log
+// probabilities again though their pages are cached, it keeps pages of sessions apart, and an
+// answer without a token may be that to a prompt that never ran.
 func (a *answer) stored(usage openai.Usage) int {
 	x := a.x
 	d, p, info := &x.choice.decision, &x.choice.prompt, x.choice.decision.Rank.Worker.Info()
@@ -196,8 +196,8 @@ var (
 	abortStatus    = []byte(`"status_code":5`)
 )
 
-// reportsError reports whether a piece of a stream has an error. Quotes and line breaks inside a text
-// are escaped, so that no text is taken for one.
+// reportsError reports whether a piece of a stream has an error. Quotes and line breaks inside a
+// text are escaped, so that no text is taken for one.
 func reportsError(p []byte, api openai.API) bool {
 	for len(p) > 0 {
 		line := p

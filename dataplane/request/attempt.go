@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// attempt is one try at the worker whose answer would be the client's: an aggregated worker, or the
+// attempt is one try at the worker that would answer the client: an aggregated worker, or the
 // decode worker of a pair.
 type attempt struct {
 	x       *exchange
@@ -104,8 +104,8 @@ func (a *attempt) endWait() {
 	}
 }
 
-// keep ends that time when an answer has begun, and fails if the monitor just ended the attempt: the
-// rest of such an answer does not come.
+// keep ends that time when an answer has begun, and fails if the monitor just ended the attempt:
+// the rest of such an answer does not come.
 func (a *attempt) keep() error {
 	a.endWait()
 	if a.x.canceler.Canceled() {
@@ -114,7 +114,8 @@ func (a *attempt) keep() error {
 	return nil
 }
 
-// answerBegan marks the prompt as prefilled, unless the answer is an error: then nothing was computed.
+// answerBegan marks the prompt as prefilled, unless the answer is an error: then nothing was
+// computed.
 func (a *attempt) answerBegan() {
 	now := time.Now()
 	a.x.answer.firstAt = now
@@ -126,8 +127,8 @@ func (a *attempt) answerBegan() {
 }
 
 // showsPrefill reports whether the first byte of an answer comes when the prompt is prefilled as it
-// was predicted. Answers in one piece come at their end, and a prompt whose log probabilities are
-// wanted is computed as a whole.
+// was predicted. Answers in one piece come at their end, and a prompt with log probabilities is
+// computed as a whole.
 func (a *attempt) showsPrefill(resp *upstream.Response) bool {
 	x := a.x
 	return x.inference && !x.req.PromptLogprobs && !x.req.Batch && bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)

@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// call is a client's request, whose body is read, and the way to answer it.
+// call is a client's request with its body, and the way to answer it.
 type call struct{ ctx *fasthttp.RequestCtx }
 
 func (c call) body() []byte { return c.ctx.Request.Body() }
@@ -50,9 +50,9 @@ func originForm(target []byte) []byte {
 	return target
 }
 
-// clientsFor returns how many connections of clients fit into a limit of open files. Each client may
-// need a connection to a worker at the same time, and the workers' probes and event streams must go
-// on: without them the index would drop their caches.
+// clientsFor returns how many connections of clients fit into a limit of open files. Each client
+// may need a connection to a worker at the same time, and the workers' probes and event streams
+// must go on: without them the index would drop their caches.
 func clientsFor(files int) int {
 	others := max(files/8, min(32, files/2))
 	return (files - others) / 2

@@ -165,7 +165,7 @@ func (c *choice) elsewhere(rank *worker.Rank) bool {
 	return c.router.Left(&probe, &c.prompt, append(slices.Clone(c.excluded), rank))
 }
 
-// answering returns the rank whose answer is the client's.
+// answering returns the rank that answers the client.
 func (c *choice) answering() *worker.Rank {
 	if c.decision.Decode != nil {
 		return c.decision.Decode

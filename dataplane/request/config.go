@@ -9,16 +9,16 @@ import (
 // Config holds the settings of requests; zero fields take the defaults.
 type Config struct {
 	MaxBodyBytes int // default 64 MiB
-	// GzipMinBytes is the length from which JSON answers are compressed for clients that ask; default
-	// 4 KiB; negative: none are.
+	// GzipMinBytes is the length from which JSON answers are compressed for clients that ask;
+	// default 4 KiB; negative: none are.
 	GzipMinBytes int
 	ForwardIDs   bool          // plain chats carry their token ids to the worker, once the ids are proved
 	Retries      int           // further attempts before the answer begins; default 3; negative: none
 	Quarantine   time.Duration // for which a request that ended two engines is refused; default 5 min
 	Queue        QueueConfig
 	Pair         PairConfig
-	// FirstByteTimeout bounds the wait for an answer to begin; default 30 min: long prompts wait in the
-	// worker's queue.
+	// FirstByteTimeout bounds the wait for an answer to begin; default 30 min: long prompts wait in
+	// the worker's queue.
 	FirstByteTimeout time.Duration
 	StallTimeout     time.Duration // between two reads of an answer; default 10 min
 	DrainTimeout     time.Duration // for requests in flight at shutdown; default 30 s
@@ -35,14 +35,14 @@ type QueueConfig struct {
 
 // PairConfig holds the settings of requests to a prefill and a decode worker.
 type PairConfig struct {
-	// Timeout bounds how long a stream's decode worker may take to begin after the prefill worker has
-	// answered. The KV pages are there by then: the decode worker only adds the request to its batch.
-	// Default 30 s; negative: FirstByteTimeout.
+	// Timeout bounds how long a stream's decode worker may take to begin after the prefill worker
+	// has answered. The KV pages are there by then: the decode worker only adds the request to its
+	// batch. Default 30 s; negative: FirstByteTimeout.
 	Timeout time.Duration
 	// PrefillTimeout bounds the prefill worker's silence; default FirstByteTimeout.
 	PrefillTimeout time.Duration
-	// Headers sends bootstrap address and room in headers instead of the body, for chats: the workers
-	// must run with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1.
+	// Headers sends bootstrap address and room in headers instead of the body, for chats: the
+	// workers must run with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1.
 	Headers bool
 }
 

@@ -152,8 +152,8 @@ func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
 }
 
 // retriesAnswer reports whether another worker is asked although this one has answered, and then
-// ends the attempt. 429 and 503 are retried while another eligible rank is left; an error is retried
-// while the worker is the only one that gives it (see worker.Refusals).
+// ends the attempt. 429 and 503 are retried while another eligible rank is left; an error is
+// retried while the worker is the only one that gives it (see worker.Refusals).
 func (x *exchange) retriesAnswer(resp *upstream.Response) bool {
 	f, rank := x.attempt.found, x.choice.answering()
 	if f.kind == answerGood || !x.retriesError(f, rank) {
@@ -209,8 +209,8 @@ func (x *exchange) pausePair(last error) bool {
 	return !x.client.Gone()
 }
 
-// giveUp ends the exchange after a failure that no other worker can mend, and reports whether it was
-// one.
+// giveUp ends the exchange after a failure that no other worker can mend, and reports whether it
+// was one.
 func (x *exchange) giveUp(err error) bool {
 	if x.client.Gone() {
 		x.abandon()

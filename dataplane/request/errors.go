@@ -20,8 +20,8 @@ var (
 	errRefused = errors.New("request: worker refused")
 	// errHung is a worker that stopped answering its probes while a request waited for it.
 	errHung = errors.New("request: worker hangs")
-	// errFailed is a worker that answered with a status from 500 on, or with such an error inside its
-	// answer.
+	// errFailed is a worker that answered with a status from 500 on, or with such an error inside
+	// its answer.
 	errFailed = errors.New("request: worker answered with an error")
 	// errTransfer is a failed KV transfer between the workers of a pair: either may be at fault.
 	errTransfer = errors.New("request: KV transfer between prefill and decode worker failed")
@@ -47,15 +47,15 @@ func statusError(status int, transfer bool) error {
 	}
 }
 
-// retryable reports whether another worker may be asked: the client has got nothing, and the failure
-// is the worker's.
+// retryable reports whether another worker may be asked: the client has got nothing, and the
+// failure is the worker's.
 func retryable(err error) bool {
 	return silenced(err) || errors.Is(err, upstream.ErrBadResponse) || errors.Is(err, errRefused) || errors.Is(err, errFailed) ||
 		errors.Is(err, errTransfer) || errors.Is(err, errLate)
 }
 
-// silenced reports whether a worker may be gone: it was not reached, or stopped in the middle of its
-// answer.
+// silenced reports whether a worker may be gone: it was not reached, or stopped in the middle of
+// its answer.
 func silenced(err error) bool {
 	return upstream.Retryable(err) || errors.Is(err, upstream.ErrTruncated) || errors.Is(err, errHung)
 }
@@ -135,8 +135,8 @@ var refusalMessages = map[queue.Reason]string{
 	queue.ReasonDeadline:  "Every worker is busy, and none had room in time.",
 }
 
-// unreadable returns the error of a body that cannot be parsed: err, unless the client has compressed
-// the body.
+// unreadable returns the error of a body that cannot be parsed: err, unless the client has
+// compressed the body.
 func unreadable(c call, err error) error {
 	if coding := c.peek(fasthttp.HeaderContentEncoding); len(coding) > 0 && !bytes.EqualFold(coding, []byte("identity")) {
 		return openai.UnknownCoding(string(coding))
@@ -156,7 +156,7 @@ func (h *Handler) Fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
 	ctx.SetBody(e.AppendJSON(nil))
 }
 
-// WrongMethod answers a request whose path takes the methods of allow.
+// WrongMethod answers a request with another method than those of allow, which its path takes.
 func (h *Handler) WrongMethod(ctx *fasthttp.RequestCtx, allow string) {
 	ctx.Response.Header.Set(fasthttp.HeaderAllow, allow)
 	h.Fail(ctx, &openai.Error{

@@ -103,7 +103,7 @@ func (x *exchange) respond(resp *upstream.Response) {
 	x.answer.forward(resp)
 }
 
-// finish ends an exchange whose answer was forwarded. err is why the answer was cut.
+// finish ends an exchange after its answer was forwarded. err is why the answer was cut.
 func (x *exchange) finish(err error) {
 	x.stopPair(err != nil)
 	now := x.answer.endedAt()
@@ -125,7 +125,8 @@ func (x *exchange) finish(err error) {
 		x.attempt.flight = nil
 	}
 	if x.inference && x.answer.status == fasthttp.StatusNotFound {
-		// The worker may have another model by now: SGLang's answers only repeat the request's name.
+		// The worker may have another model by now: SGLang's answers only repeat the request's
+		// name.
 		rank.Worker.Recheck()
 	}
 	if x.inference && good {
@@ -179,7 +180,7 @@ func (x *exchange) refuseWait(err error) {
 	}
 }
 
-// abandon ends an exchange whose client has left before the answer began.
+// abandon ends an exchange after its client has left before the answer began.
 func (x *exchange) abandon() {
 	x.abort()
 	x.guard.clientLeft()

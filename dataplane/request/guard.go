@@ -47,12 +47,12 @@ type guard struct {
 }
 
 const (
-	// settledAfter is how long an engine that still runs has begun to compute a request after: a request
-	// that ends an engine does so in its first batch. A stream without a first event was not computed,
-	// however long ago it was sent.
+	// settledAfter is how long an engine that still runs has begun to compute a request after: a
+	// request that ends an engine does so in its first batch. A stream without a first event was
+	// not computed, however long ago it was sent.
 	settledAfter = 2 * time.Second
-	// maxEngineDeaths bounds the engines that may die with a request in flight that is not the cause:
-	// two for each of four culprits.
+	// maxEngineDeaths bounds the engines that may die with a request in flight that is not the
+	// cause: two for each of four culprits.
 	maxEngineDeaths = 8
 	// trialTick is how soon the end of a trial by time is seen.
 	trialTick = 50 * time.Millisecond
@@ -65,9 +65,9 @@ const (
 // errDuplicates holds a request back: two workers have equal ones, and neither can take another.
 var errDuplicates = errors.New("request: two workers have equal requests")
 
-// died reports whether an attempt failed as it does when an engine dies. A hang is one way: the HTTP
-// process of SGLang 0.5.23 answers nothing when its scheduler has died, and ends 5 s later, or 65 s
-// where it waits for a dump of the GPU.
+// died reports whether an attempt failed as it does when an engine dies. A hang is one way: the
+// HTTP process of SGLang 0.5.23 answers nothing when its scheduler has died, and ends 5 s later, or
+// 65 s where it waits for a dump of the GPU.
 func died(err error) bool {
 	return errors.Is(err, upstream.ErrNoResponse) || errors.Is(err, upstream.ErrTruncated) || errors.Is(err, errHung)
 }
@@ -80,8 +80,8 @@ func (g *guard) identify() bool {
 	return g.keyed
 }
 
-// choose picks the rank or the pair for the next attempt. It refuses culprits, lets a suspect wait for
-// its trial, and keeps other requests away from it.
+// choose picks the rank or the pair for the next attempt. It refuses culprits, lets a suspect wait
+// for its trial, and keeps other requests away from it.
 func (g *guard) choose() (routing.Decision, error) {
 	var deadline time.Time
 	for {
@@ -89,7 +89,8 @@ func (g *guard) choose() (routing.Decision, error) {
 		if !errors.Is(err, errDuplicates) {
 			return d, err
 		}
-		// The outcome of the equal requests is known soon: they wait at workers that this one cannot have.
+		// The outcome of the equal requests is known soon: they wait at workers that this one
+		// cannot have.
 		if deadline.IsZero() {
 			deadline = g.deadline(time.Now())
 		}
@@ -158,8 +159,8 @@ func (g *guard) chooseDuplicate() (routing.Decision, error) {
 	return routing.Decision{}, errDuplicates
 }
 
-// join notes the worker of the request. It refuses while two other workers have equal requests, none
-// of which was answered, and neither worker has lived with its request for long.
+// join notes the worker of the request. It refuses while two other workers have equal requests,
+// none of which was answered, and neither worker has lived with its request for long.
 func (g *guard) join(d *routing.Decision) bool {
 	iso, req := g.x.h.isolation, &g.x.req
 	if !req.HasBody() {
@@ -191,7 +192,7 @@ func (s *isolation) outlived(url string, since time.Time) bool {
 	return i >= 0 && workers[i].Alive().Sub(since) >= settledAfter
 }
 
-// leave ends what join began: the answer has begun, or there is none.
+// leave is the end of join: the answer has begun, or there is none.
 func (g *guard) leave(answered bool) {
 	if g.joined != "" {
 		g.x.h.isolation.duplicates.End(g.likeness, g.joined, answered)
@@ -263,7 +264,7 @@ func (g *guard) answerBegan() {
 	g.leave(true)
 }
 
-// endTrial ends the trial of an attempt whose worker has answered, while another worker is asked.
+// endTrial ends the trial after an answer that leads to another worker.
 func (g *guard) endTrial() {
 	g.trial.End()
 	g.trial = nil
@@ -314,8 +315,8 @@ func (g *guard) lost(err error) (otherCause bool, refusal error) {
 	return gone && g.deaths < maxEngineDeaths, nil
 }
 
-// answerCut reports an answer that was cut. It cannot be had again, but a client may send the request
-// again.
+// answerCut reports an answer that was cut. It cannot be had again, but a client may send the
+// request again.
 func (g *guard) answerCut(err error) {
 	if !died(err) || g.x.choice.decision.Rank == nil || !g.identify() {
 		return
@@ -330,7 +331,7 @@ func (g *guard) answerCut(err error) {
 	}
 }
 
-// clientLeft reports a request whose client has left before its answer began.
+// clientLeft reports that the client has left before the answer began.
 func (g *guard) clientLeft() {
 	d := &g.x.choice.decision
 	if d.Rank == nil || !g.identify() {
@@ -363,8 +364,9 @@ func (g *guard) reset() {
 	*g = guard{x: g.x}
 }
 
-// isGone reports whether a worker that has lost a connection is gone: it accepts no connection, or its
-// probe finds it unfit. Where no probe ends in time the worker is gone if a request found it hung.
+// isGone reports whether a worker that has lost a connection is gone: it accepts no connection, or
+// its probe finds it unfit. Where no probe ends in time the worker is gone if a request found it
+// hung.
 func isGone(w *worker.Worker, hung bool) bool {
 	conn, err := net.DialTimeout("tcp", w.Addr, probeTimeout)
 	if err != nil {

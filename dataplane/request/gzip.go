@@ -8,9 +8,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// defaultGzipMin is the length from which compression pays: an answer of 4 KiB takes 17 µs and becomes
-// 2.3 KiB shorter, which a gigabit link sends in 18 µs. Most chat answers are shorter, and most Python
-// clients send Accept-Encoding: gzip by default.
+// defaultGzipMin is the length from which compression pays: an answer of 4 KiB takes 17 µs and
+// becomes 2.3 KiB shorter, which a gigabit link sends in 18 µs. Most chat answers are shorter, and
+// most Python clients send Accept-Encoding: gzip by default.
 const defaultGzipMin = 4 << 10
 
 // compresses reports whether the answer goes to the client as gzip: the client accepts it, and the

@@ -79,8 +79,9 @@ func New(cfg Config, parts Parts) *Handler {
 // live returns the settings in force.
 func (h *Handler) live() *Config { return h.config.Load() }
 
-// Configure changes settings while requests are served: requests that begin from then on have the new
-// ones. change gets a copy of the settings in force. The rules of the queue stay, but for MaxInFlight.
+// Configure changes settings while requests are served: requests that begin from then on have the
+// new ones. change gets a copy of the settings in force. The rules of the queue stay, but for
+// MaxInFlight.
 func (h *Handler) Configure(change func(*Config)) {
 	cfg := *h.live()
 	change(&cfg)
@@ -139,7 +140,7 @@ func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
 	switch {
 	case !ok:
 		h.Fail(ctx, openai.NotFound(path))
-	case ctx.IsOptions(): // a browser's preflight: the worker says what it allows
+	case ctx.IsOptions(): // a browser's preflight: the worker has the policy
 		h.exchange().serve(call{ctx}, openai.APIOther, false)
 	case method != string(ctx.Method()):
 		h.WrongMethod(ctx, method)

@@ -75,19 +75,19 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	}
 	repeatable := x.repeatable()
 	if repeatable && (resp.Status >= fasthttp.StatusMultipleChoices || resp.Status == fasthttp.StatusNoContent) {
-		return finding{kind: answerBroken, status: resp.Status}, nil // no engine redirects what it computes
+		return finding{kind: answerBroken, status: resp.Status}, nil // an engine never redirects
 	}
 	if resp.Status != fasthttp.StatusOK || !repeatable || len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0 {
 		return finding{}, nil
 	}
 	mime := resp.Peek(fasthttp.HeaderContentType)
 	if bytes.HasPrefix(mime, eventStream) {
-		return j.look(resp, disagg.Look)
+		return j.look(resp, disagg.JudgeStream)
 	}
 	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) { // not an engine's, but of a proxy in front of it
 		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil
 	}
-	return j.look(resp, disagg.LookJSON)
+	return j.look(resp, disagg.JudgeJSON)
 }
 
 // awaitFirstByte waits for the first byte of the body for as long as a worker may take to begin,
@@ -104,7 +104,8 @@ func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
 	return err
 }
 
-// look judges the beginning of an answer by verdictOf, which returns disagg.More where it needs more.
+// look judges the beginning of an answer by verdictOf, which returns disagg.More where it needs
+// more.
 func (j *judge) look(resp *upstream.Response, verdictOf func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)) (finding, error) {
 	// Fast path: the first event came in one piece.
 	verdict, f := verdictOf(resp.Begin(), false)
@@ -131,11 +132,11 @@ func (j *judge) examineError(resp *upstream.Response) (finding, error) {
 		return finding{}, err
 	}
 	resp.Unread(j.buf[:n])
-	return findingOf(resp.Status, disagg.SpeaksOfTransfer(j.buf[:n])), nil
+	return findingOf(resp.Status, disagg.IsTransferError(j.buf[:n])), nil
 }
 
-// fill reads the beginning of an answer until enough reports true, the answer ends, or the buffer is
-// full.
+// fill reads the beginning of an answer until enough reports true, the answer ends, or the buffer
+// is full.
 func (j *judge) fill(resp *upstream.Response, enough func(p []byte, whole bool) bool) (n int, err error) {
 	if j.buf == nil {
 		j.buf = make([]byte, disagg.MaxEvent)

@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// Metrics counts requests. It is a prometheus.Collector, which package admin serves together with the
-// state of the router's other parts.
+// Metrics counts requests. It is a prometheus.Collector, which package admin serves together with
+// the state of the router's other parts.
 type Metrics struct {
 	all []prometheus.Collector // of the fields below
 

@@ -29,10 +29,10 @@ func (l leg) String() string {
 	return "prefill"
 }
 
-// pairAttempt is one try at a pair: the request goes to both workers at once, in one bootstrap room.
-// The exchange's own goroutine runs the decode leg, whose answer is the client's, by exchange.attempt.
-// prefillLeg has a goroutine of its own, which stop waits for before any memory of the request is
-// given back.
+// pairAttempt is one try at a pair: the request goes to both workers at once, in one bootstrap
+// room. The exchange's own goroutine runs the decode leg, which answers the client, by
+// exchange.attempt. prefillLeg has a goroutine of its own, which stop waits for before any memory
+// of the request is given back.
 type pairAttempt struct {
 	x       *exchange
 	prefill prefillLeg
@@ -84,8 +84,8 @@ func (p *pairAttempt) send() (*upstream.Response, error) {
 	return nil, p.failed(err)
 }
 
-// judgeDecode waits for the beginning of the decode worker's answer. The error is nil where the answer
-// is the client's.
+// judgeDecode waits for the beginning of the decode worker's answer. The error is nil where the
+// answer is the client's.
 func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
 	x := p.x
 	var f finding
@@ -122,8 +122,9 @@ func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
 	return nil
 }
 
-// awaitLogprobs waits for the prefill worker's whole answer: the log probabilities in it belong before
-// anything that the client gets. The decode worker has begun, so the answer is about to come.
+// awaitLogprobs waits for the prefill worker's whole answer: the log probabilities in it belong
+// before anything that the client gets. The decode worker has begun, so the answer is about to
+// come.
 func (p *pairAttempt) awaitLogprobs() error {
 	x, l := p.x, &p.prefill
 	p.race.release()
@@ -239,8 +240,8 @@ func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 	p.x.choice.exclude(rank)
 }
 
-// suspectBoth counts a failure of the transfer between the legs against both ranks: the innocent one
-// is cleared by its next answer together with another rank. Other ranks are tried first; see
+// suspectBoth counts a failure of the transfer between the legs against both ranks: the innocent
+// one is cleared by its next answer together with another rank. Other ranks are tried first; see
 // choice.relent.
 func (p *pairAttempt) suspectBoth(reporter *worker.Rank) {
 	c := &p.x.choice
@@ -253,8 +254,8 @@ func (p *pairAttempt) suspectBoth(reporter *worker.Rank) {
 	c.suspect(reporter, partner)
 }
 
-// passRefusal makes the prefill worker's refusal the client's answer: the decode worker's would be the
-// same.
+// passRefusal makes the prefill worker's refusal the client's answer: the decode worker's would be
+// the same.
 func (p *pairAttempt) passRefusal() {
 	x, r := p.x, &p.prefill.reply
 	ctx, rank := x.call.ctx, x.choice.decision.Rank

@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// pairHeaders are header fields that only the router may send to pairs: a client's own would give the
-// legs different bootstrap rooms.
+// pairHeaders are header fields that only the router may send to pairs: a client's own would give
+// the legs different bootstrap rooms.
 var pairHeaders = []upstream.Field{
 	{Key: headerRank},
 	{Key: disagg.HeaderRID},
@@ -26,9 +26,9 @@ var pairHeaders = []upstream.Field{
 // maxPooledLeg bounds each buffer that a pooled pairAttempt keeps.
 const maxPooledLeg = 1 << 20
 
-// pairWriter makes the requests of both legs: the client's bytes with the router's fields as the last
-// members of the body. As the last ones they win over members of the same names, which clients of
-// SGLang's own load balancer send.
+// pairWriter makes the requests of both legs: the client's bytes with the router's fields as the
+// last members of the body. As the last ones they win over members of the same names, which clients
+// of SGLang's own load balancer send.
 type pairWriter struct {
 	lines  []byte // the client's header
 	fields []byte // of the body, the same for both
@@ -74,8 +74,8 @@ func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
 			m.fields = disagg.AppendPrefillRank(appendComma(m.fields), prefillRank)
 		}
 	}
-	// The prefill worker sends nothing until the prompt is computed and its KV pages are sent, but for
-	// the header of a stream.
+	// The prefill worker sends nothing until the prompt is computed and its KV pages are sent, but
+	// for the header of a stream.
 	prefill = m.leg(x, d.Rank, legPrefill, cfg.Pair.PrefillTimeout, cfg.Pair.PrefillTimeout)
 	decode = m.leg(x, d.Decode, legDecode, cfg.FirstByteTimeout, cfg.StallTimeout)
 	return prefill, decode

@@ -14,9 +14,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// prefillLeg is the half of a pair's request that goes to the prefill worker, whose answer only says
-// that the prompt is computed. Its goroutine runs from start until it sends to over; the fields that
-// it writes may be read after that.
+// prefillLeg is the half of a pair's request that goes to the prefill worker. Its answer
+// only says that the prompt is computed. Its goroutine runs from start until it sends to over; the
+// fields that it writes may be read after that.
 type prefillLeg struct {
 	h        *Handler
 	rank     *worker.Rank
@@ -110,7 +110,7 @@ func (l *prefillLeg) ask() error {
 		return l.failed(err)
 	}
 	r.refusal = r.status
-	return statusError(r.status, r.status >= fasthttp.StatusInternalServerError && disagg.SpeaksOfTransfer(r.body))
+	return statusError(r.status, r.status >= fasthttp.StatusInternalServerError && disagg.IsTransferError(r.body))
 }
 
 // failed wraps a failure of the connection.

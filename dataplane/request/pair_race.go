@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// legRace decides which leg's outcome counts: the leg that fails first ends the other one, unless the
-// decode worker's answer stands by then.
+// legRace decides which leg's outcome counts: the leg that fails first ends the other one, unless
+// the decode worker's answer stands by then.
 type legRace struct {
 	decode      *upstream.Canceler // of the decode leg
 	decodeBegan chan struct{}      // has room: the decode worker's answer has begun, or is not waited for
@@ -60,8 +60,8 @@ func (r *legRace) failPrefill(err error) {
 	}
 }
 
-// awaitDecode ends the decode leg if it lags behind the prefill leg for longer than timeout, negative
-// for any time. While extend reports true it waits on.
+// awaitDecode ends the decode leg if it lags behind the prefill leg for longer than timeout,
+// negative for any time. While extend reports true it waits on.
 func (r *legRace) awaitDecode(timeout func() time.Duration, extend func() bool) {
 	if timeout() < 0 {
 		return

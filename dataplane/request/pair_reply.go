@@ -14,8 +14,8 @@ import (
 const (
 	// maxReply bounds the part of a prefill worker's answer that is kept: enough for a refusal.
 	maxReply = disagg.MaxEvent
-	// maxLogprobs bounds an answer with log probabilities: 256 MiB are a million tokens with the ten
-	// likeliest of each.
+	// maxLogprobs bounds an answer with log probabilities: 256 MiB are a million tokens with the
+	// ten likeliest of each.
 	maxLogprobs = 256 << 20
 )
 
@@ -36,7 +36,7 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 	if r.wanted && r.status == fasthttp.StatusOK {
 		limit = maxLogprobs
 	}
-	verdict := disagg.Fine
+	verdict := disagg.Good
 	if r.events && r.status == fasthttp.StatusOK {
 		verdict = disagg.More
 	}
@@ -51,7 +51,7 @@ func (r *prefillReply) read(resp *upstream.Response) error {
 		}
 		if verdict == disagg.More {
 			var f disagg.Failure
-			if verdict, f = disagg.Look(r.body, err != nil); verdict == disagg.Failed {
+			if verdict, f = disagg.JudgeStream(r.body, err != nil); verdict == disagg.Failed {
 				return r.readError(resp, f)
 			}
 		}
@@ -78,8 +78,8 @@ func (r *prefillReply) room(limit int) []byte {
 	return r.body[n:min(cap(r.body), limit)]
 }
 
-// readError takes in an error inside an answer of status 200. An error of the client's is read to its
-// end, for the client.
+// readError takes in an error inside an answer of status 200. An error of the client's is read to
+// its end, for the client.
 func (r *prefillReply) readError(resp *upstream.Response, f disagg.Failure) error {
 	if err := statusError(f.Status, f.Transfer); !errors.Is(err, errClient) {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// headerSession names the session of a request whose body does not.
+// headerSession names the session of a request; session_id in the body comes first.
 const headerSession = "X-Session-ID"
 
 const (
@@ -19,8 +19,8 @@ const (
 	maxPooledText = 1 << 20
 	// maxPooledIDs bounds the token ids that it keeps.
 	maxPooledIDs = 1 << 16
-	// bytesPerToken is the average of English text and of JSON; the estimate only has to order prompts
-	// by size.
+	// bytesPerToken is the average of English text and of JSON; the estimate only has to order
+	// prompts by size.
 	bytesPerToken = 4
 )
 

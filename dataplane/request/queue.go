@@ -14,12 +14,12 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 )
 
-// spareShare is the share of a rank's batch size that may wait at the rank beyond it: else the batch
-// had a hole from the end of one answer until the next request has come from here.
+// spareShare is the share of a rank's batch size that may wait at the rank beyond it: else the
+// batch had a hole from the end of one answer until the next request has come from here.
 const spareShare = 8
 
-// admission holds requests back while every rank that could take them is full. A nil admission admits
-// all.
+// admission holds requests back while every rank that could take them is full. A nil admission
+// admits all.
 type admission struct {
 	gate        *queue.Gate
 	router      *routing.Router
@@ -107,7 +107,7 @@ func (a *admission) admitSlow(x *exchange) error {
 	return err
 }
 
-// queueOf names the queue of a request that a rank could take: by the base model, whatever the
+// queueOf names the queue of a request that a rank could take: by the base model, for all
 // adapter.
 func queueOf(rank *worker.Rank, model string) string {
 	info := rank.Worker.Info()
@@ -159,8 +159,8 @@ func (a *admission) clientID(x *exchange) uint64 {
 	return h.Sum64()
 }
 
-// dispatched tells the queue that the request counts as a rank's load, and whether it has filled the
-// rank.
+// dispatched tells the queue that the request counts as a rank's load, and whether it has filled
+// the rank.
 func (a *admission) dispatched(c *choice, rank *worker.Rank, now time.Time) {
 	if a == nil {
 		return

@@ -14,11 +14,12 @@ type retryBudget struct {
 }
 
 const (
-	// maxRetryTokens is the size of the token bucket, which gains one each retryTokenEvery: a client that
-	// sends nothing but mistakes costs no more.
+	// maxRetryTokens is the size of the token bucket, which gains one each retryTokenEvery: a
+	// client that sends nothing but mistakes costs no more.
 	maxRetryTokens  = 24
 	retryTokenEvery = time.Second
-	// reservedTokens are for errors of doubtful workers: else the clients' own mistakes could use up all.
+	// reservedTokens are for errors of doubtful workers: else the clients' own mistakes could use
+	// up all.
 	reservedTokens = 16
 )
 

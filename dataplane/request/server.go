@@ -29,8 +29,8 @@ type ServerConfig struct {
 
 // Admin answers the paths that no worker serves: admin.API.
 type Admin interface {
-	// ServeClient answers a client's request where its path is the router's own, and reports whether it
-	// is.
+	// ServeClient answers a client's request where its path is the router's own, and reports
+	// whether it is.
 	ServeClient(ctx *fasthttp.RequestCtx) bool
 	// ServeOperator serves the operators' listener.
 	ServeOperator(ctx *fasthttp.RequestCtx)
@@ -113,8 +113,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// sweep closes connections to workers that the workers have closed or that were idle for too long; a
-// worker that gets no request would keep them.
+// sweep closes connections to workers that the workers have closed or that were idle for too long;
+// a worker that gets no request would keep them.
 func (s *Server) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()

@@ -44,8 +44,8 @@ func (v *vocabularies) limits(workers *worker.Snapshot, model string) openai.Lim
 	return l
 }
 
-// newVocabularyTable reads the workers' descriptions. Where workers of one model differ the smallest
-// size counts: an id above it ends an engine.
+// newVocabularyTable reads the workers' descriptions. Where workers of one model differ the
+// smallest size counts: an id above it ends an engine.
 func newVocabularyTable(workers *worker.Snapshot) *vocabularyTable {
 	t := &vocabularyTable{workers: workers, sizes: make(map[string]int)}
 	reported, largest := 0, 0

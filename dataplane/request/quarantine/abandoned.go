@@ -3,22 +3,22 @@ package quarantine
 import "time"
 
 const (
-	// abandonedFor is how long the death of a worker may follow a request whose client has left:
+	// abandonedFor is how long the death of a worker may follow an abandoned request:
 	// SGLang's HTTP process outlives its scheduler by up to 65 s.
 	abandonedFor = 75 * time.Second
 	// maxAbandoned bounds these requests; the oldest are forgotten.
 	maxAbandoned = 512
 )
 
-// abandoned is a request whose client left before its answer began.
+// abandoned is a request that its client left before the answer began.
 type abandoned struct {
 	key    uint64
 	worker string
 	at     time.Time
 }
 
-// Abandoned notes a request whose client left before its answer began: no attempt will report its
-// loss.
+// Abandoned notes that a client left its request before the answer began: no attempt will report
+// the loss.
 func (q *Quarantine) Abandoned(key uint64, worker string, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -30,8 +30,8 @@ func (q *Quarantine) Abandoned(key uint64, worker string, at time.Time) {
 	q.oldest = (q.oldest + 1) % maxAbandoned
 }
 
-// WorkerDied takes in the death of a worker. Requests that were alone with it when their clients left
-// are suspects, and culprits at their second death.
+// WorkerDied takes in the death of a worker. Requests that were alone with it when their clients
+// left are suspects, and culprits at their second death.
 func (q *Quarantine) WorkerDied(worker string, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

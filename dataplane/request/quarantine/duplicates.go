@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// duplicateSlots bounds the likenesses in memory, 480 KB: more than there are new prompts without a
-	// first byte. A request that finds its slot taken is not limited.
+	// duplicateSlots bounds the likenesses in memory, 480 KB: more than there are new prompts
+	// without a first byte. A request that finds its slot taken is not limited.
 	duplicateSlots = 4096
 	// duplicateWorkers is how many workers get equal requests of which none is answered yet.
 	duplicateWorkers = maxDeaths
 )
 
-// Duplicates limits equal requests to two workers until one of them is answered. Clients that send a
-// culprit many times at once would otherwise end one engine each before the first death is known. The
-// zero value is ready.
+// Duplicates limits equal requests to two workers until one of them is answered. Clients that send
+// a culprit many times at once would otherwise end one engine each before the first death is known.
+// The zero value is ready.
 type Duplicates struct {
 	slots [duplicateSlots]duplicateSlot
 }
@@ -28,14 +28,14 @@ type duplicateSlot struct {
 	workers  [duplicateWorkers]string // guarded by mu
 	inFlight [duplicateWorkers]int    // requests there without a first byte; guarded by mu
 
-	// since is the time from which a request was in flight there whose answer comes in one piece, so
-	// that no first byte shows that it was computed; zero: none was. Guarded by mu.
+	// since is the time of the first request there with an answer in one piece, so that no first
+	// byte shows that it was computed; zero: none is in flight. Guarded by mu.
 	since [duplicateWorkers]time.Time
 }
 
-// Begin notes that a request is to be sent to a worker. It refuses where two other workers have equal
-// requests. at is the time of a request whose answer comes in one piece, and zero for a stream: see
-// Survived.
+// Begin notes that a request is to be sent to a worker. It refuses where two other workers have
+// equal requests. at is the time of a request for an answer in one piece, and zero for a
+// stream: see Survived.
 func (d *Duplicates) Begin(likeness uint64, worker string, at time.Time) bool {
 	s := &d.slots[likeness%duplicateSlots]
 	s.mu.Lock()
@@ -69,9 +69,9 @@ func (d *Duplicates) Begin(likeness uint64, worker string, at time.Time) bool {
 	return true
 }
 
-// Survived asks for each worker with such requests whether it was alive long after it got them. If one
-// was, they end no engine, as if one had been answered. A stream proves less: without its first byte
-// it may not have been computed.
+// Survived asks for each worker with such requests whether it was alive long after it got them. If
+// one was, they end no engine, as if one had been answered. A stream proves less: without its first
+// byte it may not have been computed.
 func (d *Duplicates) Survived(likeness uint64, alive func(worker string, since time.Time) bool) bool {
 	s := &d.slots[likeness%duplicateSlots]
 	s.mu.Lock()

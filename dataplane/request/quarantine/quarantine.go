@@ -61,7 +61,8 @@ type suspect struct {
 	worker  string    // of the last death
 }
 
-// Trial is the time in which a worker has one suspect and no other requests that could go elsewhere.
+// Trial is the time in which a worker has one suspect and no other requests that could go
+// elsewhere.
 type Trial struct {
 	q      *Quarantine
 	key    uint64
@@ -184,8 +185,8 @@ func (q *Quarantine) Lost(l Loss) (again bool) {
 	s.last, s.likely = l.At, s.likely || l.Likely
 	switch {
 	case l.Died && !own && !l.Likely && s.deaths == maxDeaths-1 && !s.late:
-		// Two engines had computed the request for long: a rolling restart ends such requests too. It
-		// gets a trial once more.
+		// Two engines had computed the request for long: a rolling restart ends such requests too.
+		// It gets a trial once more.
 		s.late, s.likely, s.worker = true, true, l.Worker
 		q.Deaths.Add(1)
 		return true
@@ -243,8 +244,8 @@ func (q *Quarantine) explainLocked(worker string, now time.Time) {
 	q.explained[worker] = now
 }
 
-// sweepLocked frees a quarter of the room: first old suspects, then all that are neither refused nor
-// on trial, then any.
+// sweepLocked frees a quarter of the room: first old suspects, then all that are neither refused
+// nor on trial, then any.
 func (q *Quarantine) sweepLocked(now time.Time) {
 	const enough = maxSuspects / 4 * 3
 	for _, goes := range [...]func(*suspect) bool{

@@ -14,8 +14,8 @@ func (q *Quarantine) TrialWorkers(dst []string, now time.Time) []string {
 	return dst
 }
 
-// BeginTrial begins a suspect's trial on a worker. It returns nil where the suspect must wait: for the
-// worker, or for the outcome of an equal request.
+// BeginTrial begins a suspect's trial on a worker. It returns nil where the suspect must wait: for
+// the worker, or for the outcome of an equal request.
 func (q *Quarantine) BeginTrial(key uint64, worker string, now time.Time) *Trial {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -37,8 +37,8 @@ func (q *Quarantine) BeginTrial(key uint64, worker string, now time.Time) *Trial
 	return t
 }
 
-// Changed returns a channel that is closed when a trial has ended or a suspect has changed. The end of
-// a trial by time closes nothing.
+// Changed returns a channel that is closed when a trial has ended or a suspect has changed. The end
+// of a trial by time closes nothing.
 func (q *Quarantine) Changed() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
