@@ -17,10 +17,11 @@ type Cluster interface {
 // ClusterStatus is the state of the router's link to its cluster.
 type ClusterStatus struct {
 	cluster.Status
-	Nodes      int     `json:"nodes"` // sidecars
-	Routers    int     `json:"routers"`
-	Marks      int     `json:"marks"`       // workers and nodes that are drained or cordoned
-	AgeSeconds float64 `json:"age_seconds"` // of the view: since its last change or the last message of NATS
+	Nodes   int `json:"nodes"` // sidecars
+	Routers int `json:"routers"`
+	Marks   int `json:"marks"` // workers and nodes that are drained or cordoned
+	// Of the view: since its last change or the last message of NATS.
+	AgeSeconds float64 `json:"age_seconds"`
 }
 
 // clusterStatus returns the state of c.

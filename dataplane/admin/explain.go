@@ -25,8 +25,10 @@ type Explained struct {
 	Winner string          `json:"winner,omitempty"` // a rank's id
 	Why    string          `json:"why,omitempty"`
 	Error  string          `json:"error,omitempty"` // why no rank was chosen
-	Ranks  []ExplainedRank `json:"ranks"`           // candidates first; decode ranks of pairs are in Pair
-	Pair   *ExplainedPair  `json:"pair,omitempty"`  // where prefill and decode workers serve the model
+	// Candidates first; decode ranks of pairs are in Pair.
+	Ranks []ExplainedRank `json:"ranks"`
+	// Where prefill and decode workers serve the model.
+	Pair *ExplainedPair `json:"pair,omitempty"`
 	// Chief is the ID of the leader, where another router chooses for all of the cluster: it knows
 	// better the requests in flight at the others. The body is this router's own choice, which
 	// stands where the leader does not answer in time.
@@ -37,41 +39,45 @@ type Explained struct {
 
 // ExplainedPrompt is the prompt as routing sees it.
 type ExplainedPrompt struct {
-	Model   string `json:"model,omitempty"`
-	Tokens  int    `json:"tokens"` // an estimate unless exact
-	Exact   bool   `json:"exact"`  // the token ids are known
-	LoRA    string `json:"lora,omitempty"`
-	Salted  bool   `json:"salted,omitempty"`
-	Prefix  string `json:"prefix,omitempty"`  // hash of its beginning, for policies that choose by it
+	Model  string `json:"model,omitempty"`
+	Tokens int    `json:"tokens"` // an estimate unless exact
+	Exact  bool   `json:"exact"`  // the token ids are known
+	LoRA   string `json:"lora,omitempty"`
+	Salted bool   `json:"salted,omitempty"`
+	// Hash of its beginning, for policies that choose by it.
+	Prefix  string `json:"prefix,omitempty"`
 	Session bool   `json:"session,omitempty"` // it belongs to a session that has a rank
 }
 
 // ExplainedRank is one rank's part in the choice.
 type ExplainedRank struct {
-	ID       string            `json:"id"`
-	Role     string            `json:"role"`
-	State    string            `json:"state"`
-	Error    string            `json:"error,omitempty"`    // of its last probe
-	Excluded string            `json:"excluded,omitempty"` // why it was no candidate; then overlap and cost are absent
-	Events   string            `json:"events"`             // state of its event stream
+	ID    string `json:"id"`
+	Role  string `json:"role"`
+	State string `json:"state"`
+	Error string `json:"error,omitempty"` // of its last probe
+	// Why it was no candidate; then overlap and cost are absent.
+	Excluded string            `json:"excluded,omitempty"`
+	Events   string            `json:"events"` // state of its event stream
 	Overlap  *ExplainedOverlap `json:"overlap,omitempty"`
 	Load     LoadStatus        `json:"load"`
 	Trust    TrustStatus       `json:"trust"`
 	GPUs     *GPUHealthStatus  `json:"gpus"`
-	Weight   float64           `json:"weight,omitempty"` // share of its speed in the cost, by GPUs and free memory
-	Cost     *ExplainedCost    `json:"cost,omitempty"`
-	Winner   bool              `json:"winner,omitempty"`
+	// Share of its speed in the cost, by GPUs and free memory.
+	Weight float64        `json:"weight,omitempty"`
+	Cost   *ExplainedCost `json:"cost,omitempty"`
+	Winner bool           `json:"winner,omitempty"`
 }
 
 // ExplainedOverlap is the rank's overlap with the prompt, in tokens.
 type ExplainedOverlap struct {
-	GPU       int    `json:"gpu"`
-	Host      int    `json:"host"`             // beyond GPU, in slower tiers
-	Predicted int    `json:"predicted"`        // with the prompts that it is computing
-	Credited  int    `json:"credited"`         // of GPU and Host, after overlap credit
-	Tier      int    `json:"tier,omitempty"`   // beyond those, in the KV tier of its node
-	Remote    int    `json:"remote,omitempty"` // beyond those, in the KV tier of a peer over a measured link
-	Source    string `json:"source"`           // exact, approximate or none
+	GPU       int `json:"gpu"`
+	Host      int `json:"host"`           // beyond GPU, in slower tiers
+	Predicted int `json:"predicted"`      // with the prompts that it is computing
+	Credited  int `json:"credited"`       // of GPU and Host, after overlap credit
+	Tier      int `json:"tier,omitempty"` // beyond those, in the KV tier of its node
+	// Beyond those, in the KV tier of a peer over a measured link.
+	Remote int    `json:"remote,omitempty"`
+	Source string `json:"source"` // exact, approximate or none
 }
 
 // ExplainedCost is in seconds, by the terms of the kv policy whichever policy chooses.

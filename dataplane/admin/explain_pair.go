@@ -10,24 +10,27 @@ import (
 // ExplainedPair is the best pair of a prefill and a decode rank, with all candidates for the
 // latter.
 type ExplainedPair struct {
-	Prefill string            `json:"prefill"` // a rank's id; its costs are among Ranks
-	Decode  string            `json:"decode"`
-	Chosen  bool              `json:"chosen"`        // else one rank serves the request alone
-	Why     string            `json:"why,omitempty"` // reason of the decode rank, where the pair is chosen
-	TTFT    float64           `json:"ttft"`          // predicted time to the pair's first token, in seconds
+	Prefill string `json:"prefill"` // a rank's id; its costs are among Ranks
+	Decode  string `json:"decode"`
+	Chosen  bool   `json:"chosen"` // else one rank serves the request alone
+	// Reason of the decode rank, where the pair is chosen.
+	Why string `json:"why,omitempty"`
+	// Predicted time to the pair's first token, in seconds.
+	TTFT    float64           `json:"ttft"`
 	Decodes []ExplainedDecode `json:"decodes"`
 }
 
 // ExplainedDecode is one decode rank's part in the choice.
 type ExplainedDecode struct {
-	ID     string              `json:"id"`
-	State  string              `json:"state"`
-	Held   int                 `json:"held"` // prompt tokens that need no transfer
-	Load   LoadStatus          `json:"load"`
-	GPUs   *GPUHealthStatus    `json:"gpus"`
-	Cost   ExplainedDecodeCost `json:"cost"`
-	Broken bool                `json:"broken,omitempty"` // no transfer from the pair's prefill rank works
-	Winner bool                `json:"winner,omitempty"`
+	ID    string              `json:"id"`
+	State string              `json:"state"`
+	Held  int                 `json:"held"` // prompt tokens that need no transfer
+	Load  LoadStatus          `json:"load"`
+	GPUs  *GPUHealthStatus    `json:"gpus"`
+	Cost  ExplainedDecodeCost `json:"cost"`
+	// No transfer from the pair's prefill rank works.
+	Broken bool `json:"broken,omitempty"`
+	Winner bool `json:"winner,omitempty"`
 }
 
 // ExplainedDecodeCost is in seconds, with the transfer from the pair's prefill rank.

@@ -33,9 +33,10 @@ type DrainScope struct {
 
 // SourceStatus is the state of one source of workers.
 type SourceStatus struct {
-	Name       string  `json:"name"`
-	Workers    int     `json:"workers"`
-	Answered   bool    `json:"answered"`        // false: the source has listed nothing yet, and so removes no worker
+	Name    string `json:"name"`
+	Workers int    `json:"workers"`
+	// False: the source has listed nothing yet, and so removes no worker.
+	Answered   bool    `json:"answered"`
 	AgeSeconds float64 `json:"age_seconds"`     // since its list last changed
 	Error      string  `json:"error,omitempty"` // of its last update; its last list holds meanwhile
 }

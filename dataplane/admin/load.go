@@ -11,9 +11,11 @@ import (
 
 // LoadStatus is a rank's load, as policies see it.
 type LoadStatus struct {
-	Source           string  `json:"source"` // of the rank's reports: published, polled or dispatch (it sends none)
-	AgeSeconds       float64 `json:"age_seconds"`
-	InFlight         int64   `json:"in_flight"`      // of this router, and of others as of the last report
+	// Of the rank's reports: published, polled or dispatch (it sends none).
+	Source     string  `json:"source"`
+	AgeSeconds float64 `json:"age_seconds"`
+	// Of this router, and of others as of the last report.
+	InFlight         int64   `json:"in_flight"`
 	Waiting          int64   `json:"waiting"`        // of those, without a first token
 	PendingTokens    int64   `json:"pending_tokens"` // prompt tokens left to compute
 	UsedTokens       int64   `json:"used_tokens"`    // of the KV pool, by running requests
@@ -22,9 +24,11 @@ type LoadStatus struct {
 	PrefillPerSecond float64 `json:"prefill_tokens_per_second"` // 0: not known yet
 	OwnInFlight      int64   `json:"own_in_flight"`             // of this router
 	OwnPendingTokens int64   `json:"own_pending_tokens"`
-	ReservedTokens   int64   `json:"reserved_tokens"`  // of the KV pool, for this router's decode legs
-	ReportsStale     bool    `json:"reports_too_old"`  // and no longer used
-	PredictedWait    float64 `json:"predicted_wait_s"` // pending_tokens over the rate; 0 where that is not known
+	// Of the KV pool, for this router's decode legs.
+	ReservedTokens int64 `json:"reserved_tokens"`
+	ReportsStale   bool  `json:"reports_too_old"` // and no longer used
+	// PendingTokens over the rate; 0 where that is not known.
+	PredictedWait float64 `json:"predicted_wait_s"`
 	// SetAside are the fields of the rank's reports that contradict this router's own measurements.
 	SetAside []SetAsideField `json:"set_aside,omitempty"`
 }
@@ -63,11 +67,15 @@ func loadStatus(r *worker.Rank, v *worker.Seen) LoadStatus {
 
 // TrustStatus is the overlap credit of a rank and its reasons.
 type TrustStatus struct {
-	Credit        float64 `json:"credit"`         // share of the rank's overlap that counts in the choice
-	Accuracy      float64 `json:"accuracy"`       // share of hits among the last answers with an expected overlap
-	Compared      int     `json:"compared"`       // answers in that window: at most 64, of 5 minutes
-	SilentSeconds float64 `json:"silent_seconds"` // since an event batch or a check confirmed the rank's cache; -1: none did
-	CheckSeconds  float64 `json:"check_seconds"`  // between two checks, by its accuracy
+	// Share of the rank's overlap that counts in the choice.
+	Credit float64 `json:"credit"`
+	// Share of hits among the last answers with an expected overlap.
+	Accuracy float64 `json:"accuracy"`
+	// Answers in that window: at most 64, of 5 minutes.
+	Compared int `json:"compared"`
+	// Since an event batch or a check confirmed the rank's cache; -1: none did.
+	SilentSeconds float64 `json:"silent_seconds"`
+	CheckSeconds  float64 `json:"check_seconds"` // between two checks, by its accuracy
 }
 
 func trustStatus(r *worker.Rank, now time.Time) TrustStatus {

@@ -12,11 +12,12 @@ type QueueStatus struct {
 	Clients       int     `json:"clients"` // of the waiting requests
 	OldestSeconds float64 `json:"oldest_seconds"`
 	FullModels    int     `json:"full_models"` // models with all ranks full, now or a moment ago
-	Rate          float64 `json:"rate"`        // requests a second that leave the queue for a worker
-	Passed        uint64  `json:"passed"`      // requests that waited and were sent
-	MeanWait      float64 `json:"mean_wait_seconds"`
-	Refused       uint64  `json:"refused"` // with 429
-	Gone          uint64  `json:"gone"`    // requests that their client left
+	// Requests a second that leave the queue for a worker.
+	Rate     float64 `json:"rate"`
+	Passed   uint64  `json:"passed"` // requests that waited and were sent
+	MeanWait float64 `json:"mean_wait_seconds"`
+	Refused  uint64  `json:"refused"` // with 429
+	Gone     uint64  `json:"gone"`    // requests that their client left
 }
 
 // queueStatus returns the state of a queue; nil where there is none.

@@ -11,14 +11,16 @@ import (
 // WorkerStatus is the state of one rank of one worker.
 type WorkerStatus struct {
 	RankIdentity
-	State        string   `json:"state"`
-	Drain        []string `json:"drain,omitempty"`   // reasons of its drain: operator, source, leaving
+	State string `json:"state"`
+	// Reasons of its drain: operator, source, leaving.
+	Drain        []string `json:"drain,omitempty"`
 	Sources      []string `json:"sources,omitempty"` // that list it
 	StateSeconds float64  `json:"state_seconds"`
 	Error        string   `json:"error,omitempty"`
 	EngineStatus
 	RankTraffic
-	Overlap      string           `json:"overlap"` // exact or approximate: the source of overlap for prompts with known ids
+	// Exact or approximate: the source of overlap for prompts with known ids.
+	Overlap      string           `json:"overlap"`
 	Blocks       int              `json:"blocks"`
 	ApproxTokens int64            `json:"approx_tokens"` // of the approximate tree
 	Events       *EventsStatus    `json:"events"`
@@ -30,11 +32,12 @@ type WorkerStatus struct {
 
 // RankIdentity names a rank.
 type RankIdentity struct {
-	ID        string `json:"id"`
-	URL       string `json:"url"`
-	Rank      int    `json:"rank"`
-	Role      string `json:"role"`                // aggregated, prefill or decode
-	Bootstrap string `json:"bootstrap,omitempty"` // of a prefill worker: host:port where decode workers find it
+	ID   string `json:"id"`
+	URL  string `json:"url"`
+	Rank int    `json:"rank"`
+	Role string `json:"role"` // aggregated, prefill or decode
+	// Of a prefill worker: host:port where decode workers find it.
+	Bootstrap string `json:"bootstrap,omitempty"`
 }
 
 // EngineStatus is a worker's description of itself.
@@ -59,21 +62,23 @@ type RankTraffic struct {
 
 // EventsStatus is the state of a rank's event stream.
 type EventsStatus struct {
-	State           string  `json:"state"` // connecting, replaying, live, unproven, degraded, restored or none
-	Sequence        uint64  `json:"sequence"`
-	LagMS           float64 `json:"lag_ms"`
-	Batches         uint64  `json:"batches"`
-	Gaps            uint64  `json:"gaps"`
-	Lost            uint64  `json:"lost"`
-	Replayed        uint64  `json:"replayed"`
-	Restarts        uint64  `json:"restarts"`
-	Mutes           uint64  `json:"mutes"` // times that prompts were computed and no event came of them
-	Malformed       uint64  `json:"malformed"`
-	UnknownEvents   uint64  `json:"unknown_events"`
-	UnknownFields   uint64  `json:"unknown_fields"`
-	UnknownParents  uint64  `json:"unknown_parents"`
-	UnknownRemovals uint64  `json:"unknown_removals"`
-	BeyondBudget    uint64  `json:"beyond_budget"` // stores beyond the index's bound
+	// Connecting, replaying, live, unproven, degraded, restored or none.
+	State    string  `json:"state"`
+	Sequence uint64  `json:"sequence"`
+	LagMS    float64 `json:"lag_ms"`
+	Batches  uint64  `json:"batches"`
+	Gaps     uint64  `json:"gaps"`
+	Lost     uint64  `json:"lost"`
+	Replayed uint64  `json:"replayed"`
+	Restarts uint64  `json:"restarts"`
+	// Times that prompts were computed and no event came of them.
+	Mutes           uint64 `json:"mutes"`
+	Malformed       uint64 `json:"malformed"`
+	UnknownEvents   uint64 `json:"unknown_events"`
+	UnknownFields   uint64 `json:"unknown_fields"`
+	UnknownParents  uint64 `json:"unknown_parents"`
+	UnknownRemovals uint64 `json:"unknown_removals"`
+	BeyondBudget    uint64 `json:"beyond_budget"` // stores beyond the index's bound
 }
 
 // ranks returns the state of all ranks, and adds their token counts to total.

@@ -25,10 +25,11 @@ type Status struct {
 	// Lint reports on sampled prompts; nil where none are sampled, or not enough yet.
 	Lint *lint.Report `json:"lint,omitempty"`
 	// Tokens has the source of token ids of each model.
-	Tokens        []tokens.ModelStatus `json:"tokens,omitempty"`
-	HugePageBytes int64                `json:"huge_page_bytes"` // memory of the process in huge pages
-	Workers       []WorkerStatus       `json:"workers"`
-	Models        []ServedModel        `json:"models"`
+	Tokens []tokens.ModelStatus `json:"tokens,omitempty"`
+	// Memory of the process in huge pages.
+	HugePageBytes int64          `json:"huge_page_bytes"`
+	Workers       []WorkerStatus `json:"workers"`
+	Models        []ServedModel  `json:"models"`
 	// Replicas is nil where the router exchanges nothing with other routers.
 	Replicas *peers.Status `json:"replicas,omitempty"`
 	// Tiers is the tier directory; nil where the router is in no cluster.
@@ -46,8 +47,9 @@ type TrafficStatus struct {
 	PromptTokens uint64  `json:"prompt_tokens"` // of answers that reported usage
 	HitTokens    uint64  `json:"hit_tokens"`
 	HitRate      float64 `json:"hit_rate"` // hit_tokens / prompt_tokens
-	Accuracy     float64 `json:"accuracy"` // share of answers with at least 0.8 of the overlap that events had promised
-	Compared     uint64  `json:"compared"` // answers behind Accuracy
+	// Share of answers with at least 0.8 of the overlap that events had promised.
+	Accuracy float64 `json:"accuracy"`
+	Compared uint64  `json:"compared"` // answers behind Accuracy
 }
 
 // IndexStatus is the size of the index.
@@ -62,11 +64,12 @@ type IndexStatus struct {
 
 // ApproxStatus is the size and accuracy of the approximate tree.
 type ApproxStatus struct {
-	Bytes     int64   `json:"bytes"`
-	MaxBytes  int64   `json:"max_bytes"`
-	Evictions int64   `json:"evictions"` // because of max_bytes
-	Accuracy  float64 `json:"accuracy"`  // as in TrafficStatus, of overlap that earlier answers had promised
-	Compared  uint64  `json:"compared"`
+	Bytes     int64 `json:"bytes"`
+	MaxBytes  int64 `json:"max_bytes"`
+	Evictions int64 `json:"evictions"` // because of max_bytes
+	// As in TrafficStatus, of overlap that earlier answers had promised.
+	Accuracy float64 `json:"accuracy"`
+	Compared uint64  `json:"compared"`
 }
 
 // statusReport makes the body of GET /status.

@@ -39,7 +39,8 @@ func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
 		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS},
 		Method: x.call.method(), Path: x.call.target(), Lines: b.lines, Extra: b.extra, Body: b.parts,
 		HeaderTimeout: cfg.FirstByteTimeout, ReadTimeout: cfg.StallTimeout,
-		Fresh: x.guard.trial != nil, // a lost connection must not be one that was idle when its worker died
+		// A lost connection must not be one that was idle when its worker died.
+		Fresh: x.guard.trial != nil,
 	}
 }
 

@@ -31,8 +31,9 @@ type choice struct {
 
 // pairRule says how a pair may serve a request; the zero value: as a pair.
 type pairRule struct {
-	either  bool  // any worker of the pair answers alone
-	refusal error // if set, only an aggregated worker answers, and this is the error where there is none
+	either bool // any worker of the pair answers alone
+	// If set, only an aggregated worker answers, and this is the error where there is none.
+	refusal error
 }
 
 // pathResponses is the one route that is forwarded unread and still needs both workers of a pair.

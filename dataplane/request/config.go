@@ -12,11 +12,14 @@ type Config struct {
 	// GzipMinBytes is the length from which JSON answers are compressed for clients that ask;
 	// default 4 KiB; negative: none are.
 	GzipMinBytes int
-	ForwardIDs   bool          // plain chats carry their token ids to the worker, once the ids are proved
-	Retries      int           // further attempts before the answer begins; default 3; negative: none
-	Quarantine   time.Duration // for which a request that ended two engines is refused; default 5 min
-	Queue        QueueConfig
-	Pair         PairConfig
+	// Plain chats carry their token ids to the worker, once the ids are proved.
+	ForwardIDs bool
+	// Further attempts before the answer begins; default 3; negative: none.
+	Retries int
+	// For which a request that ended two engines is refused; default 5 min.
+	Quarantine time.Duration
+	Queue      QueueConfig
+	Pair       PairConfig
 	// FirstByteTimeout bounds the wait for an answer to begin; default 30 min: long prompts wait in
 	// the worker's queue.
 	FirstByteTimeout time.Duration
@@ -27,10 +30,12 @@ type Config struct {
 
 // QueueConfig holds the settings of the queue in front of full workers.
 type QueueConfig struct {
-	Max         int           // waiting requests of a model; default 8192; negative: none ever waits
-	Timeout     time.Duration // of each waiting request; default 5 min
-	MaxInFlight int           // requests that fill a rank; 0: an eighth more than it runs at once, by its reports
-	FIFO        bool          // first come, first served, without priorities and fairness
+	// Waiting requests of a model; default 8192; negative: none ever waits.
+	Max     int
+	Timeout time.Duration // of each waiting request; default 5 min
+	// Requests that fill a rank; 0: an eighth more than it runs at once, by its reports.
+	MaxInFlight int
+	FIFO        bool // first come, first served, without priorities and fairness
 }
 
 // PairConfig holds the settings of requests to a prefill and a decode worker.

@@ -46,7 +46,9 @@ type failures struct {
 func (x *exchange) dispatch() {
 	var failed failures
 	for try := 0; try <= max(x.h.live().Retries, 0); try++ {
-		x.id.renew(&x.req, x.inference) // anew: the abort of an earlier attempt is repeated a second later and must not end this one
+		// Anew: the abort of an earlier attempt is repeated a second later and must not end this
+		// one.
+		x.id.renew(&x.req, x.inference)
 		d, err := x.guard.choose()
 		if err != nil {
 			if x.chooseAgain(&failed, err) {
@@ -122,7 +124,8 @@ func (x *exchange) attemptFailed(failed *failures, err error) (otherCause, ended
 	failed.last = err
 	if d := &x.choice.decision; d.Decode == nil { // pairAttempt has excluded the leg at fault
 		x.choice.exclude(d.Rank)
-		if errors.Is(err, errHung) { // a dead worker must not keep the request from one that only hung
+		// A dead worker must not keep the request from one that only hung.
+		if errors.Is(err, errHung) {
 			x.choice.suspect(d.Rank)
 		}
 	}

@@ -84,7 +84,8 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 	if bytes.HasPrefix(mime, eventStream) {
 		return j.look(resp, disagg.JudgeStream)
 	}
-	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) { // not an engine's, but of a proxy in front of it
+	// Not an engine's, but of a proxy in front of it.
+	if len(resp.Begin()) == 0 || bytes.HasPrefix(mime, typeHTML) {
 		return finding{kind: answerBroken, status: fasthttp.StatusBadGateway}, nil
 	}
 	return j.look(resp, disagg.JudgeJSON)

@@ -38,8 +38,9 @@ var _ prometheus.Collector = (*Metrics)(nil)
 
 // Totals are the counts of all workers together.
 type Totals struct {
-	Requests, Errors   uint64
-	Exact, Approximate Comparison // of expected with reported overlap, by the source of the expectation
+	Requests, Errors uint64
+	// Of expected with reported overlap, by the source of the expectation.
+	Exact, Approximate Comparison
 }
 
 // Comparison counts answers with an expected and a reported overlap, and those of them that were at

@@ -12,10 +12,11 @@ import (
 // legRace decides which leg's outcome counts: the leg that fails first ends the other one, unless
 // the decode worker's answer stands by then.
 type legRace struct {
-	decode      *upstream.Canceler // of the decode leg
-	decodeBegan chan struct{}      // has room: the decode worker's answer has begun, or is not waited for
-	timer       *time.Timer        // of the decode worker's lag
-	prefilledAt atomic.Int64       // unix nanoseconds; 0: the prompt is not computed
+	decode *upstream.Canceler // of the decode leg
+	// Has room: the decode worker's answer has begun, or is not waited for.
+	decodeBegan chan struct{}
+	timer       *time.Timer  // of the decode worker's lag
+	prefilledAt atomic.Int64 // unix nanoseconds; 0: the prompt is not computed
 
 	mu            sync.Mutex
 	answerStands  bool // guarded by mu

@@ -55,7 +55,8 @@ func newVocabularyTable(workers *worker.Snapshot) *vocabularyTable {
 			continue
 		}
 		t.labels = t.labels || info.Labels
-		if info.Vocabulary == 0 { // a model without a reported size has no limit, and not another model's
+		// A model without a reported size has no limit, and not another model's.
+		if info.Vocabulary == 0 {
 			for _, name := range info.Models {
 				t.sizes[name] += 0
 			}

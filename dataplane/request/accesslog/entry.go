@@ -15,15 +15,17 @@ type Entry struct {
 	Input   int           // prompt tokens
 	Output  int           // tokens of the answer
 	Block   int           // tokens of one id
-	IDs     []uint64      // of all blocks of the prompt, the last of which may be shorter; empty: unknown
-	Model   string        // as the worker serves it
-	Worker  string        // URL of the worker that answered; of a pair, the decode worker
-	Rank    int           // of the worker
-	Prefill string        // URL of a pair's prefill worker; "": Worker computed the prompt too
-	PreRank int           // of the prefill worker
-	Session uint64        // hash of the client's session; 0: none
+	// Of all blocks of the prompt, the last of which may be shorter; empty: unknown.
+	IDs     []uint64
+	Model   string // as the worker serves it
+	Worker  string // URL of the worker that answered; of a pair, the decode worker
+	Rank    int    // of the worker
+	Prefill string // URL of a pair's prefill worker; "": Worker computed the prompt too
+	PreRank int    // of the prefill worker
+	Session uint64 // hash of the client's session; 0: none
 
-	Expected int // prompt tokens that the router expected in the cache of the worker that computes the prompt
+	// Prompt tokens that the router expected in the cache of the worker that computes the prompt.
+	Expected int
 	Cached   int // prompt tokens that this worker reported as cached; -1: unknown
 }
 

@@ -54,7 +54,8 @@ func JudgeStream(p []byte, whole bool) (Verdict, Failure) {
 			return More, Failure{}
 		}
 		data, ok := bytes.CutPrefix(line, dataPrefix)
-		if data = bytes.TrimSpace(data); !ok || bytes.HasPrefix(data, messageStart) { // a comment, an event's name, an empty line
+		// A comment, an event's name, an empty line.
+		if data = bytes.TrimSpace(data); !ok || bytes.HasPrefix(data, messageStart) {
 			p = rest
 			continue
 		}

@@ -23,8 +23,9 @@ type Duplicates struct {
 // duplicateSlot holds the requests of one likeness: equal prompts have the same.
 type duplicateSlot struct {
 	mu       sync.Mutex
-	likeness uint64                   // guarded by mu
-	answered bool                     // a request was answered, or a worker has survived it; guarded by mu
+	likeness uint64 // guarded by mu
+	// A request was answered, or a worker has survived it; guarded by mu.
+	answered bool
 	workers  [duplicateWorkers]string // guarded by mu
 	inFlight [duplicateWorkers]int    // requests there without a first byte; guarded by mu
 
