@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// TestIndexMetrics stores beyond the index's bound, and behind an evicted parent, and reads /metrics.
+// TestIndexMetrics stores beyond the index's bound, and behind an evicted parent, and reads
+// /metrics.
 func TestIndexMetrics(t *testing.T) {
 	x := radix.New(radix.Config{Seed: 1, MaxBytes: 1 << 20})
 	w := x.AddWorker()

@@ -115,8 +115,8 @@ func well(status int, body string, err error, stream bool) bool {
 	return body == idsReply
 }
 
-// ask sends n requests, from as many clients as are given, each after its last answer, or else at a steady pace, and
-// returns how many were answered badly.
+// ask sends n requests, from as many clients as are given, each after its last answer, or else at a
+// steady pace, and returns how many were answered badly.
 func (h *harness) ask(n, clients int, stream bool) (bad int64) {
 	body := `{"input_ids":[%d,2,3,4,5,6,7,8,9],"sampling_params":{"max_new_tokens":4}`
 	if stream {
@@ -147,8 +147,8 @@ func (h *harness) ask(n, clients int, stream bool) (bad int64) {
 	return failed.Load()
 }
 
-// A worker that fails faster than others compute looks idle. It must not draw the traffic: most clients notice nothing at
-// all, and it is used again when it is well.
+// A worker that fails faster than others compute looks idle. It must not draw the traffic: most
+// clients notice nothing at all, and it is used again when it is well.
 func TestFastFailureDrawsNoTraffic(t *testing.T) {
 	t.Parallel()
 	const n, clients = 120, 8

@@ -1,7 +1,9 @@
 package request_test
 
 import (
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +30,23 @@ func (h *harness) metrics() string {
 	return got
 }
 
-// Facts about GPUs move traffic at once, are shown everywhere, and their end brings the worker back.
+const answerWithUsage = `{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}}`
+
+func indexOf(e admin.Explained, id string) int {
+	return slices.IndexFunc(e.Ranks, func(r admin.ExplainedRank) bool { return r.ID == id })
+}
+
+// explain returns the choice for a body.
+func (h *harness) explain(body string) (e admin.Explained) {
+	h.t.Helper()
+	_, got, err := h.do(http.MethodPost, h.operator+"/explain", body)
+	require.NoError(h.t, err)
+	require.NoError(h.t, json.Unmarshal([]byte(got), &e), got)
+	return e
+}
+
+// Facts about GPUs move traffic at once, are shown everywhere, and their end brings the worker
+// back.
 func TestGPUHealthMovesTraffic(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
@@ -59,7 +77,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	h.worker(warm).SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"XID 79: GPU has fallen off the bus"}})
 	require.NotEqual(t, warm.url, served())
 
-	e, _ := h.explain("", body)
+	e := h.explain(body)
 	r := e.Ranks[indexOf(e, warm.url)]
 	require.Contains(t, r.Excluded, "has dead GPUs (XID 79")
 	require.Equal(t, "dead", r.GPUs.State)
@@ -76,7 +94,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	}
 
 	h.worker(warm).SetHealth(worker.Health{State: worker.GPUDegraded, Weight: 0.5, Reasons: []string{"clocks at 50 %"}})
-	e, _ = h.explain("", body)
+	e = h.explain(body)
 	r = e.Ranks[indexOf(e, warm.url)]
 	require.InDelta(t, 0.5, r.Weight, 1e-9)
 	require.Positive(t, r.Cost.Health)
@@ -87,7 +105,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 		h.worker(f).SetHealth(worker.Health{State: worker.GPUDraining})
 	}
 	require.NotEmpty(t, served(), "facts alone do not stop a cluster that answers")
-	e, _ = h.explain("", body)
+	e = h.explain(body)
 	require.Contains(t, e.Overruled, "the least bad are used (draining)")
 	require.Contains(t, h.metrics(), "warmpath_health_overruled_total 1\n")
 }

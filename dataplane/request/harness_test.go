@@ -55,7 +55,8 @@ type fakeWorker struct {
 
 func newFakeWorker(t *testing.T, info string) *fakeWorker {
 	t.Helper()
-	// A router looks for a worker that has gone. Its port is one that no listener of another test, in whatever process, is given by chance.
+	// A router looks for a worker that has gone. Its port is one that no listener of another test,
+	// in whatever process, is given by chance.
 	l, err := net.Listen("tcp", natstest.Address(t))
 	require.NoError(t, err)
 	w := &fakeWorker{t: t, url: "http://" + l.Addr().String(), handlers: map[string]http.HandlerFunc{}, aborted: make(chan string, 16)}
@@ -189,7 +190,8 @@ func withWorkers(f func(*worker.Config)) option {
 	return func(s *settings) { f(&s.workers) }
 }
 
-// soonHung gives up who is asked in vain three times, for 2 s each: soon enough to wait for, and no machine stalls probe after probe for so long.
+// soonHung gives up who is asked in vain three times, for 2 s each: soon enough to wait for, and no
+// machine stalls probe after probe for so long.
 func soonHung(c *worker.Config) { c.Timeout, c.HangAfter = 2*time.Second, 3*time.Second }
 
 // withTLS makes the clients' listener one for https.
@@ -300,7 +302,8 @@ func (h *harness) awaitReady(n int) {
 	}, patience, tick, "workers did not become ready")
 }
 
-// awaitEnded waits until n requests have ended and all that is counted of them is: a client has its answer before.
+// awaitEnded waits until n requests have ended and all that is counted of them is: a client has its
+// answer before.
 func (h *harness) awaitEnded(n uint64) {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool {
@@ -309,7 +312,8 @@ func (h *harness) awaitEnded(n uint64) {
 	}, patience, tick, "%d requests have not ended", n)
 }
 
-// awaitIdle waits until nothing is in flight: a client has its answer before, and what is still counted there would speak against its rank.
+// awaitIdle waits until nothing is in flight: a client has its answer before, and what is still
+// counted there would speak against its rank.
 func (h *harness) awaitIdle() {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool { return h.admin.Status().InFlight == 0 }, patience, tick, "requests have not ended")

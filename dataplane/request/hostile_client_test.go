@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// beside sends good requests, one after the other, until the test ends; each must be answered with its own words. They are what an attack must
-// not harm.
+// beside sends good requests, one after the other, until the test ends; each must be answered with
+// its own words. They are what an attack must not harm.
 func (h *harness) beside(path, body, want string) {
 	h.t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: h.client.Transport.(*http.Transport).TLSClientConfig}}
@@ -169,8 +169,8 @@ func split(body string) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-// TestTargets: a target is routed by what it means, and sent on as a server wants it; nothing else of a worker can be reached by writing it in
-// another way.
+// TestTargets: a target is routed by what it means, and sent on as a server wants it; nothing else
+// of a worker can be reached by writing it in another way.
 func TestTargets(t *testing.T) { overBoth(t, testTargets) }
 
 func testTargets(t *testing.T) {
@@ -210,7 +210,8 @@ func testTargets(t *testing.T) {
 	assert.Equal(t, http.MethodOptions, resp.Header.Get("X-Asked"), "a browser's preflight is the worker's to answer")
 }
 
-// TestHostileJSON: bodies that are no prompt are refused with their field, others reach the worker as they were sent.
+// TestHostileJSON: bodies that are no prompt are refused with their field, others reach the worker
+// as they were sent.
 func TestHostileJSON(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)

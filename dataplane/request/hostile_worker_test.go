@@ -19,8 +19,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// rawWorker answers probes as a worker does, and the first prompt that it gets as a test has it, byte by byte. All others are answered with the
-// id of their request.
+// rawWorker answers probes as a worker does, and the first prompt that it gets as a test has it,
+// byte by byte. All others are answered with the id of their request.
 type rawWorker struct {
 	url   string
 	first func(conn net.Conn)
@@ -136,7 +136,8 @@ func sized(body string) string {
 	return okLine + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// hostileAnswers are what a broken worker may send. status 0 is an answer that is cut: no client may take it for a whole one.
+// hostileAnswers are what a broken worker may send. status 0 is an answer that is cut: no client
+// may take it for a whole one.
 var hostileAnswers = []struct {
 	name   string
 	first  func(net.Conn)
@@ -192,8 +193,9 @@ var hostileAnswers = []struct {
 	{"more cached than there was", sends(sized(wildCounts)), 200, wildCounts},
 }
 
-// TestHostileWorkers: whatever a worker sends, its client gets it, or an error, or an answer that is visibly cut; the next one on the same
-// connection gets its own answer, and clients of other workers notice nothing.
+// TestHostileWorkers: whatever a worker sends, its client gets it, or an error, or an answer that
+// is visibly cut; the next one on the same connection gets its own answer, and clients of other
+// workers notice nothing.
 func TestHostileWorkers(t *testing.T) {
 	t.Parallel()
 	well := newFakeWorker(t, strings.Replace(info(1), "tiny", "well", 1))
@@ -238,7 +240,8 @@ func statusOf(r *http.Response) int {
 	return r.StatusCode
 }
 
-// TestStallingWorkers: an answer that stops in its middle is given up in time, and the client is told.
+// TestStallingWorkers: an answer that stops in its middle is given up in time, and the client is
+// told.
 func TestStallingWorkers(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]string{

@@ -14,7 +14,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// quickHung finds a hang within a second. A machine that stalls makes more workers slow, which costs time only.
+// quickHung finds a hang within a second. A machine that stalls makes more workers slow, which
+// costs time only.
 func quickHung(c *worker.Config) { c.Timeout, c.HangAfter = 100*time.Millisecond, 200*time.Millisecond }
 
 // hanging is a worker that hangs, probes and all, until it goes on.
@@ -79,7 +80,8 @@ func (h *harness) asks(body string) <-chan waited {
 
 func givesReply(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, idsReply) }
 
-// The last worker hangs and goes on: requests from before and from the hang get their answers, and none was aborted.
+// The last worker hangs and goes on: requests from before and from the hang get their answers, and
+// none was aborted.
 func TestLastWorkerHangsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
@@ -118,7 +120,8 @@ func TestLastWorkerHangsForGood(t *testing.T) {
 	close(g.goOn)
 }
 
-// Another worker comes up meanwhile: it takes both over, and only then are they aborted where they were.
+// Another worker comes up meanwhile: it takes both over, and only then are they aborted where they
+// were.
 func TestWaitingRequestsGoToWhoComesUp(t *testing.T) {
 	t.Parallel()
 	g, late := hang(newFakeWorker(t, info(1)), givesReply, "/generate"), newFakeWorker(t, info(1))
@@ -143,7 +146,8 @@ func TestWaitingRequestsGoToWhoComesUp(t *testing.T) {
 	<-g.aborted
 }
 
-// A stream whose header is there is bounded by the same deadline, and not by the pause that an answer may make.
+// A stream whose header is there is bounded by the same deadline, and not by the pause that an
+// answer may make.
 func TestStreamOfLastWorkerHangs(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second

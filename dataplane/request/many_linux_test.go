@@ -24,11 +24,13 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
-// manyChild makes this binary the other side of TestMany: clients and worker are a process of their own, so that the memory
-// measured is the router's. Its value is the authority of the router's certificate, or "plain".
+// manyChild makes this binary the other side of TestMany: clients and worker are a process of their
+// own, so that the memory measured is the router's. Its value is the authority of the router's
+// certificate, or "plain".
 const manyChild = "WARMPATH_MANY_CHILD"
 
-// many returns how many connections a test makes: few where it only has to work, or what the variable says.
+// many returns how many connections a test makes: few where it only has to work, or what the
+// variable says.
 func many(t *testing.T, variable string, few int) int {
 	t.Helper()
 	if text := os.Getenv(variable); text != "" {
@@ -39,8 +41,8 @@ func many(t *testing.T, variable string, few int) int {
 	return few
 }
 
-// TestFileLimit: a soft limit of open files below the hard one is raised at start, which Go does for every program that
-// imports os. Without that, 1024 connections are the end on most systems.
+// TestFileLimit: a soft limit of open files below the hard one is raised at start, which Go does
+// for every program that imports os. Without that, 1024 connections are the end on most systems.
 func TestFileLimit(t *testing.T) {
 	var hard unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &hard))
@@ -64,7 +66,8 @@ func TestFileLimitChild(t *testing.T) {
 	fmt.Println("files", limit.Cur)
 }
 
-// TestMaxClients: who comes when there is no room for more waits for someone to leave, and those who are there are served: they need files, too.
+// TestMaxClients: who comes when there is no room for more waits for someone to leave, and those
+// who are there are served: they need files, too.
 func TestMaxClients(t *testing.T) { overBoth(t, testMaxClients) }
 
 func testMaxClients(t *testing.T) {
@@ -122,7 +125,8 @@ func TestMany(t *testing.T) {
 	t.Run("tls", func(t *testing.T) { holdMany(t, idle, streams, true) })
 }
 
-// Bounds of what a connection may cost in heap and stack: more than twice what it does, so that only another design breaks them.
+// Bounds of what a connection may cost in heap and stack: more than twice what it does, so that
+// only another design breaks them.
 const (
 	mostIdle, mostStream       = 24 << 10, 64 << 10
 	mostIdleTLS, mostStreamTLS = 48 << 10, 96 << 10
@@ -169,7 +173,8 @@ func holdMany(t *testing.T, idle, streams int, encrypted bool) {
 // memory is what a process has, in bytes.
 type memory struct{ heap, stack, resident int64 }
 
-// measured returns this process's memory after what is unused was given back. Two rounds: what is pooled survives one.
+// measured returns this process's memory after what is unused was given back. Two rounds: what is
+// pooled survives one.
 func measured() memory {
 	for range 3 {
 		runtime.GC()
@@ -321,8 +326,8 @@ type manyClients struct {
 	conns []net.Conn // guarded by mu
 }
 
-// open makes n connections, or takes those there are where n is 0, sends one request on each and waits for an answer up to
-// where it ends with until.
+// open makes n connections, or takes those there are where n is 0, sends one request on each and
+// waits for an answer up to where it ends with until.
 func (c *manyClients) open(n int, addr, request, until string) {
 	c.mu.Lock()
 	old := c.conns

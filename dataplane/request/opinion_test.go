@@ -34,8 +34,8 @@ func breakers(h *harness) (states []string) {
 	return states
 }
 
-// Mistakes that every worker refuses are the client's: no breaker opens, few are sent twice, and the client reads the
-// worker's own words.
+// Mistakes that every worker refuses are the client's: no breaker opens, few are sent twice, and
+// the client reads the worker's own words.
 func TestClientsMistakesAreNotTheWorkers(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 404, 413, 422} {
@@ -93,8 +93,8 @@ func TestMistakesAmongGoodAnswers(t *testing.T) {
 	assert.LessOrEqual(t, mistakes.Load(), int64(n/3+n/15), "mistakes that were sent again")
 }
 
-// Where all workers say the same, the client gets a worker's answer as it came, and of several that ask it to come back the
-// one that asks for the soonest.
+// Where all workers say the same, the client gets a worker's answer as it came, and of several that
+// ask it to come back the one that asks for the soonest.
 func TestAllWorkersRefuse(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{401, 429, 500, 503} {
@@ -124,7 +124,8 @@ func TestAllWorkersRefuse(t *testing.T) {
 	}
 }
 
-// A worker that fails a third of its requests behind their beginning loses traffic, though it seldom fails three in a row.
+// A worker that fails a third of its requests behind their beginning loses traffic, though it
+// seldom fails three in a row.
 func TestWorkerThatFailsAThird(t *testing.T) {
 	t.Parallel()
 	var asked [4]atomic.Int64

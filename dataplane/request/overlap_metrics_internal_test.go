@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// Of what was expected to come from tiers, what an answer reports beyond the rank's own counts, and no more.
+// Of what was expected to come from tiers, what an answer reports beyond the rank's own counts, and
+// no more.
 func TestFetchedTokensAreCounted(t *testing.T) {
 	all := &Metrics{}
 	m := newOverlapMetrics(all)

@@ -16,8 +16,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// plainWorker answers without allocating, so that what is counted is the router's; a decode worker once the prefill leg is over,
-// as real ones do: a leg that has to be canceled costs its connection.
+// plainWorker answers without allocating, so that what is counted is the router's; a decode worker
+// once the prefill leg is over, as real ones do: a leg that has to be canceled costs its
+// connection.
 func plainWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Rank]) *fakeWorker {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -66,7 +67,8 @@ func plainWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.R
 	return &fakeWorker{t: t, url: "http://" + l.Addr().String()}
 }
 
-// repeat returns a client that sends one request again and again over one connection, without allocating.
+// repeat returns a client that sends one request again and again over one connection, without
+// allocating.
 func repeat(t *testing.T, h *harness, want string) (once func()) {
 	t.Helper()
 	conn, err := net.Dial("tcp", h.addr())
@@ -92,7 +94,8 @@ func repeat(t *testing.T, h *harness, want string) (once func()) {
 	}
 }
 
-// A request to a pair allocates no more than two to one worker each, and is pooled like them: what it has beyond is bounded.
+// A request to a pair allocates no more than two to one worker each, and is pooled like them: what
+// it has beyond is bounded.
 func TestPairAllocates(t *testing.T) {
 	rarely := withWorkers(func(c *worker.Config) { c.Interval = 5 * time.Second }) // a probe allocates
 	var prefill atomic.Pointer[worker.Rank]

@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// replies is a leg that meets its partner and answers with a constant, as JSON or as the one event of a stream.
+// replies is a leg that meets its partner and answers with a constant, as JSON or as the one event
+// of a stream.
 func replies(reply string) act {
 	return func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
 		switch {
@@ -122,7 +123,8 @@ func TestPairBatches(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// Each leg is told its own rank and the prefill's, in the body or in the header that its API reads, and the room fits.
+// Each leg is told its own rank and the prefill's, in the body or in the header that its API reads,
+// and the room fits.
 func TestPairRanks(t *testing.T) {
 	p, d := newPair(t, 1, 1, 2)
 	headers := make(chan string, 8)
@@ -235,7 +237,8 @@ func TestPairSeveralAnswers(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// What is no inference goes to one worker, /v1/responses to both, and the rest to one that is no half of a pair.
+// What is no inference goes to one worker, /v1/responses to both, and the rest to one that is no
+// half of a pair.
 func TestPairOtherRoutes(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	p[0].answers("/v1/tokenize", `{"tokens":[1]}`)
@@ -281,8 +284,8 @@ func TestPairHalfIsMissing(t *testing.T) {
 	assert.Contains(t, got, "No prefill worker")
 }
 
-// A body that does not fit the sockets' buffers is still on its way while a worker refuses it: its memory is not given back
-// before both writers have ended.
+// A body that does not fit the sockets' buffers is still on its way while a worker refuses it: its
+// memory is not given back before both writers have ended.
 func TestPairLargeBodies(t *testing.T) {
 	t.Parallel()
 	p, d := newPair(t, 2, 2, 1)
@@ -298,7 +301,8 @@ func TestPairLargeBodies(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// A client that reads slowly holds neither the prefill worker nor the router's memory, and gets all of its answer.
+// A client that reads slowly holds neither the prefill worker nor the router's memory, and gets all
+// of its answer.
 func TestPairSlowClient(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	event := "data: {\"text\":\"" + strings.Repeat("x", 64<<10) + "\"}\n\n"

@@ -34,8 +34,8 @@ type pairBody struct {
 	PrefillRank *int `json:"disagg_prefill_dp_rank"`
 }
 
-// fakeLeg is a worker of a pair. It meets its partner in the request's room before it answers, unless a test has it do
-// something else.
+// fakeLeg is a worker of a pair. It meets its partner in the request's room before it answers,
+// unless a test has it do something else.
 type fakeLeg struct {
 	*fakeWorker
 	prefill bool
@@ -178,8 +178,8 @@ func withConfig(f func(*request.Config)) option {
 	return func(s *settings) { f(&s.request) }
 }
 
-// noneRunning is the invariant that holds when the last answer has ended: no load is counted on either leg, no prediction
-// stands, no worker still has a request.
+// noneRunning is the invariant that holds when the last answer has ended: no load is counted on
+// either leg, no prediction stands, no worker still has a request.
 func noneRunning(t *testing.T, h *harness) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -80,8 +80,8 @@ func dies(*fakeLeg, http.ResponseWriter, *http.Request, *pairBody) { panic(http.
 
 func hangs(_ *fakeLeg, _ http.ResponseWriter, r *http.Request, _ *pairBody) { <-r.Context().Done() }
 
-// Each way in which either leg can fail before the answer has begun ends with the answer of another pair, with the other leg
-// told to stop, and with nothing counted any more.
+// Each way in which either leg can fail before the answer has begun ends with the answer of another
+// pair, with the other leg told to stop, and with nothing counted any more.
 func TestPairFailuresGoElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, leg := range []string{"prefill", "decode"} {
@@ -157,7 +157,8 @@ func TestPairFailureEndsTheOtherLeg(t *testing.T) {
 	}
 }
 
-// The innocent leg may be used again: with one prefill worker and two decode workers, of which one fails, every request is answered.
+// The innocent leg may be used again: with one prefill worker and two decode workers, of which one
+// fails, every request is answered.
 func TestPairsInnocentLegIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	for _, leg := range []string{"prefill", "decode"} {
@@ -182,7 +183,8 @@ func TestPairsInnocentLegIsUsedAgain(t *testing.T) {
 	}
 }
 
-// What both workers would refuse is refused once, in the workers' own words, and is no fault of theirs.
+// What both workers would refuse is refused once, in the workers' own words, and is no fault of
+// theirs.
 func TestPairClientErrors(t *testing.T) {
 	t.Parallel()
 	const words = `{"error":{"message":"too long"}}`
@@ -332,7 +334,8 @@ func TestPairPrefillDiesWhenItIsDone(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// A decode worker that does not begin although the prompt is computed is given up, and so is one whose prefill worker says nothing.
+// A decode worker that does not begin although the prompt is computed is given up, and so is one
+// whose prefill worker says nothing.
 func TestPairDeadlines(t *testing.T) {
 	t.Parallel()
 	t.Run("decode lags", func(t *testing.T) {

@@ -32,7 +32,8 @@ func continued(t *testing.T, br *bufio.Reader) {
 	}
 }
 
-// TestExpectations: what is wrong with a request is said before its body is sent, and the connection ends.
+// TestExpectations: what is wrong with a request is said before its body is sent, and the
+// connection ends.
 func TestExpectations(t *testing.T) { overBoth(t, testExpectations) }
 
 func testExpectations(t *testing.T) {
@@ -115,7 +116,8 @@ func TestCloseAmongOptions(t *testing.T) {
 	}
 }
 
-// TestUploadTrailers: what comes behind a chunked body is read, and never taken for what comes before it.
+// TestUploadTrailers: what comes behind a chunked body is read, and never taken for what comes
+// before it.
 func TestUploadTrailers(t *testing.T) { overBoth(t, testUploadTrailers) }
 
 func testUploadTrailers(t *testing.T) {

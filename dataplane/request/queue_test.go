@@ -182,7 +182,8 @@ func TestQueueOff(t *testing.T) {
 	require.Nil(t, h.admin.Status().Queue)
 }
 
-// TestQueueSurvivesWorkersThatDie has requests wait for a worker that goes away: they are told so, and nothing is left behind.
+// TestQueueSurvivesWorkersThatDie has requests wait for a worker that goes away: they are told so,
+// and nothing is left behind.
 func TestQueueSurvivesWorkersThatDie(t *testing.T) {
 	t.Parallel()
 	w, began, _ := busyWorker(t)
@@ -198,7 +199,8 @@ func TestQueueSurvivesWorkersThatDie(t *testing.T) {
 	require.Zero(t, h.admin.Status().Queue.Waiting)
 }
 
-// TestQueueAnswersOnce: a request that has waited gets one answer, and the next one on its connection gets its own.
+// TestQueueAnswersOnce: a request that has waited gets one answer, and the next one on its
+// connection gets its own.
 func TestQueueAnswersOnce(t *testing.T) {
 	w, began, finish := busyWorker(t)
 	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}))

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheWorkersIDIsAborted: of equal members the worker takes the last, and that id is the one that is
-// aborted when the client leaves.
+// TestTheWorkersIDIsAborted: of equal members the worker takes the last, and that id is the one
+// that is aborted when the client leaves.
 func TestTheWorkersIDIsAborted(t *testing.T) {
 	for _, body := range []string{
 		`{"text":"x"}`,

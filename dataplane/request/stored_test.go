@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStored: only prompts that must have put new pages into the cache speak against a rank that tells of none.
+// TestStored: only prompts that must have put new pages into the cache speak against a rank that
+// tells of none.
 func TestStored(t *testing.T) {
 	t.Parallel()
 	ids := strings.Trim(strings.Repeat("7,", 100), ",")

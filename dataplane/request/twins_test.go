@@ -38,7 +38,8 @@ func asked(silent []*hanging) (n int) {
 	return n
 }
 
-// Equal requests that nobody has answered go to two workers, until one has lived on with them: what takes long is no poison.
+// Equal requests that nobody has answered go to two workers, until one has lived on with them: what
+// takes long is no poison.
 func TestEqualRequestsThatTakeLongGoToAll(t *testing.T) {
 	silent, workers := silentWorkers(t, 5)
 	h := start(t, workers, withPolicy("round-robin"))
@@ -60,7 +61,8 @@ func TestEqualRequestsThatTakeLongGoToAll(t *testing.T) {
 	}
 }
 
-// A request that may go neither to the two workers that have equal ones nor to another is answered in its time.
+// A request that may go neither to the two workers that have equal ones nor to another is answered
+// in its time.
 func TestAnEqualRequestWaitsForItsDeadline(t *testing.T) {
 	const deadline = time.Second
 	stream := strings.Replace(idsBody, "{", `{"stream":true,`, 1) // without an event it says nothing of its worker, however long

@@ -88,8 +88,8 @@ func testExpectContinue(t *testing.T) {
 	assert.Equal(t, `{"rid":"a","text":"x"}`, w.lastBody())
 }
 
-// TestClientIsMissedSoon: the worker's connection ends within 10 ms of the client's. One such try is enough: the machine may be busy with
-// something else in all others.
+// TestClientIsMissedSoon: the worker's connection ends within 10 ms of the client's. One such try
+// is enough: the machine may be busy with something else in all others.
 func TestClientIsMissedSoon(t *testing.T) { overBoth(t, testClientIsMissedSoon) }
 
 func testClientIsMissedSoon(t *testing.T) {

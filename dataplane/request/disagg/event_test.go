@@ -106,7 +106,8 @@ func FuzzJudgeStream(f *testing.F) {
 	f.Add([]byte("data: {\"text\":\"a\"}\n"))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		v, got := JudgeStream(p, true)
-		// What is there of a stream never tells more than all of it, and once it tells something, that stays.
+		// What is there of a stream never tells more than all of it, and once it tells something,
+		// that stays.
 		for n := range p {
 			if early, failure := JudgeStream(p[:n], false); early != More {
 				require.Equal(t, v, early)
@@ -140,8 +141,8 @@ func FuzzJudgeStream(f *testing.F) {
 	})
 }
 
-// FuzzJudgeStreamJSON: an error that is the first member of a document is found, and what is there of a document never tells another
-// thing than all of it.
+// FuzzJudgeStreamJSON: an error that is the first member of a document is found, and what is there
+// of a document never tells another thing than all of it.
 func FuzzJudgeStreamJSON(f *testing.F) {
 	f.Add([]byte(`{"error":{"code":500}}`))
 	f.Add([]byte(`{"object":"error","code":404}`))

@@ -182,7 +182,8 @@ func TestFailedDuplicateProvesNoSurvival(t *testing.T) {
 	require.True(t, d.Survived(7, yes))
 }
 
-// TestAbandonedRequestIsASuspect: clients leave before the death of their engine is known, and send the request again.
+// TestAbandonedRequestIsASuspect: clients leave before the death of their engine is known, and send
+// the request again.
 func TestAbandonedRequestIsASuspect(t *testing.T) {
 	q := quarantine.New(quarantine.Config{})
 	q.Abandoned(1, "a", at(0))

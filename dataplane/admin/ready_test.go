@@ -1,4 +1,4 @@
-package request_test
+package admin_test
 
 import (
 	"encoding/json"
@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
 // readiness is the body of GET /ready.
@@ -19,21 +17,21 @@ type readiness struct {
 
 func (h *harness) ready() (int, readiness) {
 	h.t.Helper()
-	resp, body, err := h.do(http.MethodGet, h.base+"/ready", "")
-	require.NoError(h.t, err)
+	resp, body := h.do(http.MethodGet, h.base+"/ready", "")
 	var r readiness
 	require.NoError(h.t, json.Unmarshal([]byte(body), &r))
 	require.Equal(h.t, resp.StatusCode == http.StatusOK, r.Ready)
 	return resp.StatusCode, r
 }
 
-// TestReadyIsWhetherARequestIsTaken: half of a pair takes none, whichever half it is, and a whole worker does.
+// TestReadyIsWhetherARequestIsTaken: half of a pair takes none, whichever half it is, and a whole
+// worker does.
 func TestReadyIsWhetherARequestIsTaken(t *testing.T) {
-	p, d := newPair(t, 1, 1, 1)
+	p, d := newPair(t, 1, 1)
 	whole := newFakeWorker(t, info(1))
 	whole.answers("/generate", idsReply)
-	h := start(t, []*fakeWorker{p[0].fakeWorker, d[0].fakeWorker, whole})
-	prefill, decode, alone := h.at(p[0].url), h.at(d[0].url), h.at(whole.url)
+	h := start(t, []*fakeWorker{p[0], d[0], whole}, settings{})
+	prefill, decode, alone := h.worker(p[0]), h.worker(d[0]), h.worker(whole)
 	tests := []struct {
 		name                   string
 		prefill, decode, alone bool // drained
@@ -64,8 +62,7 @@ func TestReadyIsWhetherARequestIsTaken(t *testing.T) {
 			models := h.admin.Status().Models
 			require.Len(t, models, 1)
 			require.Equal(t, tt.lacks, models[0].Lacks)
-			health, _, err := h.do(http.MethodGet, h.base+"/health", "")
-			require.NoError(t, err)
+			health, _ := h.do(http.MethodGet, h.base+"/health", "")
 			require.Equal(t, http.StatusOK, health.StatusCode, "liveness")
 		})
 	}
@@ -75,30 +72,10 @@ func TestReadyIsWhetherARequestIsTaken(t *testing.T) {
 func TestReadyForOneModelOfTwo(t *testing.T) {
 	one, two := newFakeWorker(t, info(1)), newFakeWorker(t, `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
 	two.answers("/v1/models", `{"data":[{"id":"dear"}]}`)
-	h := start(t, []*fakeWorker{one, two})
-	h.at(two.url).Drain(true)
+	h := start(t, []*fakeWorker{one, two}, settings{})
+	h.worker(two).Drain(true)
 	status, r := h.ready()
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, []string{"tiny"}, r.Models)
 	require.Equal(t, map[string]string{"dear": "no worker is ready"}, r.Lacks)
-}
-
-func (h *harness) at(url string) *worker.Worker {
-	h.t.Helper()
-	w, err := h.registry.Get(url)
-	require.NoError(h.t, err)
-	return w
-}
-
-// TestNotFoundHasTheWorkerRecognized: a server that refuses models that it has not tells by a 404 that it is another one. No probe's
-// connection ends here, and nobody asks for models.
-func TestNotFoundHasTheWorkerRecognized(t *testing.T) {
-	w := newFakeWorker(t, info(1))
-	h := start(t, []*fakeWorker{w}, withWorkers(func(c *worker.Config) { c.LoadEvery = -1 }))
-	w.answers("/v1/models", `{"data":[{"id":"dear"}]}`)
-	w.answers("/server_info", `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
-	w.on("/v1/chat/completions", http.NotFound)
-	resp, _ := h.post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`)
-	require.Equal(t, http.StatusNotFound, resp.StatusCode)
-	require.Eventually(t, func() bool { return h.at(w.url).Info().Model() == "dear" }, patience, tick)
 }

@@ -1,9 +1,8 @@
-package request_test
+package admin_test
 
 import (
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,17 +21,10 @@ func (h *harness) byURL() map[string]admin.WorkerStatus {
 	return all
 }
 
-func (h *harness) scrape() string {
-	h.t.Helper()
-	_, metrics, err := h.do(http.MethodGet, h.operator+"/metrics", "")
-	require.NoError(h.t, err)
-	return metrics
-}
-
 func TestRolesAreShown(t *testing.T) {
-	p, d := newPair(t, 1, 1, 1)
+	p, d := newPair(t, 1, 1)
 	plain := newFakeWorker(t, info(1))
-	h := start(t, []*fakeWorker{p[0].fakeWorker, d[0].fakeWorker, plain})
+	h := start(t, []*fakeWorker{p[0], d[0], plain}, settings{})
 	workers := h.byURL()
 	assert.Equal(t, []string{"prefill", "decode", "aggregated"}, []string{workers[p[0].url].Role, workers[d[0].url].Role, workers[plain.url].Role})
 	assert.Regexp(t, `^127\.0\.0\.1:\d+$`, workers[p[0].url].Bootstrap)
@@ -48,7 +40,7 @@ func TestBreakerIsShown(t *testing.T) {
 	for _, w := range []*fakeWorker{a, b} {
 		w.answers("/generate", `{"text":"x","meta_info":{"prompt_tokens":9,"cached_tokens":0}}`)
 	}
-	h := start(t, []*fakeWorker{a, b}, withPolicy("round-robin"))
+	h := start(t, []*fakeWorker{a, b}, settings{policy: "round-robin"})
 	require.Equal(t, admin.BreakerStatus{State: "closed"}, h.byURL()[a.url].Breaker)
 	bad, err := h.registry.Get(a.url)
 	require.NoError(t, err)
@@ -74,9 +66,9 @@ func TestBreakerIsShown(t *testing.T) {
 }
 
 func TestExplainPair(t *testing.T) {
-	p, d := newPair(t, 2, 2, 1)
-	h := startPair(t, p, d)
-	e, status := h.explain("?seed=3", pairRequest(false))
+	p, d := newPair(t, 2, 2)
+	h := start(t, append(p, d...), settings{})
+	e, status := h.explain("?seed=3", idsBody)
 	require.Equal(t, http.StatusOK, status)
 	require.Empty(t, e.Error)
 	require.NotNil(t, e.Pair)
@@ -101,40 +93,39 @@ func TestExplainPair(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, winners)
-	again, _ := h.explain("?seed=3", pairRequest(false))
+	again, _ := h.explain("?seed=3", idsBody)
 	require.Equal(t, e.Pair.Decode, again.Pair.Decode)
 }
 
 // TestAMissingRole: half a pair is told as such.
 func TestAMissingRole(t *testing.T) {
 	for _, role := range []string{"prefill", "decode"} {
-		p, d := newPair(t, 1, 1, 1)
+		p, d := newPair(t, 1, 1)
 		if role == "prefill" {
 			p = nil
 		} else {
 			d = nil
 		}
-		h := startPair(t, p, d)
-		resp, body := h.post("/generate", pairRequest(false))
+		h := start(t, append(p, d...), settings{})
+		resp, body := h.post("/generate", idsBody)
 		assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 		assert.Contains(t, body, "No "+role+" worker is ready")
-		e, _ := h.explain("", pairRequest(false))
+		e, _ := h.explain("", idsBody)
 		assert.Contains(t, e.Error, "no "+role+" worker is")
 		assert.Nil(t, e.Pair)
 	}
 }
 
-// TestAddingPairs: POST /workers takes a worker's role and its bootstrap server, where it does not tell them or is known elsewhere by
-// another name.
+// TestAddingPairs: POST /workers takes a worker's role and its bootstrap server, where it does not
+// tell them or is known elsewhere by another name.
 func TestAddingPairs(t *testing.T) {
-	p, d := newPair(t, 1, 1, 1)
-	h := start(t, nil)
+	p, d := newPair(t, 1, 1)
+	h := start(t, nil, settings{})
 	boot := newFakeWorker(t, "")
 	boot.on("/route", func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "{}") })
-	port := boot.url[strings.LastIndexByte(boot.url, ':')+1:]
+	port := portOf(boot.url)
 	add := func(body string) int {
-		resp, _, err := h.do(http.MethodPost, h.operator+"/workers", body)
-		require.NoError(t, err)
+		resp, _ := h.do(http.MethodPost, h.operator+"/workers", body)
 		return resp.StatusCode
 	}
 	for _, bad := range []string{`"bootstrap_port":0`, `"bootstrap_port":65536`, `"bootstrap_port":"8998"`, `"role":"both"`} {
@@ -144,7 +135,7 @@ func TestAddingPairs(t *testing.T) {
 	require.Equal(t, http.StatusOK, add(`{"url":"`+d[0].url+`","role":"decode"}`))
 	h.awaitReady(2)
 	assert.Equal(t, "localhost:"+port, h.byURL()[p[0].url].Bootstrap)
-	resp, _ := h.post("/generate", pairRequest(false))
+	resp, _ := h.post("/generate", idsBody)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Contains(t, d[0].lastBody(), `"bootstrap_host":"localhost"`)
 }

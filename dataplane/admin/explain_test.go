@@ -1,4 +1,4 @@
-package request_test
+package admin_test
 
 import (
 	"encoding/json"
@@ -16,8 +16,7 @@ const answerWithUsage = `{"choices":[],"usage":{"prompt_tokens":100,"completion_
 
 func (h *harness) explain(query, body string) (admin.Explained, int) {
 	h.t.Helper()
-	resp, got, err := h.do(http.MethodPost, h.operator+"/explain"+query, body)
-	require.NoError(h.t, err)
+	resp, got := h.do(http.MethodPost, h.operator+"/explain"+query, body)
 	var e admin.Explained
 	if resp.StatusCode == http.StatusOK {
 		require.NoError(h.t, json.Unmarshal([]byte(got), &e), got)
@@ -30,7 +29,7 @@ func TestExplain(t *testing.T) {
 	for _, w := range []*fakeWorker{a, b} {
 		w.answers("/v1/chat/completions", answerWithUsage)
 	}
-	h := start(t, []*fakeWorker{a, b})
+	h := start(t, []*fakeWorker{a, b}, settings{})
 	bodies := map[string]string{
 		"chat":        `{"model":"tiny","messages":[{"role":"user","content":"` + strings.Repeat("words ", 100) + `"}]}`,
 		"completions": `{"model":"tiny","prompt":"` + strings.Repeat("words ", 100) + `"}`,
@@ -66,7 +65,8 @@ func TestExplain(t *testing.T) {
 	}
 	require.Empty(t, a.lastBody()+b.lastBody(), "nothing was sent anywhere")
 
-	// After an answer, its rank is the one that is warm, and the next request goes where it is explained to go.
+	// After an answer, its rank is the one that is warm, and the next request goes where it is
+	// explained to go.
 	resp, _ := h.post("/v1/chat/completions", bodies["chat"])
 	served := resp.Header.Get("X-Warmpath-Worker")
 	h.awaitIdle()
@@ -88,11 +88,10 @@ func indexOf(e admin.Explained, id string) int {
 }
 
 func TestExplainRefuses(t *testing.T) {
-	h := start(t, []*fakeWorker{newFakeWorker(t, info(1))}, withOperator("secret"))
+	h := start(t, []*fakeWorker{newFakeWorker(t, info(1))}, settings{key: "secret"})
 	_, status := h.explain("", `{"text":"a"}`)
 	require.Equal(t, http.StatusUnauthorized, status, "prompts tell what others have asked")
-	resp, _, err := h.do(http.MethodPost, h.base+"/explain", `{"text":"a"}`)
-	require.NoError(t, err)
+	resp, _ := h.do(http.MethodPost, h.base+"/explain", `{"text":"a"}`)
 	require.Equal(t, http.StatusNotFound, resp.StatusCode, "the clients' listener does not explain")
 	for _, tt := range []struct {
 		method, query, body string
@@ -104,8 +103,7 @@ func TestExplainRefuses(t *testing.T) {
 		{http.MethodPost, "", `{"text":"a"}`, http.StatusOK},
 		{http.MethodPost, "", `{"model":"other","text":"a"}`, http.StatusOK},
 	} {
-		resp, got, err := h.do(tt.method, h.operator+"/explain"+tt.query, tt.body, "Authorization", "Bearer secret")
-		require.NoError(t, err)
+		resp, got := h.do(tt.method, h.operator+"/explain"+tt.query, tt.body, "Authorization", "Bearer secret")
 		require.Equal(t, tt.want, resp.StatusCode, "%s %s: %s", tt.query, tt.body, got)
 		if strings.Contains(tt.body, "other") {
 			require.Contains(t, got, `"error":"cannot route`)
@@ -123,7 +121,7 @@ func TestEveryPolicyServes(t *testing.T) {
 			for _, w := range []*fakeWorker{a, b} {
 				w.answers("/v1/completions", answerWithUsage)
 			}
-			h := start(t, []*fakeWorker{a, b}, withPolicy(name))
+			h := start(t, []*fakeWorker{a, b}, settings{policy: name})
 			body := `{"model":"tiny","prompt":"` + strings.Repeat("some words ", 200) + `"}`
 			e, _ := h.explain("", body)
 			resp, _ := h.post("/v1/completions", body)
@@ -148,7 +146,7 @@ func TestEveryPolicyServes(t *testing.T) {
 
 func TestTrustIsLearntFromAnswers(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	h := start(t, []*fakeWorker{w})
+	h := start(t, []*fakeWorker{w}, settings{})
 	body := `{"model":"tiny","messages":[{"role":"user","content":"` + strings.Repeat("words ", 300) + `"}]}`
 	tell := func(cached string) {
 		w.answers("/v1/chat/completions", `{"usage":{"prompt_tokens":400,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":`+cached+`}}}`)
@@ -170,8 +168,7 @@ func TestTrustIsLearntFromAnswers(t *testing.T) {
 	require.Less(t, st.Trust.Accuracy, 0.85)
 	require.Less(t, st.Trust.Credit, 0.9)
 	require.LessOrEqual(t, st.Trust.CheckSeconds, 1.0)
-	_, metrics, err := h.do(http.MethodGet, h.operator+"/metrics", "")
-	require.NoError(t, err)
+	_, metrics := h.do(http.MethodGet, h.operator+"/metrics", "")
 	for _, name := range []string{"rank_accuracy", "rank_credit", "rank_check_seconds", "rank_backlog_tokens", "rank_prefill_tokens_per_second", "rank_requests"} {
 		require.Contains(t, metrics, "\nwarmpath_"+name+"{")
 	}
