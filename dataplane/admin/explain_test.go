@@ -112,7 +112,7 @@ func TestExplainRefuses(t *testing.T) {
 	}
 }
 
-// TestEveryPolicyServes: each policy can be chosen, and is told what it needs.
+// TestEveryPolicyServes: each policy can be chosen, and gets the facts that it needs.
 func TestEveryPolicyServes(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"approx", "dynamo", "staleness", "lmetric", "prefix-hash", "dualmap", "least-load", "power-of-two", "round-robin", "random"} {

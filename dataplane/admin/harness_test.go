@@ -47,7 +47,8 @@ const (
 	idsReply = `{"text":"x","meta_info":{"prompt_tokens":9,"completion_tokens":4,"cached_tokens":8}}`
 )
 
-// fakeWorker is an HTTP server with the routes that the router needs, and those that a test sets.
+// fakeWorker is an HTTP server with the routes that the router needs, and those that a test
+// sets.
 type fakeWorker struct {
 	url      string
 	mu       sync.Mutex
@@ -73,7 +74,7 @@ func info(dpSize int) string {
 	return fmt.Sprintf(`{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":%d}`, dpSize)
 }
 
-// newPair returns prefill and decode workers. They answer at once: they do not meet in their room.
+// newPair makes so many prefill and decode workers.
 func newPair(t *testing.T, prefills, decodes int) (p, d []*fakeWorker) {
 	t.Helper()
 	bootstrap := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -233,7 +234,8 @@ func (h *harness) awaitReady(n int) {
 	}, patience, tick, "workers did not become ready")
 }
 
-// awaitIdle waits until no request is in flight: a client has its answer before.
+// awaitIdle waits until no request is in flight. A client has its answer before, while the
+// request still counts as its rank's load.
 func (h *harness) awaitIdle() {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool { return h.admin.Status().InFlight == 0 }, patience, tick, "requests have not ended")

@@ -24,9 +24,9 @@ func (h *harness) ready() (int, readiness) {
 	return resp.StatusCode, r
 }
 
-// TestReadyIsWhetherARequestIsTaken: half of a pair takes none, whichever half it is, and a whole
-// worker does.
-func TestReadyIsWhetherARequestIsTaken(t *testing.T) {
+// TestReadyMatchesRequests: half of a pair serves no request; a pair and an aggregated worker
+// do.
+func TestReadyMatchesRequests(t *testing.T) {
 	p, d := newPair(t, 1, 1)
 	whole := newFakeWorker(t, info(1))
 	whole.answers("/generate", idsReply)
@@ -68,7 +68,7 @@ func TestReadyIsWhetherARequestIsTaken(t *testing.T) {
 	}
 }
 
-// TestReadyForOneModelOfTwo: the router is ready, and says which model is not.
+// TestReadyForOneModelOfTwo: the router is ready, and names the model that is not.
 func TestReadyForOneModelOfTwo(t *testing.T) {
 	one, two := newFakeWorker(t, info(1)), newFakeWorker(t, `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
 	two.answers("/v1/models", `{"data":[{"id":"dear"}]}`)

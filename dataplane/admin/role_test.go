@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
-// byURL are the workers in /status.
+// byURL returns the workers of /status.
 func (h *harness) byURL() map[string]admin.WorkerStatus {
 	all := map[string]admin.WorkerStatus{}
 	for _, w := range h.admin.Status().Workers {
@@ -34,7 +34,8 @@ func TestRolesAreShown(t *testing.T) {
 	assert.Contains(t, metrics, `warmpath_reserved_kv_tokens{rank="`+d[0].url+`"} 0`)
 }
 
-// TestBreakerIsShown, and a worker behind an open one gets nothing while another is there.
+// TestBreakerIsShown: and a worker with an open breaker gets nothing while another one is
+// there.
 func TestBreakerIsShown(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
@@ -97,8 +98,8 @@ func TestExplainPair(t *testing.T) {
 	require.Equal(t, e.Pair.Decode, again.Pair.Decode)
 }
 
-// TestAMissingRole: half a pair is told as such.
-func TestAMissingRole(t *testing.T) {
+// TestMissingRole: the error names the missing half of a pair.
+func TestMissingRole(t *testing.T) {
 	for _, role := range []string{"prefill", "decode"} {
 		p, d := newPair(t, 1, 1)
 		if role == "prefill" {
@@ -116,8 +117,8 @@ func TestAMissingRole(t *testing.T) {
 	}
 }
 
-// TestAddingPairs: POST /workers takes a worker's role and its bootstrap server, where it does not
-// tell them or is known elsewhere by another name.
+// TestAddingPairs: POST /workers takes a worker's role and bootstrap server, where it does not
+// report them or is reached by another name.
 func TestAddingPairs(t *testing.T) {
 	p, d := newPair(t, 1, 1)
 	h := start(t, nil, settings{})

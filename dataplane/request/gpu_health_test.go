@@ -45,8 +45,8 @@ func (h *harness) explain(body string) (e admin.Explained) {
 	return e
 }
 
-// Facts about GPUs move traffic at once, are shown everywhere, and their end brings the worker
-// back.
+// GPU facts move traffic at once and appear in /status, /metrics and /explain; the worker is
+// used again when they end.
 func TestGPUHealthMovesTraffic(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
@@ -110,8 +110,9 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	require.Contains(t, h.metrics(), "warmpath_health_overruled_total 1\n")
 }
 
-// A request that waits at a worker whose GPU dies is answered by another one.
-func TestGPUDeathGivesRequestsUp(t *testing.T) {
+// TestGPUDeathMovesWaitingRequests: a request that waits at a worker whose GPU dies is answered
+// by another one.
+func TestGPUDeathMovesWaitingRequests(t *testing.T) {
 	t.Parallel()
 	dead, alive := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	alive.answers("/v1/completions", answerWithUsage)

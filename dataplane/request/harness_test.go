@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
-// fakeWorker is an HTTP server with the routes that the router needs and
-// whatever a test wants of the others.
+// fakeWorker is an HTTP server with the routes that the router needs, and those that a test
+// sets.
 type fakeWorker struct {
 	t        *testing.T
 	http     *http.Server
@@ -155,7 +155,7 @@ type harness struct {
 	stop     func() // drains and waits
 }
 
-// both tells two observers.
+// both passes events of workers on to two observers.
 type both struct{ a, b worker.Observer }
 
 func (o both) Up(w *worker.Worker, info *worker.Info) { o.a.Up(w, info); o.b.Up(w, info) }
@@ -190,11 +190,11 @@ func withWorkers(f func(*worker.Config)) option {
 	return func(s *settings) { f(&s.workers) }
 }
 
-// soonHung gives up who is asked in vain three times, for 2 s each: soon enough to wait for, and no
+// soonHung finds a hang after three probes of 2 s each: soon enough to wait for, while no
 // machine stalls probe after probe for so long.
 func soonHung(c *worker.Config) { c.Timeout, c.HangAfter = 2*time.Second, 3*time.Second }
 
-// withTLS makes the clients' listener one for https.
+// withTLS has the clients' listener speak TLS.
 func withTLS(cfg *tls.Config) option {
 	return func(s *settings) { s.server.TLS = cfg }
 }
@@ -276,8 +276,8 @@ func (h *harness) run(watcher *upstream.Watcher, transport *upstream.Transport) 
 	h.t.Cleanup(h.checkNothingLeaked)
 }
 
-// checkNothingLeaked is the invariant that holds after every scenario: no
-// load is counted for requests that have ended.
+// checkNothingLeaked is the invariant after every test: no rank has the load of an ended
+// request.
 func (h *harness) checkNothingLeaked() {
 	require.Eventually(h.t, func() bool {
 		for _, r := range h.registry.Snapshot().Ranks {
@@ -302,8 +302,7 @@ func (h *harness) awaitReady(n int) {
 	}, patience, tick, "workers did not become ready")
 }
 
-// awaitEnded waits until n requests have ended and all that is counted of them is: a client has its
-// answer before.
+// awaitEnded waits until n requests have ended and are counted. A client has its answer before.
 func (h *harness) awaitEnded(n uint64) {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool {
@@ -312,8 +311,8 @@ func (h *harness) awaitEnded(n uint64) {
 	}, patience, tick, "%d requests have not ended", n)
 }
 
-// awaitIdle waits until nothing is in flight: a client has its answer before, and what is still
-// counted there would speak against its rank.
+// awaitIdle waits until no request is in flight. A client has its answer before, while the
+// request still counts as its rank's load.
 func (h *harness) awaitIdle() {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool { return h.admin.Status().InFlight == 0 }, patience, tick, "requests have not ended")

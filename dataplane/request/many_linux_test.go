@@ -29,8 +29,7 @@ import (
 // certificate, or "plain".
 const manyChild = "WARMPATH_MANY_CHILD"
 
-// many returns how many connections a test makes: few where it only has to work, or what the
-// variable says.
+// many returns the number of connections for a test: few, or the variable's value.
 func many(t *testing.T, variable string, few int) int {
 	t.Helper()
 	if text := os.Getenv(variable); text != "" {
@@ -41,8 +40,8 @@ func many(t *testing.T, variable string, few int) int {
 	return few
 }
 
-// TestFileLimit: a soft limit of open files below the hard one is raised at start, which Go does
-// for every program that imports os. Without that, 1024 connections are the end on most systems.
+// TestFileLimit: Go raises the soft limit of open files at start for programs that import os.
+// Without that, most systems allow 1024 connections.
 func TestFileLimit(t *testing.T) {
 	var hard unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &hard))
@@ -56,7 +55,7 @@ func TestFileLimit(t *testing.T) {
 	require.GreaterOrEqual(t, files, hard.Max-1) // Go leaves one out
 }
 
-// TestFileLimitChild is the other process of TestFileLimit, and nothing by itself.
+// TestFileLimitChild is the other process of TestFileLimit, and tests nothing alone.
 func TestFileLimitChild(t *testing.T) {
 	if os.Getenv(manyChild) != "limit" {
 		t.Skip("is started by TestFileLimit")
@@ -66,8 +65,8 @@ func TestFileLimitChild(t *testing.T) {
 	fmt.Println("files", limit.Cur)
 }
 
-// TestMaxClients: who comes when there is no room for more waits for someone to leave, and those
-// who are there are served: they need files, too.
+// TestMaxClients: beyond the bound a client waits until another one leaves. Connected clients
+// are served meanwhile: their requests need files, too.
 func TestMaxClients(t *testing.T) { overBoth(t, testMaxClients) }
 
 func testMaxClients(t *testing.T) {
@@ -170,11 +169,11 @@ func holdMany(t *testing.T, idle, streams int, encrypted bool) {
 	require.Equal(t, strconv.Itoa(streams), child.hear("finished "), "streams that ended as they should")
 }
 
-// memory is what a process has, in bytes.
+// memory is a process's memory in bytes.
 type memory struct{ heap, stack, resident int64 }
 
-// measured returns this process's memory after what is unused was given back. Two rounds: what is
-// pooled survives one.
+// measured returns this process's memory after unused memory was freed. It takes two
+// collections: pooled objects survive one.
 func measured() memory {
 	for range 3 {
 		runtime.GC()
@@ -204,7 +203,7 @@ func (m memory) String() string {
 	return "heap " + kib(m.heap) + " stack " + kib(m.stack) + " resident " + kib(m.resident) + " KiB"
 }
 
-// manyProcess is the other side.
+// manyProcess is the other process.
 type manyProcess struct {
 	t   *testing.T
 	in  io.Writer
@@ -228,6 +227,7 @@ func startMany(t *testing.T, mode string) *manyProcess {
 	return &manyProcess{t, in, bufio.NewScanner(out)}
 }
 
+// say sends bytes unchanged.
 func (p *manyProcess) say(format string, args ...any) {
 	_, err := fmt.Fprintf(p.in, format+"\n", args...)
 	require.NoError(p.t, err)
@@ -242,7 +242,7 @@ func (p *manyProcess) hear(prefix string) string {
 	return rest
 }
 
-// TestManyChild is the other process of TestMany, and nothing by itself.
+// TestManyChild is the other process of TestMany, and tests nothing alone.
 func TestManyChild(t *testing.T) {
 	mode := os.Getenv(manyChild)
 	if mode == "" || mode == "limit" {
@@ -277,13 +277,13 @@ func TestManyChild(t *testing.T) {
 	os.Exit(0) // without the checks of leaks: what is open here ends with the process
 }
 
-// manyRequest is of some size, as prompts are.
+// manyRequest has the size of a prompt.
 func manyRequest(stream bool) string {
 	body := fmt.Sprintf(`{"text":%q,"stream":%t}`, strings.Repeat("many words ", 200), stream)
 	return fmt.Sprintf("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// manyWorker streams an event at once and another one when it is told to.
+// manyWorker streams an event at once and another one when the test says so.
 type manyWorker struct{ finish chan struct{} }
 
 func (w *manyWorker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -318,7 +318,7 @@ func manyDialer(t *testing.T, mode string) func(addr string) (net.Conn, error) {
 	return func(addr string) (net.Conn, error) { return tls.Dial("tcp", addr, cfg) }
 }
 
-// manyClients are connections.
+// manyClients are connections of clients.
 type manyClients struct {
 	t     *testing.T
 	dial  func(addr string) (net.Conn, error)

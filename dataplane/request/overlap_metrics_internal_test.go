@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// Of what was expected to come from tiers, what an answer reports beyond the rank's own counts, and
-// no more.
+// Of the tokens that were to be fetched from KV tiers, those count that the answer reports
+// beyond the rank's own overlap.
 func TestFetchedTokensAreCounted(t *testing.T) {
 	all := &Metrics{}
 	m := newOverlapMetrics(all)

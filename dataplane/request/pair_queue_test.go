@@ -12,9 +12,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// A request waits while no pair has room on both sides, is sent as soon as one has, and the queue
-// ends empty. Either side may be the one that is full: with two prefill workers and one decode
-// worker, it is that one.
+// A request waits while no pair has room at both workers, is sent as soon as one has, and the
+// queue ends empty. Either worker may be the full one: with two prefill workers and one decode
+// worker, it is the latter.
 func TestPairQueue(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

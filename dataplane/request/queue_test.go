@@ -24,7 +24,8 @@ func withDrain(d time.Duration) option {
 	return func(s *settings) { s.request.DrainTimeout = d }
 }
 
-// busyWorker answers /generate one by one, when the test says so, and tells what began.
+// busyWorker answers /generate one by one, when the test says so, and sends the begun requests
+// to a channel.
 func busyWorker(t *testing.T) (w *fakeWorker, began chan string, finish chan struct{}) {
 	t.Helper()
 	w = newFakeWorker(t, info(1))
@@ -182,8 +183,8 @@ func TestQueueOff(t *testing.T) {
 	require.Nil(t, h.admin.Status().Queue)
 }
 
-// TestQueueSurvivesWorkersThatDie has requests wait for a worker that goes away: they are told so,
-// and nothing is left behind.
+// TestQueueSurvivesWorkersThatDie: requests wait for a worker that goes away; they get an
+// error, and no load stays.
 func TestQueueSurvivesWorkersThatDie(t *testing.T) {
 	t.Parallel()
 	w, began, _ := busyWorker(t)

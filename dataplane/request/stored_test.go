@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStored: only prompts that must have put new pages into the cache speak against a rank that
-// tells of none.
+// TestStored: only prompts that must have added pages to the cache count against a rank without
+// events.
 func TestStored(t *testing.T) {
 	t.Parallel()
 	ids := strings.Trim(strings.Repeat("7,", 100), ",")
@@ -47,7 +47,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// TestImpossibleClaims: a worker that claims more cached tokens than a prompt has is not believed.
+// TestImpossibleClaims: a report of more cached tokens than the prompt has is ignored.
 func TestImpossibleClaims(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w})

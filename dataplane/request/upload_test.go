@@ -16,8 +16,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
-// TestNominatedFields: what a client's Connection names ends at the router, whatever else it says
-// and by whomever it is read.
+// TestNominatedFields: the fields that a client's Connection names end at the router, beside
+// any other option.
 func TestNominatedFields(t *testing.T) { overBoth(t, testNominatedFields) }
 
 func testNominatedFields(t *testing.T) {
@@ -56,8 +56,8 @@ func testNominatedFields(t *testing.T) {
 	}
 }
 
-// TestHostileUploads: chunks that are none, are too long, or never end are refused in the words of
-// the API, beside a client that is served.
+// TestHostileUploads: malformed, too long and endless chunks are refused with an error of the
+// API, while another client is served.
 func TestHostileUploads(t *testing.T) { overBoth(t, testHostileUploads) }
 
 func testHostileUploads(t *testing.T) {
@@ -92,8 +92,7 @@ func testHostileUploads(t *testing.T) {
 	}
 }
 
-// TestMutualTLS: clients with a certificate are served as all others are, those without one are
-// not.
+// TestMutualTLS: clients with a certificate are served, clients without one are not.
 func TestMutualTLS(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)

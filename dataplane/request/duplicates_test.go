@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// silentWorkers take requests and do not answer them until they go on; their probes are answered.
+// silentWorkers accept requests and do not answer them until the test lets them; their probes
+// are answered.
 func silentWorkers(t *testing.T, n int) (silent []*hanging, workers []*fakeWorker) {
 	t.Helper()
 	for range n {
@@ -28,7 +29,7 @@ func goOn(silent []*hanging) {
 	}
 }
 
-// asked is how many of the workers have got a request.
+// asked returns the number of workers that have got a request.
 func asked(silent []*hanging) (n int) {
 	for _, g := range silent {
 		if len(g.arrived) > 0 {
@@ -38,8 +39,8 @@ func asked(silent []*hanging) (n int) {
 	return n
 }
 
-// Equal requests that nobody has answered go to two workers, until one has lived on with them: what
-// takes long is no poison.
+// Equal requests without an answer go to two workers, until one of these has survived them: a
+// request that takes long ends no engine.
 func TestEqualRequestsThatTakeLongGoToAll(t *testing.T) {
 	silent, workers := silentWorkers(t, 5)
 	h := start(t, workers, withPolicy("round-robin"))
@@ -61,8 +62,8 @@ func TestEqualRequestsThatTakeLongGoToAll(t *testing.T) {
 	}
 }
 
-// A request that may go neither to the two workers that have equal ones nor to another is answered
-// in its time.
+// A request that may go neither to the two workers with equal requests nor to another one is
+// answered by its deadline.
 func TestAnEqualRequestWaitsForItsDeadline(t *testing.T) {
 	const deadline = time.Second
 	stream := strings.Replace(idsBody, "{", `{"stream":true,`, 1) // without an event it says nothing of its worker, however long

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheWorkersIDIsAborted: of equal members the worker takes the last, and that id is the one
-// that is aborted when the client leaves.
+// TestTheWorkersIDIsAborted: of equal members the worker takes the last, so that id is aborted
+// when the client leaves.
 func TestTheWorkersIDIsAborted(t *testing.T) {
 	for _, body := range []string{
 		`{"text":"x"}`,
@@ -66,7 +66,7 @@ func TestTheWorkersIDIsAborted(t *testing.T) {
 	}
 }
 
-// idsOf is how SGLang names the requests of a body.
+// idsOf returns SGLang's names for the requests of a body.
 func idsOf(t *testing.T, body string) []string {
 	t.Helper()
 	var read struct{ RID, Text any }

@@ -34,8 +34,8 @@ func breakers(h *harness) (states []string) {
 	return states
 }
 
-// Mistakes that every worker refuses are the client's: no breaker opens, few are sent twice, and
-// the client reads the worker's own words.
+// A mistake that every worker refuses is the client's: no breaker opens, few requests are sent
+// twice, and the client gets a worker's own answer.
 func TestClientsMistakesAreNotTheWorkers(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 404, 413, 422} {
@@ -93,8 +93,8 @@ func TestMistakesAmongGoodAnswers(t *testing.T) {
 	assert.LessOrEqual(t, mistakes.Load(), int64(n/3+n/15), "mistakes that were sent again")
 }
 
-// Where all workers say the same, the client gets a worker's answer as it came, and of several that
-// ask it to come back the one that asks for the soonest.
+// Where all workers refuse, the client gets a worker's answer unchanged; of several 429 and
+// 503, the one with the soonest Retry-After.
 func TestAllWorkersRefuse(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{401, 429, 500, 503} {
@@ -124,8 +124,8 @@ func TestAllWorkersRefuse(t *testing.T) {
 	}
 }
 
-// A worker that fails a third of its requests behind their beginning loses traffic, though it
-// seldom fails three in a row.
+// A worker that fails a third of its requests after the answer has begun loses traffic, though
+// it seldom fails three in a row.
 func TestWorkerThatFailsAThird(t *testing.T) {
 	t.Parallel()
 	var asked [4]atomic.Int64
@@ -133,7 +133,7 @@ func TestWorkerThatFailsAThird(t *testing.T) {
 	for i := range asked {
 		w := newFakeWorker(t, info(1))
 		w.on("/abort_request", noAborts)
-		w.on("/generate", patient(&asked[i]))
+		w.on("/generate", computing(&asked[i]))
 		workers = append(workers, w)
 	}
 	workers[0].on("/generate", func(rw http.ResponseWriter, r *http.Request) {
@@ -144,7 +144,7 @@ func TestWorkerThatFailsAThird(t *testing.T) {
 			flush(rw)
 			panic(http.ErrAbortHandler)
 		}
-		patient(&asked[0])(rw, r)
+		computing(&asked[0])(rw, r)
 	})
 	h := start(t, workers, withPolicy("round-robin"))
 	bad := h.ask(400, 8, true)
@@ -152,7 +152,7 @@ func TestWorkerThatFailsAThird(t *testing.T) {
 	assert.Less(t, bad, int64(24), "round robin alone would lose 33")
 }
 
-// What has side effects is sent once, whatever is answered.
+// A request with side effects is sent once, whichever error is answered.
 func TestStoredResponsesAreSentOnce(t *testing.T) {
 	var asked atomic.Int64
 	var workers []*fakeWorker
@@ -170,7 +170,7 @@ func TestStoredResponsesAreSentOnce(t *testing.T) {
 	assert.EqualValues(t, 1, asked.Load())
 }
 
-// Two of four that fail alike do not confirm each other.
+// Two of four workers with the same error do not confirm each other.
 func TestHalfOfTheWorkersFailAlike(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{401, 500} {
@@ -182,7 +182,7 @@ func TestHalfOfTheWorkersFailAlike(t *testing.T) {
 				if i < 2 {
 					w.answering(status, `{"detail":"own words"}`, &asked[i])
 				} else {
-					w.on("/generate", patient(&asked[i]))
+					w.on("/generate", computing(&asked[i]))
 				}
 				workers = append(workers, w)
 			}
@@ -192,7 +192,7 @@ func TestHalfOfTheWorkersFailAlike(t *testing.T) {
 	}
 }
 
-// A failure of a half of a pair that looks like a refusal goes to another pair.
+// A failure of one leg that looks like a refusal leads to another pair.
 func TestPairRefusalsOfOneWorker(t *testing.T) {
 	t.Parallel()
 	const words = `{"object":"error","message":"no","code":401}`

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// vocabularyOf1000 answers as SGLang does that is asked for the size of its vocabulary.
+// vocabularyOf1000 answers as SGLang does when its vocabulary size is asked for.
 func (w *fakeWorker) vocabularyOf1000() {
 	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -36,8 +36,9 @@ func containsText(s, sub string) bool {
 	return false
 }
 
-// TestAVocabularyLimitsOnlyItsModel: of two models one's workers do not tell how many ids it has.
-func TestAVocabularyLimitsOnlyItsModel(t *testing.T) {
+// TestVocabularyLimitsOnlyItsModel: the workers of one of two models do not report its
+// vocabulary size.
+func TestVocabularyLimitsOnlyItsModel(t *testing.T) {
 	one := newFakeWorker(t, `{"version":"0.5.23","model_path":"/no/such","served_model_name":"tiny","page_size":4}`)
 	one.vocabularyOf1000()
 	two := newFakeWorker(t, `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
@@ -90,8 +91,8 @@ func closing(t *testing.T, backend string) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestOneWorkerBehindAProxyThatCloses: nothing is lost.
-func TestOneWorkerBehindAProxyThatCloses(t *testing.T) {
+// TestWorkerBehindAClosingProxy: no request is lost.
+func TestWorkerBehindAClosingProxy(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	var probes atomic.Int64
 	w.on("/server_info", func(rw http.ResponseWriter, _ *http.Request) { probes.Add(1); _, _ = io.WriteString(rw, info(1)) })
@@ -114,8 +115,8 @@ func TestOneWorkerBehindAProxyThatCloses(t *testing.T) {
 	assert.Empty(t, bad)
 }
 
-// TestOddStreams reach the client byte by byte as they came.
-func TestOddStreams(t *testing.T) {
+// TestUnusualStreams: streams of unusual form reach the client byte by byte.
+func TestUnusualStreams(t *testing.T) {
 	long := make([]byte, 200<<10)
 	for i := range long {
 		long[i] = 'x'
@@ -148,8 +149,8 @@ func TestOddStreams(t *testing.T) {
 	}
 }
 
-// TestOddBodies are answered by somebody and end nobody.
-func TestOddBodies(t *testing.T) {
+// TestUnusualBodies: unusual bodies get an answer and end no worker.
+func TestUnusualBodies(t *testing.T) {
 	w := newFakeWorker(t, `{"version":"0.5.23","model_path":"/no/such","served_model_name":"tiny","page_size":4}`)
 	w.vocabularyOf1000()
 	w.answers("/v1/completions", `{"id":"x","choices":[{"text":"a"}]}`)
