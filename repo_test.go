@@ -72,16 +72,22 @@ var rules = map[string]rule{
 		"radix", "radix/approx", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/fleet/worker",
 	}},
 	"dataplane/request": {allow: []string{
-		"radix", "radix/approx", "dataplane/request/accesslog", "dataplane/cluster", "dataplane/admin/console", "dataplane/request/disagg", "dataplane/ingest", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/prompt/lint",
-		"dataplane/upstream", "dataplane/request/quarantine", "dataplane/routing/queue", "dataplane/routing/peers", "dataplane/routing", "dataplane/prompt/promptcache", "dataplane/kvtier/directory", "dataplane/prompt/tokens",
-		"dataplane/fleet", "dataplane/fleet/worker",
+		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",
+		"dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
+		"dataplane/routing/queue", "dataplane/upstream", "dataplane/fleet/worker",
+	}},
+	"dataplane/admin": {allow: []string{
+		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
+		"dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/openai", "dataplane/prompt/promptcache",
+		"dataplane/prompt/tokens", "dataplane/request", "dataplane/request/accesslog", "dataplane/request/quarantine", "dataplane/routing",
+		"dataplane/routing/peers", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/upstream",
 	}},
 	"dataplane/fleet": {allow: []string{"dataplane/cluster", "dataplane/fleet/discover", "dataplane/fleet/worker", "dataplane/routing/policy"}, never: anyHTTP},
 	"dataplane/router/config": {allow: []string{
 		"radix/hugepage", "dataplane/cluster", "dataplane/fleet", "dataplane/ingest", "dataplane/prompt/tokens", "dataplane/routing/policy", "dataplane/tlsconfig",
 	}, never: anyHTTP},
 	"dataplane/router": {allow: []string{
-		"radix/hugepage", "zmq", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
+		"radix/hugepage", "zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
 		"dataplane/ingest", "dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
 		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/upstream",
 	}},

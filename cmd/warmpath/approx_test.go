@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
 // said is one message of a conversation.
@@ -86,7 +86,7 @@ func (k *talk) turn(text string) (*http.Response, error) {
 
 // converse has 4 clients with 12 conversations each, of 6 turns. Each client goes on with one of its conversations at random,
 // so some rest while others go on; a third of them share a system prompt. It returns what the router saw.
-func converse(t *testing.T, policy string, worker sim.Config, chat bool) request.Status {
+func converse(t *testing.T, policy string, worker sim.Config, chat bool) admin.Status {
 	t.Helper()
 	cl, base := startCluster(t, 4, worker, policy)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}} // its own: another test closes idle connections of the default one
@@ -114,7 +114,7 @@ func converse(t *testing.T, policy string, worker sim.Config, chat bool) request
 		})
 	}
 	clients.Wait()
-	var st request.Status
+	var st admin.Status
 	awaitThat(t, func() bool { st = cl.router.Status(); return st.Requests >= 4*12*6 && st.InFlight == 0 },
 		func() string { return fmt.Sprintf("%d requests, %d in flight", st.Requests, st.InFlight) })
 	return st

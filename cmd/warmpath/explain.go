@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/valyala/fasthttp"
 
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
 // explainOptions are the flags of warmpath explain.
@@ -73,7 +73,7 @@ func (o *explainOptions) run(cmd *cobra.Command) error {
 		_, err := cmd.OutOrStdout().Write(answer)
 		return err
 	}
-	var e request.Explained
+	var e admin.Explained
 	if err := json.Unmarshal(answer, &e); err != nil {
 		return fmt.Errorf("cannot read the answer of %s: %w", o.url, err)
 	}
@@ -136,7 +136,7 @@ func (o *explainOptions) ask(body []byte) ([]byte, error) {
 }
 
 // writeExplained prints a table, the winner first and the rest by cost.
-func writeExplained(out io.Writer, e *request.Explained) error {
+func writeExplained(out io.Writer, e *admin.Explained) error {
 	exact := "estimated"
 	if e.Prompt.Exact {
 		exact = "exact"
@@ -174,7 +174,7 @@ func writeExplained(out io.Writer, e *request.Explained) error {
 	return nil
 }
 
-func writeExplainedRank(t io.Writer, r *request.ExplainedRank) {
+func writeExplainedRank(t io.Writer, r *admin.ExplainedRank) {
 	mark := ""
 	if r.Winner {
 		mark = "->"

@@ -5,12 +5,12 @@ import (
 	"io"
 	"strings"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
-	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // writeGPUs prints faults of the ranks' GPUs, and the faults that the choice had to ignore.
-func writeGPUs(out io.Writer, e *request.Explained, ranks []request.ExplainedRank) {
+func writeGPUs(out io.Writer, e *admin.Explained, ranks []admin.ExplainedRank) {
 	if e.Overruled != "" {
 		fmt.Fprintln(out, e.Overruled)
 	}
@@ -25,7 +25,7 @@ func writeGPUs(out io.Writer, e *request.Explained, ranks []request.ExplainedRan
 }
 
 // gpuLine describes a rank's GPU faults; "" is none known.
-func gpuLine(r *request.ExplainedRank) string {
+func gpuLine(r *admin.ExplainedRank) string {
 	g := r.GPUs
 	if g == nil || len(g.Reasons) == 0 && (r.Weight == 0 || r.Weight == 1) && (g.State == worker.GPUHealthy.String() || g.State == worker.GPUUnknown.String()) {
 		return ""

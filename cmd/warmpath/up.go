@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
 )
 
@@ -119,14 +119,14 @@ Ctrl-C drains and stops.
 }
 
 // show prints the live line: over itself on a terminal, else only after changes.
-func show(ctx context.Context, out io.Writer, status func() request.Status) {
+func show(ctx context.Context, out io.Writer, status func() admin.Status) {
 	every, terminal := 10*time.Second, false
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		every, terminal = time.Second, true
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	last := request.Status{}
+	last := admin.Status{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -146,7 +146,7 @@ func show(ctx context.Context, out io.Writer, status func() request.Status) {
 }
 
 // liveLine summarises the cluster in one line.
-func liveLine(st request.Status, rate float64) string {
+func liveLine(st admin.Status, rate float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "requests %d (%.1f/s)  in flight %d  errors %d  hit rate %.1f %%  share",
 		st.Requests, rate, st.InFlight, st.Errors, 100*st.HitRate)
