@@ -153,9 +153,9 @@ func hour(scale float64) float64 {
 		batch[i].planned = 100_000
 		k.submit(batch[i])
 	}
-	for k.snapshot().clock < time.Hour {
+	for k.report.snapshot().clock < time.Hour {
 		time.Sleep(time.Millisecond)
 	}
-	simulated := k.snapshot().clock
+	simulated := k.report.snapshot().clock
 	return (time.Since(start).Seconds()*scale - simulated.Seconds()) / simulated.Seconds()
 }

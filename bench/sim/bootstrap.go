@@ -31,7 +31,7 @@ func (l *life) openPairing() error {
 		return fmt.Errorf("cannot listen for transfers: %w", errors.Join(err, boot.Close()))
 	}
 	l.cfg.BootstrapPort = boot.Addr().(*net.TCPAddr).Port
-	l.bootstrap, l.kv, l.desk = newListener(boot), newListener(kv), newDesk()
+	l.bootstrap, l.kv, l.desk = newListener(boot), newListener(kv), newRoomTable()
 	return nil
 }
 
@@ -243,7 +243,7 @@ func (l *life) registerRoom(body []byte) error {
 	}
 	l.table.mu.Lock()
 	defer l.table.mu.Unlock()
-	if l.table.dpRanks == nil || len(l.table.dpRanks) >= roomsKept {
+	if l.table.dpRanks == nil || len(l.table.dpRanks) >= maxUsedRooms {
 		l.table.dpRanks = make(map[int64]int)
 	}
 	l.table.dpRanks[list[0]] = rank

@@ -226,3 +226,6 @@ func (c Config) decodeLegs() int {
 	}
 	return c.MaxRunning
 }
+
+// cacheless reports whether ranks have no prefix cache: SGLang's decode workers have none by default.
+func (c Config) cacheless() bool { return c.Mode == ModeDecode && !c.DecodeCache }

@@ -30,7 +30,7 @@ func (l *life) receive(r *request) {
 		defer l.peers.exit(p)
 		h, f := l.reception(p, r)
 		if l.faults.pass(l.ctx) {
-			r.home.do(func() { r.home.land(r, h, f) })
+			r.home.do(func() { r.home.legs.land(r, h, f) })
 		}
 	})
 }
@@ -114,7 +114,7 @@ func (l *life) pull(p *peer, r *request, at place) (h handoff, err error) {
 		return h, err
 	}
 	defer c.Close()
-	if _, err = c.Write(appendJoin(nil, meeting{at.rank, r.leg.room}, r.inTree*l.cfg.PageSize)); err != nil {
+	if _, err = c.Write(appendJoin(nil, roomKey{at.rank, r.leg.room}, r.inTree*l.cfg.PageSize)); err != nil {
 		p.forget()
 		return h, err
 	}
@@ -145,35 +145,35 @@ func (l *life) pull(p *peer, r *request, at place) (h handoff, err error) {
 }
 
 // reserve gives pages to the legs that have met, first come, first served.
-func (k *rank) reserve() {
-	held := len(k.running)
-	for _, r := range k.legs {
+func (l *legScheduler) reserve() {
+	held := len(l.rank.running)
+	for _, r := range l.list {
 		if r.leg.state == legReceiving || r.leg.state == legLanded {
 			held++
 		}
 	}
-	for _, r := range k.legs {
+	for _, r := range l.list {
 		if r.leg.state != legReady {
 			continue
 		}
-		if held >= k.cfg.decodeLegs() || !k.admit(r) {
+		if held >= l.rank.cfg.decodeLegs() || !l.rank.pool.admit(r) {
 			return
 		}
 		held++
-		k.allot(r, len(r.prompt))
+		l.rank.pool.allot(r, len(r.prompt))
 		r.leg.state = legReceiving
 		close(r.leg.admitted)
 	}
 }
 
 // land takes in what a reception brought.
-func (k *rank) land(r *request, h handoff, f finish) {
+func (l *legScheduler) land(r *request, h handoff, f finish) {
 	if f.kind == "" && h.prompt != len(r.prompt) {
 		f = finish{kind: "abort", status: 500, message: "Metadata corruption detected - bootstrap_room mismatch"}
 	}
 	if f.kind != "" {
-		k.drop(r)
-		k.finish(r, f)
+		l.drop(r)
+		l.rank.finish(r, f)
 		return
 	}
 	r.leg.first, r.leg.state = h.first, legLanded
@@ -185,19 +185,19 @@ func (k *rank) land(r *request, h handoff, f finish) {
 
 // enlist lets legs run whose keys and values have landed. The first token is there
 // already.
-func (k *rank) enlist() {
+func (l *legScheduler) enlist() {
 	now := time.Now()
-	for i := 0; i < len(k.legs) && len(k.running) < k.cfg.MaxRunning; {
-		r := k.legs[i]
+	for i := 0; i < len(l.list) && len(l.rank.running) < l.rank.cfg.MaxRunning; {
+		r := l.list[i]
 		if r.leg.state != legLanded {
 			i++
 			continue
 		}
-		k.legs = slices.Delete(k.legs, i, i+1)
-		k.store(r, len(r.prompt))
-		k.step(r, now)
+		l.list = slices.Delete(l.list, i, i+1)
+		l.rank.pool.store(r, len(r.prompt))
+		l.rank.step(r, now)
 		if r.reason.kind == "" {
-			k.running = append(k.running, r)
+			l.rank.running = append(l.rank.running, r)
 		}
 		r.signal()
 	}

@@ -151,7 +151,7 @@ func (l *life) loads(ctx *fasthttp.RequestCtx) {
 			b = append(b, ',')
 		}
 		first = false
-		b = appendLoad(b, now, k.snapshot(), full)
+		b = appendLoad(b, now, k.report.snapshot(), full)
 	}
 	writeJSON(ctx, fasthttp.StatusOK, append(b, "]}"...))
 }

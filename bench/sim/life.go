@@ -29,9 +29,9 @@ type life struct {
 	served  requestCounts
 	dying   atomic.Bool // of a request
 
-	desk      *desk     // of a prefill worker
-	bootstrap *listener // of a prefill worker, nil for others
-	kv        *listener // likewise
+	desk      *roomTable // of a prefill worker
+	bootstrap *listener  // of a prefill worker, nil for others
+	kv        *listener  // likewise
 	table     routeTable
 	peers     *peers // of a decode worker
 
@@ -42,7 +42,7 @@ type life struct {
 
 // newLife binds everything a worker listens on. Its cfg has the addresses that it
 // got, so that the next life can get the same ones.
-func newLife(c Config, f *Faults, book *rooms) (*life, error) {
+func newLife(c Config, f *Faults, used *usedRooms) (*life, error) {
 	c.silent = f.silent.Load
 	cfg := &c
 	raw, err := net.Listen("tcp", cfg.Listen)
@@ -62,7 +62,7 @@ func newLife(c Config, f *Faults, book *rooms) (*life, error) {
 	for i := range cfg.DPSize {
 		s := l.sockets[i]
 		k := newRank(i, cfg, f, s.publisher(s.events), s.publisher(s.loads))
-		k.side = side{desk: l.desk, receive: l.receive, book: book}
+		k.legs.table, k.legs.receive, k.legs.used = l.desk, l.receive, used
 		l.ranks = append(l.ranks, k)
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())

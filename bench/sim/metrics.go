@@ -36,7 +36,7 @@ func metricFamilies() []metric {
 func (l *life) metrics(ctx *fasthttp.RequestCtx) {
 	snaps := make([]snapshot, len(l.ranks))
 	for i, k := range l.ranks {
-		snaps[i] = k.snapshot()
+		snaps[i] = k.report.snapshot()
 	}
 	var b []byte
 	for _, m := range metricFamilies() {

@@ -162,17 +162,17 @@ func TestEventsAreTheCache(t *testing.T) {
 		finishAll(reqs...)
 		synctest.Wait() // the rank is idle and has published
 		blocks := replay(t, events.sent)
-		if len(blocks) != k.cache.pages {
-			t.Errorf("events tell of %d blocks, the cache has %d", len(blocks), k.cache.pages)
+		if len(blocks) != k.pool.cache.pages {
+			t.Errorf("events tell of %d blocks, the cache has %d", len(blocks), k.pool.cache.pages)
 		}
-		if k.private != 0 || k.owed != 0 || k.cache.locked != 0 {
-			t.Errorf("left private=%d owed=%d locked=%d pages", k.private, k.owed, k.cache.locked)
+		if k.pool.private != 0 || k.pool.owed != 0 || k.pool.cache.locked != 0 {
+			t.Errorf("left private=%d owed=%d locked=%d pages", k.pool.private, k.pool.owed, k.pool.cache.locked)
 		}
-		if k.cache.evicted == 0 {
+		if k.pool.cache.evicted == 0 {
 			t.Error("nothing was evicted: the test does not test eviction")
 		}
-		if k.free() < 0 {
-			t.Errorf("%d pages free", k.free())
+		if k.pool.free() < 0 {
+			t.Errorf("%d pages free", k.pool.free())
 		}
 	})
 }
@@ -246,7 +246,7 @@ func TestQueueing(t *testing.T) {
 					k.submit(reqs[i])
 				}
 				time.Sleep(150 * time.Millisecond) // on the bubble's clock: both prefills are over
-				if s := k.snapshot(); s.load.Running != 2 || s.load.Waiting != 2 {
+				if s := k.report.snapshot(); s.load.Running != 2 || s.load.Waiting != 2 {
 					t.Errorf("%d run and %d wait, want 2 and 2", s.load.Running, s.load.Waiting)
 				}
 				finishAll(reqs...)
@@ -283,8 +283,8 @@ func TestAbortAndFlush(t *testing.T) {
 			t.Error("did not flush an idle cache")
 		}
 		synctest.Wait()
-		if n := len(replay(t, events.sent)); n != 0 || k.cache.pages != 0 || k.owed != 0 || k.private != 0 {
-			t.Errorf("after the flush: %d blocks told, %d pages, owed %d, private %d", n, k.cache.pages, k.owed, k.private)
+		if n := len(replay(t, events.sent)); n != 0 || k.pool.cache.pages != 0 || k.pool.owed != 0 || k.pool.private != 0 {
+			t.Errorf("after the flush: %d blocks told, %d pages, owed %d, private %d", n, k.pool.cache.pages, k.pool.owed, k.pool.private)
 		}
 	})
 }

@@ -22,18 +22,18 @@ const maxLine = 128
 
 var errLine = errors.New("sim: malformed line between workers")
 
-func appendJoin(dst []byte, m meeting, have int) []byte {
+func appendJoin(dst []byte, m roomKey, have int) []byte {
 	dst = appendInt(append(dst, "join "...), m.rank)
 	dst = strconv.AppendInt(append(dst, ' '), m.room, 10)
 	return append(appendInt(append(dst, ' '), have), '\n')
 }
 
-func parseJoin(line string) (m meeting, have int, err error) {
+func parseJoin(line string) (m roomKey, have int, err error) {
 	n, err := lineNumbers(line, "join ", 3)
 	if err != nil {
 		return m, 0, err
 	}
-	return meeting{int(n[0]), n[1]}, int(n[2]), nil
+	return roomKey{int(n[0]), n[1]}, int(n[2]), nil
 }
 
 func appendHandoff(dst []byte, h handoff) []byte {
@@ -104,8 +104,8 @@ func (l *life) transfer(c net.Conn) {
 	if err != nil {
 		return
 	}
-	j := &join{have: have, kv: make(chan handoff, 1)}
-	if !l.desk.come(m, j) {
+	j := &decodeConn{cached: have, kv: make(chan handoff, 1)}
+	if !l.desk.addConn(m, j) {
 		return
 	}
 	gone := make(chan bool, 1) // whether the decode worker said so
@@ -122,5 +122,5 @@ func (l *life) transfer(c net.Conn) {
 	case told = <-gone:
 	case <-l.ctx.Done():
 	}
-	l.desk.part(m, j, told)
+	l.desk.removeConn(m, j, told)
 }

@@ -13,7 +13,7 @@ type Worker struct {
 	cfg    Config // with the addresses that were bound; constant after New
 	faults *Faults
 	life   *life
-	rooms  rooms
+	rooms  usedRooms
 	now    atomic.Pointer[life] // for [Worker.Work], nil while the worker is away
 	model  string               // of the next life, where it is not cfg's; Run's own
 }
