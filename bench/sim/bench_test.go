@@ -60,7 +60,7 @@ func BenchmarkMatch(b *testing.B) {
 
 func BenchmarkParseGenerate(b *testing.B) {
 	body := []byte(generateBody(promptOf(0, 12_000, 0), 300, ""))
-	l := &life{cfg: &Config{ContextLength: 1 << 20, CachePages: 1 << 20, PageSize: 16}}
+	l := &jobReader{process: &process{cfg: &Config{ContextLength: 1 << 20, CachePages: 1 << 20, PageSize: 16}}}
 	l.ranks = []*rank{nil}
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Request.SetBodyRaw(body)

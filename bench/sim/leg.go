@@ -71,30 +71,6 @@ type pairing struct {
 	whole bool // one room for all: sequence i has the ith after it
 }
 
-// pairingOf reads the bootstrap fields of a body and the headers that override them.
-func (l *life) pairingOf(o object, h *fasthttp.RequestHeader) (p pairing, err error) {
-	if l.cfg.Mode == "" {
-		return p, nil
-	}
-	if p.hosts, err = o.texts("bootstrap_host"); err != nil {
-		return p, err
-	}
-	ports, _, err := wholeNumbers(o, "bootstrap_port", bootstrapDefault)
-	if err != nil {
-		return p, err
-	}
-	for _, port := range ports {
-		p.ports = append(p.ports, int(min(port, math.MaxInt32)))
-	}
-	if p.rooms, p.whole, err = wholeNumbers(o, "bootstrap_room", -1); err != nil {
-		return p, err
-	}
-	if p.rank, err = o.number("disagg_prefill_dp_rank", -1); err != nil || !l.cfg.HeaderOverrides {
-		return p, err
-	}
-	return p, p.override(h)
-}
-
 // override applies SGLang's x-override-* headers.
 func (p *pairing) override(h *fasthttp.RequestHeader) error {
 	if v := h.Peek("x-override-bootstrap-host"); len(v) > 0 {

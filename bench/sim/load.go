@@ -202,9 +202,9 @@ func (w *Worker) Work() (sum Work) {
 	if l == nil {
 		return sum
 	}
-	l.busy.mu.Lock()
-	sum.Requests = len(l.busy.byID)
-	l.busy.mu.Unlock()
+	l.http.answers.busy.mu.Lock()
+	sum.Requests = len(l.http.answers.busy.byID)
+	l.http.answers.busy.mu.Unlock()
 	for _, k := range l.ranks {
 		s := k.report.snapshot()
 		for _, n := range s.legs {

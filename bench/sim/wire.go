@@ -77,24 +77,24 @@ func readLine(in *bufio.Reader) (string, error) {
 	return string(b[:len(b)-1]), nil
 }
 
-// transfers serves the decode workers that come for keys and values.
-func (l *life) transfers() {
+// serveTransfers serves the decode workers that come for keys and values.
+func (s *bootstrapServer) serveTransfers() {
 	for {
-		c, err := l.kv.Accept()
+		c, err := s.kv.Accept()
 		if err != nil {
 			return
 		}
-		l.wg.Go(func() {
+		s.wg.Go(func() {
 			defer c.Close()
-			if l.faults.pass(l.ctx) {
-				l.transfer(c)
+			if s.faults.pass(s.ctx) {
+				s.serveTransfer(c)
 			}
 		})
 	}
 }
 
-// transfer serves one leg of a decode worker.
-func (l *life) transfer(c net.Conn) {
+// serveTransfer serves one leg of a decode worker.
+func (s *bootstrapServer) serveTransfer(c net.Conn) {
 	in := bufio.NewReaderSize(c, maxLine)
 	line, err := readLine(in)
 	if err != nil {
@@ -105,11 +105,11 @@ func (l *life) transfer(c net.Conn) {
 		return
 	}
 	j := &decodeConn{cached: have, kv: make(chan handoff, 1)}
-	if !l.desk.addConn(m, j) {
+	if !s.rooms.addConn(m, j) {
 		return
 	}
 	gone := make(chan bool, 1) // whether the decode worker said so
-	l.wg.Go(func() {
+	s.wg.Go(func() {
 		line, err := readLine(in)
 		gone <- err == nil && line == "abort"
 	})
@@ -120,7 +120,7 @@ func (l *life) transfer(c net.Conn) {
 		_ = c.SetReadDeadline(time.Now()) // the reader above is not needed any more
 		<-gone
 	case told = <-gone:
-	case <-l.ctx.Done():
+	case <-s.ctx.Done():
 	}
-	l.desk.removeConn(m, j, told)
+	s.rooms.removeConn(m, j, told)
 }
