@@ -20,7 +20,7 @@ type adminAPI struct {
 // as the worker is busy.
 func (a *adminAPI) health(ctx *fasthttp.RequestCtx) {
 	j := &job{id: newID(), born: time.Now(), n: 1, whole: true}
-	if err := a.jobs.build(j, [][]uint32{{tokenBOS}}, nil, space{}, []sampling{{max: 1, n: 1, ignoreEOS: true}}); err != nil {
+	if err := a.jobs.build(j, [][]uint32{{tokenBOS}}, nil, space{}, []sampling{{max: 1, n: 1, stop: stopRules{ignoreEOS: true}}}); err != nil {
 		asProblem(err).native(ctx)
 		return
 	}

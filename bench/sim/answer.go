@@ -95,7 +95,7 @@ func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
 			if sent[i] < 0 {
 				continue
 			}
-			p := r.progress()
+			p := r.current()
 			ps[i] = p
 			if len(p.out) == sent[i] && p.reason.kind == "" {
 				continue
@@ -173,7 +173,7 @@ func (a *answerer) spoil(ctx *fasthttp.RequestCtx, j *job, fault requestFault) b
 // a crash.
 func (a *answerer) begun(j *job) bool {
 	for {
-		if p := j.reqs[0].progress(); len(p.out) > 0 || p.reason.kind != "" {
+		if p := j.reqs[0].current(); len(p.out) > 0 || p.reason.kind != "" {
 			return true
 		}
 		if !a.await(j) {
@@ -214,7 +214,7 @@ func write(out *bufio.Writer, b []byte) bool {
 // ended it and without an end-of-sequence token.
 func answerText(r *request, p progress) []byte {
 	ids := p.out
-	if p.reason.hasToken && !r.keepStop {
+	if p.reason.hasToken && !r.stop.keep {
 		ids = ids[:len(ids)-1]
 	}
 	text := decoded(ids)
@@ -246,7 +246,7 @@ func (a *answerer) done(j *job) {
 // wait returns when r has ended; false if the worker crashed first.
 func (a *answerer) wait(r *request) (progress, bool) {
 	for {
-		if p := r.progress(); p.reason.kind != "" {
+		if p := r.current(); p.reason.kind != "" {
 			return p, a.faults.pass(a.ctx)
 		}
 		select {

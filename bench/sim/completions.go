@@ -3,19 +3,6 @@ package sim
 // completionsDefault is OpenAI's default length of a completion.
 const completionsDefault = 16
 
-// readCompletionLogprobs reads logprobs: a number of alternatives. Those of the prompt
-// come with echo and one alternative or more.
-func (j *job) readCompletionLogprobs(o object) (err error) {
-	if j.logprobs = o.raw("logprobs") != nil; !j.logprobs {
-		return nil
-	}
-	j.top, err = o.number("logprobs", 0)
-	if j.top = min(maxTop, max(0, j.top)); j.echo && j.top > 0 {
-		j.logFrom = []int{0}
-	}
-	return err
-}
-
 // completionPrompts reads prompt: a text, texts, ids or lists of ids.
 func completionPrompts(o object) (prompts [][]uint32, batch bool, err error) {
 	raw := o.raw("prompt")
@@ -79,14 +66,6 @@ func (completionWording) end(dst []byte, j *job, ps []progress) []byte {
 	dst = appendHead(dst, j, j.id, "text_completion")
 	dst = append(dst, `],"usage":`...)
 	return append(appendUsage(dst, j, ps, false), "}\n\n"...)
-}
-
-// echoed is the prompt's text if the client wants it back.
-func (j *job) echoed(i int) []byte {
-	if !j.echo {
-		return nil
-	}
-	return decoded(j.reqs[i].prompt)
 }
 
 // appendCompletion appends one event; usage is null unless some is given.

@@ -8,25 +8,6 @@ import (
 // generateDefault is how long an answer of /generate is when nothing is said.
 const generateDefault = 128
 
-// readLogprobs reads what /generate's clients ask of log probabilities.
-func (j *job) readLogprobs(o object) (err error) {
-	if j.logprobs, err = o.flag("return_logprob"); err != nil {
-		j.logprobs = o.raw("return_logprob")[0] == '[' // one for each prompt
-	}
-	from, _, err := wholeNumbers(o, "logprob_start_len", -1)
-	if err != nil {
-		return err
-	}
-	for _, n := range from {
-		j.logFrom = append(j.logFrom, int(n))
-	}
-	top, _, err := wholeNumbers(o, "top_logprobs_num", 0)
-	if j.logprobs {
-		j.top = int(min(maxTop, max(0, pick(top, 0, 0))))
-	}
-	return err
-}
-
 // generatePrompts reads text or input_ids; list says that there may be several.
 func generatePrompts(o object) (prompts [][]uint32, list bool, err error) {
 	if raw := o.raw("input_ids"); raw != nil {

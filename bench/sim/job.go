@@ -36,12 +36,9 @@ type job struct {
 
 // sampling is what a request says of its answers.
 type sampling struct {
-	max       int // -1: as long as the context allows
-	n         int
-	ignoreEOS bool
-	keepStop  bool
-	stops     []string
-	stopIDs   []uint32
+	max  int // -1: as long as the context allows
+	n    int
+	stop stopRules
 }
 
 // newID is a random id like SGLang's, 32 hex digits.
@@ -156,21 +153,16 @@ func (b *jobReader) checkLength(prompt, answer int) error {
 func (b *jobReader) newRequest(j *job, id string, prompt []uint32, s space, p sampling) *request {
 	r := &request{
 		id: id, space: s, prompt: prompt,
-		budget:    b.cfg.maxTotal() - len(prompt) - 1,
-		ignoreEOS: p.ignoreEOS, keepStop: p.keepStop, stopIDs: p.stopIDs,
-		stream: j.stream,
-		wake:   j.wake,
-		times:  times{received: j.born},
+		budget:   b.cfg.maxTotal() - len(prompt) - 1,
+		stop:     p.stop,
+		stream:   j.stream,
+		wake:     j.wake,
+		progress: progress{times: times{received: j.born}},
 	}
 	if p.max >= 0 {
 		r.budget = min(r.budget, p.max)
 	}
 	r.budget = max(0, r.budget)
-	for _, stop := range p.stops {
-		if stop != "" {
-			r.stops = append(r.stops, []byte(stop))
-		}
-	}
 	return r
 }
 
@@ -219,14 +211,20 @@ func samplingOf(o object) (p sampling, err error) {
 	if p.n < 1 || p.n > 128 {
 		return p, refused("n should be at least 1, got %d.", p.n)
 	}
-	if p.ignoreEOS, err = o.flag("ignore_eos"); err != nil {
+	if p.stop.ignoreEOS, err = o.flag("ignore_eos"); err != nil {
 		return p, err
 	}
-	if p.keepStop, err = o.flag("no_stop_trim"); err != nil {
+	if p.stop.keep, err = o.flag("no_stop_trim"); err != nil {
 		return p, err
 	}
-	if p.stops, err = o.texts("stop"); err != nil {
+	stops, err := o.texts("stop")
+	if err != nil {
 		return p, err
+	}
+	for _, stop := range stops {
+		if stop != "" {
+			p.stop.texts = append(p.stop.texts, []byte(stop))
+		}
 	}
 	if err = biasOf(o); err != nil {
 		return p, err
@@ -235,7 +233,15 @@ func samplingOf(o object) (p sampling, err error) {
 		if raw[0] != '[' {
 			return p, invalid("list_type", "stop_token_ids", "Input should be a valid list")
 		}
-		p.stopIDs, _, err = parseIDs(raw, "stop_token_ids")
+		p.stop.ids, _, err = parseIDs(raw, "stop_token_ids")
 	}
 	return p, err
+}
+
+// echoed is the prompt's text if the client wants it back.
+func (j *job) echoed(i int) []byte {
+	if !j.echo {
+		return nil
+	}
+	return decoded(j.reqs[i].prompt)
 }

@@ -192,3 +192,35 @@ func (b *jobReader) pairingOf(o object, h *fasthttp.RequestHeader) (p pairing, e
 	}
 	return p, p.override(h)
 }
+
+// readLogprobs reads what /generate's clients ask of log probabilities.
+func (j *job) readLogprobs(o object) (err error) {
+	if j.logprobs, err = o.flag("return_logprob"); err != nil {
+		j.logprobs = o.raw("return_logprob")[0] == '[' // one for each prompt
+	}
+	from, _, err := wholeNumbers(o, "logprob_start_len", -1)
+	if err != nil {
+		return err
+	}
+	for _, n := range from {
+		j.logFrom = append(j.logFrom, int(n))
+	}
+	top, _, err := wholeNumbers(o, "top_logprobs_num", 0)
+	if j.logprobs {
+		j.top = int(min(maxTop, max(0, pick(top, 0, 0))))
+	}
+	return err
+}
+
+// readCompletionLogprobs reads logprobs: a number of alternatives. Those of the prompt
+// come with echo and one alternative or more.
+func (j *job) readCompletionLogprobs(o object) (err error) {
+	if j.logprobs = o.raw("logprobs") != nil; !j.logprobs {
+		return nil
+	}
+	j.top, err = o.number("logprobs", 0)
+	if j.top = min(maxTop, max(0, j.top)); j.echo && j.top > 0 {
+		j.logFrom = []int{0}
+	}
+	return err
+}

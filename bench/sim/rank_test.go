@@ -63,7 +63,7 @@ func inBubble(t *testing.T, cfg Config, f func(b bubble)) {
 }
 
 func newTestRequest(prompt []uint32, answer int) *request {
-	r := &request{id: newID(), prompt: prompt, budget: answer, ignoreEOS: true, logFrom: len(prompt), wake: make(chan struct{}, 1)}
+	r := &request{id: newID(), prompt: prompt, budget: answer, stop: stopRules{ignoreEOS: true}, logFrom: len(prompt), wake: make(chan struct{}, 1)}
 	r.plan()
 	return r
 }
@@ -71,7 +71,7 @@ func newTestRequest(prompt []uint32, answer int) *request {
 // finishAll waits for requests and returns when the last one ended.
 func finishAll(reqs ...*request) {
 	for _, r := range reqs {
-		for r.progress().reason.kind == "" {
+		for r.current().reason.kind == "" {
 			<-r.wake
 		}
 	}
@@ -90,7 +90,7 @@ func TestServiceTimes(t *testing.T) {
 		if got := time.Since(start); got < want-minSleep || got > want+minSleep {
 			t.Errorf("took %v, want %v", got, want)
 		}
-		if ttft := r.progress().times.first.Sub(start); ttft < 152*time.Millisecond || ttft > 154*time.Millisecond {
+		if ttft := r.current().times.first.Sub(start); ttft < 152*time.Millisecond || ttft > 154*time.Millisecond {
 			t.Errorf("first token after %v, want 153ms", ttft)
 		}
 	})
@@ -135,14 +135,14 @@ func TestCachedPrefix(t *testing.T) {
 			first := newTestRequest(sequence(0, x.prompt), x.answer)
 			k.submit(first)
 			finishAll(first)
-			prompt := append(slices.Clone(first.prompt), first.progress().out...)
+			prompt := append(slices.Clone(first.prompt), first.current().out...)
 			for len(prompt) < x.next {
 				prompt = append(prompt, 7)
 			}
 			second := newTestRequest(prompt[:x.next], 1)
 			k.submit(second)
 			finishAll(second)
-			if got := second.progress().cached; got != x.cached {
+			if got := second.current().cached; got != x.cached {
 				t.Errorf("%+v: cached %d", x, got)
 			}
 		})
@@ -275,7 +275,7 @@ func TestAbortAndFlush(t *testing.T) {
 		k.abort("a1", false)
 		finishAll(running, waiting, other)
 		for r, want := range map[*request]string{running: "abort", waiting: "abort", other: "length"} {
-			if got := r.progress().reason.kind; got != want {
+			if got := r.current().reason.kind; got != want {
 				t.Errorf("%s ended for %q, want %q", r.id, got, want)
 			}
 		}

@@ -81,7 +81,7 @@ func (w *Worker) Close() {
 // Run serves until ctx ends, through as many crashes and restarts as are ordered.
 // It owns the worker's sockets and closes them. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
-	defer w.faults.stop()
+	defer w.faults.timers.stop()
 	defer w.faults.Unhang()
 	defer w.Close()
 	for {
