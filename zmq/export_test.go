@@ -90,7 +90,7 @@ func Handshake(conn net.Conn, topic string) (minor byte, err error) {
 
 // Look reads once what there is, and reports whether that was the end of the stream.
 func Look(conn syscall.Conn, onMessage func(Message)) (ended bool, err error) {
-	p := &peer{f: &follower{Subscription: Subscription{OnMessage: onMessage}, ctx: context.Background()}}
+	p := &publisherConn{f: &subscriber{Subscription: Subscription{OnMessage: onMessage}, ctx: context.Background()}}
 	defer p.d.free()
 	raw, err := conn.SyscallConn()
 	if err == nil {
@@ -104,7 +104,7 @@ func Look(conn syscall.Conn, onMessage func(Message)) (ended bool, err error) {
 
 // Beat returns a peer's heartbeat over conn.
 func Beat(conn net.Conn) (heard func(), beat func(time.Time) error) {
-	p := &peer{conn: conn, minor: minorCommand}
+	p := &publisherConn{conn: conn, minor: minorCommand}
 	return func() { p.heard = true }, p.beat
 }
 
@@ -115,7 +115,7 @@ const (
 	HandshakeTimeout = handshakeTimeout
 	HeartbeatEvery   = heartbeatEvery
 	ReconnectMax     = reconnectMax
-	StrangerMax      = strangerMax
+	WrongPeerMax     = wrongPeerMax
 )
 
 // Delay is delay.

@@ -176,7 +176,7 @@ func TestDelay(t *testing.T) {
 	for range 100 {
 		require.LessOrEqual(t, zmq.Delay(0, io.EOF), 100*time.Millisecond)
 		for failures := range 100 {
-			for err, longest := range map[error]time.Duration{io.EOF: zmq.ReconnectMax, zmq.ErrProtocol: zmq.StrangerMax} {
+			for err, longest := range map[error]time.Duration{io.EOF: zmq.ReconnectMax, zmq.ErrProtocol: zmq.WrongPeerMax} {
 				d := zmq.Delay(failures, err)
 				if d < 25*time.Millisecond || d > longest || failures > 10 && d < longest/2 {
 					t.Fatalf("%v after %d failures, the last %v", d, failures, err)
