@@ -40,7 +40,8 @@ func publishElsewhere(b *testing.B, size int, every time.Duration) string {
 	return strings.TrimSpace(endpoint)
 }
 
-// receivers are what is compared: ours, and a SUB socket of libzmq read as well as Go can.
+// receivers are the two subscribers compared: ours, and a SUB socket of libzmq read as well as
+// Go can.
 var receivers = map[string]func(b *testing.B, endpoint string, fn func()) (stop func()){
 	"go": func(b *testing.B, endpoint string, fn func()) func() {
 		b.Helper()
@@ -79,8 +80,9 @@ func usage(b *testing.B) (cpu time.Duration, sleeps int64) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Nvcsw
 }
 
-// BenchmarkReceive measures the CPU of this process for each message, which includes the kernel's half of the copies, and
-// its sleeps. rate=0 is as fast as it goes; the other rate is an engine at work.
+// BenchmarkReceive measures this process's CPU for each message, with the kernel's half of the
+// copies, and its sleeps. rate=0 is as fast as possible; the other rate is that of a busy
+// engine.
 func BenchmarkReceive(b *testing.B) {
 	event := kvevent.Event{Kind: kvevent.Stored, Medium: kvevent.MediumGPU, BlockSize: 16}
 	for i := range uint32(32 * 16) {

@@ -14,8 +14,9 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// publishEnv makes the test's binary a publisher in a process of its own, so that its CPU is not counted: the payload's
-// bytes, and microseconds between two messages or 0 for as many as go through.
+// publishEnv makes the test's binary a publisher in a process of its own, so that its CPU is
+// not counted. Its value is the payload's size, and the microseconds between two messages or 0
+// for none.
 const publishEnv = "WARMPATH_BENCH_PUBLISH"
 
 // publishForBenchmarks runs that publisher until its standard input ends.
@@ -53,7 +54,7 @@ func publishForBenchmarks(spec string) {
 	}
 }
 
-// BenchmarkIdle measures what each of many subscriptions without messages holds: heap, stack and goroutines.
+// BenchmarkIdle measures the heap, stack and goroutines of each of many silent subscriptions.
 func BenchmarkIdle(b *testing.B) {
 	const streams = 4000
 	p, _ := newPublisher(b, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})

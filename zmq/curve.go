@@ -9,10 +9,10 @@ import (
 )
 
 // EnvCurve names the environment variable with the path of a key file. If it is set, every
-// subscription and replay uses CURVE, by libzmq: the binary must be built with -tags libzmq. The
-// file has three lines, "server-key", "public-key" and "secret-key", each followed by a space and 40
-// characters of Z85: the publishers' public key and our own pair. It is read for each connection, so
-// that new keys need no restart.
+// subscription and replay uses CURVE, by libzmq: the binary must be built with -tags libzmq.
+// The file has three lines, "server-key", "public-key" and "secret-key", each followed by a
+// space and 40 characters of Z85: the publishers' public key and our own pair. It is read for
+// each connection, so that new keys need no restart.
 const EnvCurve = "WARMPATH_CURVE_KEYS"
 
 // ErrCurve is returned where CURVE is configured and cannot be used.

@@ -33,9 +33,9 @@ func curveLibrary() (string, error) {
 	return fmt.Sprintf("libzmq %d.%d.%d", major, minor, patch), nil
 }
 
-// curveConn is one connection over libzmq: a socket that does not reconnect, so that no message of
-// one publisher is taken for its successor's, and the monitor that reports the connection's state.
-// It belongs to one goroutine.
+// curveConn is one connection over libzmq: a socket that does not reconnect, so that no message
+// of one publisher is taken for its successor's, and the monitor that reports the connection's
+// state. It belongs to one goroutine.
 type curveConn struct {
 	ctx             context.Context
 	socket, monitor *zmq4.Socket
@@ -195,7 +195,7 @@ func (c *curveConn) receive() (frames [][]byte, n int, err error) {
 func isAgain(err error) bool { return err != nil && zmq4.AsErrno(err) == zmq4.Errno(syscall.EAGAIN) }
 
 // attemptCurve connects once and delivers messages until the connection ends.
-func (f *follower) attemptCurve() error {
+func attemptCurve(f *subscriber) error {
 	c, err := dialCurve(f.ctx, zmq4.SUB, f.Endpoint, f.Topic)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (f *follower) attemptCurve() error {
 		case err != nil:
 			return err
 		case n > 0:
-			f.deliverFrames(frames, n)
+			deliverFrames(f, frames, n)
 			continue
 		case c.ended != nil:
 			return c.ended
@@ -226,7 +226,7 @@ func (f *follower) attemptCurve() error {
 }
 
 // deliverFrames calls back for one live message.
-func (f *follower) deliverFrames(frames [][]byte, n int) {
+func deliverFrames(f *subscriber, frames [][]byte, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -239,7 +239,7 @@ func (f *follower) deliverFrames(frames [][]byte, n int) {
 }
 
 // roundCurve is round over libzmq.
-func (r *replay) roundCurve(endpoint string) (whole, asked bool, err error) {
+func roundCurve(r *replay, endpoint string) (whole, asked bool, err error) {
 	c, err := dialCurve(r.ctx, zmq4.DEALER, endpoint, "")
 	if err != nil {
 		return false, false, err

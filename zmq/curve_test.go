@@ -41,7 +41,7 @@ func TestCurveKeyFiles(t *testing.T) {
 	require.ErrorIs(t, zmq.ReadCurveKeys(filepath.Join(t.TempDir(), "none")), os.ErrNotExist)
 }
 
-// TestCurveIsNotIgnored: where CURVE is configured and cannot be used, nothing is sent in the clear.
+// TestCurveIsNotIgnored: if CURVE is configured and cannot be used, nothing is sent in the clear.
 func TestCurveIsNotIgnored(t *testing.T) {
 	curveFile(t, "nonsense")
 	_, err := zmq.Curve()

@@ -15,18 +15,18 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// Byte for byte, what a subscriber says to a publisher of ZMTP 3.1 and one of 3.0.
+// Exact bytes of a subscriber for publishers of ZMTP 3.1 and 3.0.
 var (
 	helloBytes = "\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f" + "\x03\x01" + "NULL" + strings.Repeat("\x00", 16) + "\x00" + strings.Repeat("\x00", 31)
 	readyBytes = "\x04\x19" + "\x05READY" + "\x0bSocket-Type" + "\x00\x00\x00\x03SUB"
 	asked31    = "\x04\x0c" + "\x09SUBSCRIBE" + "kv"
 	asked30    = "\x00\x03" + "\x01kv"
-	// What a publisher says.
+	// Bytes of a publisher.
 	peerHello = "\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f" + "\x03\x01" + "NULL" + strings.Repeat("\x00", 48)
 	peerReady = "\x04\x19" + "\x05READY" + "\x0bSocket-Type" + "\x00\x00\x00\x03PUB"
 )
 
-// scripted is a peer that does what a test says on each connection.
+// scripted is a peer that runs a script on each connection.
 func scripted(t testing.TB, script func(conn net.Conn)) (endpoint string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -50,7 +50,7 @@ func scripted(t testing.TB, script func(conn net.Conn)) (endpoint string) {
 	return "tcp://" + l.Addr().String()
 }
 
-// greetAs does a publisher's half of a handshake and returns what the subscriber said.
+// greetAs does a publisher's half of a handshake and returns the bytes of the subscriber.
 func greetAs(conn net.Conn, hello, ready string, asked int) (said string) {
 	_, _ = io.WriteString(conn, hello+ready)
 	b := make([]byte, len(helloBytes)+len(readyBytes)+asked)
@@ -62,7 +62,7 @@ func TestHandshakeTranscript(t *testing.T) {
 	for hello, asked := range map[string]string{
 		peerHello: asked31,
 		strings.Replace(peerHello, "\x03\x01NULL", "\x03\x00NULL", 1): asked30,
-		strings.Replace(peerHello, "\x03\x01NULL", "\x03\x02NULL", 1): asked31, // Whatever it may be, we are 3.1.
+		strings.Replace(peerHello, "\x03\x01NULL", "\x03\x02NULL", 1): asked31, // A later version: we stay at 3.1.
 	} {
 		said := make(chan string, 1)
 		endpoint := scripted(t, func(conn net.Conn) {
@@ -77,7 +77,7 @@ func TestHandshakeTranscript(t *testing.T) {
 	}
 }
 
-// TestStrangers: what is no publisher gives an error that says what to look at.
+// TestStrangers: the error about a peer that is not a publisher names the likely mistake.
 func TestStrangers(t *testing.T) {
 	say := func(s string) func(net.Conn) {
 		return func(conn net.Conn) {
@@ -137,7 +137,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestSilentPeer: what accepts and says nothing, as an HTTP server that waits for a line does.
+// TestSilentPeer: a peer that accepts and sends nothing, like an HTTP server waiting for a
+// request.
 func TestSilentPeer(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
@@ -171,12 +172,12 @@ func TestDrip(t *testing.T) {
 	stop()
 }
 
-// TestDelay: the first attempt comes soon, later ones cost little, and none comes at once.
+// TestDelay: the first attempt follows soon, later ones are rare, and none follows at once.
 func TestDelay(t *testing.T) {
 	for range 100 {
 		require.LessOrEqual(t, zmq.Delay(0, io.EOF), 100*time.Millisecond)
 		for failures := range 100 {
-			for err, longest := range map[error]time.Duration{io.EOF: zmq.ReconnectMax, zmq.ErrProtocol: zmq.StrangerMax} {
+			for err, longest := range map[error]time.Duration{io.EOF: zmq.ReconnectMax, zmq.ErrProtocol: zmq.WrongPeerMax} {
 				d := zmq.Delay(failures, err)
 				if d < 25*time.Millisecond || d > longest || failures > 10 && d < longest/2 {
 					t.Fatalf("%v after %d failures, the last %v", d, failures, err)
@@ -186,7 +187,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestHeartbeat: a peer that is silent is asked, and given up when it does not answer.
+// TestHeartbeat: a silent peer is sent a PING, and given up if no PONG follows.
 func TestHeartbeat(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()
@@ -219,7 +220,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestCancelInHandshake: who stops does not wait for a peer that says nothing.
+// TestCancelInHandshake: cancellation does not wait for a silent peer.
 func TestCancelInHandshake(t *testing.T) {
 	accepted := make(chan struct{}, 1)
 	endpoint := scripted(t, func(conn net.Conn) {

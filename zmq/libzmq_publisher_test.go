@@ -47,8 +47,8 @@ func requireParts(t *testing.T, s *zmq4.Socket, want ...string) {
 	require.Equal(t, want, got)
 }
 
-// TestLibzmqSubscribes: SUB sockets of libzmq receive from our publisher, by topic, over tcp and ipc, and after an
-// unsubscription nothing more.
+// TestLibzmqSubscribes: SUB sockets of libzmq receive from our publisher by topic, over tcp and
+// ipc, and nothing after an unsubscription.
 func TestLibzmqSubscribes(t *testing.T) {
 	for _, endpoint := range []string{anyPort, freePath(t)} {
 		p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint, Bind: true, Topic: "kv-events"})
@@ -131,7 +131,7 @@ func TestLibzmqBinds(t *testing.T) {
 	}
 }
 
-// TestLibzmqHeartbeats: libzmq gives up a peer that does not answer its PINGs; our publisher does, at both sockets.
+// TestLibzmqHeartbeats: our publisher answers libzmq's PINGs at both sockets.
 func TestLibzmqHeartbeats(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "kv"})
 	for kind, endpoint := range map[zmq4.Type]string{zmq4.SUB: p.Endpoint(), zmq4.DEALER: p.ReplayEndpoint()} {
@@ -174,8 +174,8 @@ func relay(t *testing.T, address string) (endpoint string, pongs chan struct{}) 
 	}), pongs
 }
 
-// TestLibzmqAsksForReplay: a REQ socket of libzmq gets the first answer; a DEALER all of more than ZeroMQ queues by
-// default, twice over one connection.
+// TestLibzmqAsksForReplay: a REQ socket of libzmq receives the first answer, a DEALER all of
+// more than ZeroMQ queues by default, twice over one connection.
 func TestLibzmqAsksForReplay(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "kv"})
 	const n = 5000
@@ -198,8 +198,8 @@ func TestLibzmqAsksForReplay(t *testing.T) {
 	}
 }
 
-// TestLibzmqIsSlow: our publisher drops for a SUB socket of libzmq that does not read, and counts it. The rest arrives in
-// order, up to the last message.
+// TestLibzmqIsSlow: our publisher drops for a SUB socket of libzmq that does not read, and
+// counts it. The rest arrives in order, up to the last message.
 func TestLibzmqIsSlow(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, HWM: 100})
 	s := connectRaw(t, zmq4.SUB, p.Endpoint(), topic(""), func(s *zmq4.Socket) error { return s.SetRcvhwm(10) })

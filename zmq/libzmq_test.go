@@ -20,7 +20,7 @@ import (
 
 // In this file libzmq is the other end. Building it takes libzmq's headers (make setup-tests).
 
-// rawSocket opens a socket outside the package's reach, bound to a free port.
+// rawSocket opens a socket of libzmq bound to a free port.
 func rawSocket(t testing.TB, kind zmq4.Type, options ...func(*zmq4.Socket) error) (s *zmq4.Socket, endpoint string) {
 	t.Helper()
 	c, err := zmq4.NewContext()
@@ -41,7 +41,7 @@ func rawSocket(t testing.TB, kind zmq4.Type, options ...func(*zmq4.Socket) error
 	return s, endpoint
 }
 
-// TestHandshakeIsLibzmqs: a SUB socket of libzmq says the same.
+// TestHandshakeIsLibzmqs: a SUB socket of libzmq sends the same bytes as ours.
 func TestHandshakeIsLibzmqs(t *testing.T) {
 	said := make(chan string, 1)
 	endpoint := scripted(t, func(conn net.Conn) { said <- greetAs(conn, peerHello, peerReady, len(asked31)) })
@@ -57,7 +57,7 @@ func TestHandshakeIsLibzmqs(t *testing.T) {
 	require.Equal(t, helloBytes+readyBytes+asked31, next(t, said))
 }
 
-// TestStreamIsLibzmqs: our idea of what a publisher sends is libzmq's.
+// TestStreamIsLibzmqs: the bytes that these tests take for a publisher's are libzmq's.
 func TestStreamIsLibzmqs(t *testing.T) {
 	raw, endpoint := rawSocket(t, zmq4.XPUB)
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(endpoint, "tcp://"))
@@ -96,14 +96,14 @@ func TestStreamIsLibzmqs(t *testing.T) {
 	require.True(t, bytes.Equal(want, got), "the bytes of messages")
 }
 
-// TestReplayPort: a real ROUTER, which is what stands at the port beside.
+// TestReplayPort: a subscription to a real ROUTER, the neighbouring port, fails with ErrProtocol.
 func TestReplayPort(t *testing.T) {
 	_, endpoint := rawSocket(t, zmq4.ROUTER)
 	sub := subscribe(t, zmq.Subscription{Endpoint: endpoint})
 	require.ErrorIs(t, next(t, sub.disconnected), zmq.ErrProtocol)
 }
 
-// TestLongSequence: 100,000 messages of libzmq's, of all sizes, while deadlines come and go.
+// TestLongSequence: 100,000 messages of libzmq in all sizes, while deadlines pass.
 func TestLongSequence(t *testing.T) {
 	const n = 100_000
 	raw, endpoint := rawSocket(t, zmq4.XPUB)
@@ -142,8 +142,8 @@ func TestLongSequence(t *testing.T) {
 	require.Empty(t, sub.disconnected)
 }
 
-// TestSlowConsumer: what is not read waits in the kernel and in the publisher, which drops at its own mark; the numbers
-// show it, and the stream goes on.
+// TestSlowConsumer: unread messages wait in the kernel and in the publisher, which drops beyond
+// its high-water mark; the sequence numbers show it, and the stream goes on.
 func TestSlowConsumer(t *testing.T) {
 	const n = 40_000
 	raw, endpoint := rawSocket(t, zmq4.XPUB, func(s *zmq4.Socket) error { return s.SetSndhwm(100) })
@@ -234,7 +234,7 @@ func TestReplayMalformed(t *testing.T) {
 	}
 }
 
-// TestReplayFrames looks at the publisher's answers as an engine's captured ones stand in kvevent's vectors.
+// TestReplayFrames compares the publisher's answers with an engine's in kvevent's vectors.
 func TestReplayFrames(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "kv"})
 	p.Publish([]byte("a"))
@@ -262,7 +262,8 @@ func TestReplayFrames(t *testing.T) {
 	}
 }
 
-// TestReplayAsksAgain plays an engine whose queue overflows: answers in the middle are lost, then the end marker.
+// TestReplayAsksAgain plays an engine with a full queue: answers in the middle are lost, then
+// the end marker.
 func TestReplayAsksAgain(t *testing.T) {
 	router, endpoint := rawSocket(t, zmq4.ROUTER) // rawSocket queues without bound.
 	type result struct {

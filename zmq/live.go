@@ -91,8 +91,8 @@ func (s *liveStream) remove(c *subscriberConn) {
 	c.ready.Signal()
 }
 
-// subscriptionCount returns the number of subscriptions so far, and a channel that is closed at the
-// next one.
+// subscriptionCount returns the number of subscriptions so far, and a channel that is closed at
+// the next one.
 func (s *liveStream) subscriptionCount() (n int, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// DefaultBufferSteps is the number of batches that a publisher stores for replay, as in SGLang.
+	// DefaultBufferSteps is the number of batches that a publisher stores for replay, as in
+	// SGLang.
 	DefaultBufferSteps = 10_000
 	// DefaultHWM is the number of messages that a publisher queues for one subscriber before it
 	// drops, as in SGLang.
@@ -54,8 +55,8 @@ type Publisher struct {
 	running bool
 }
 
-// NewPublisher binds the sockets. They stay open until Run returns, or until Close if Run is never
-// called.
+// NewPublisher binds the sockets. They stay open until Run returns, or until Close if Run is
+// never called.
 func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	if cfg.HWM == 0 {
 		cfg.HWM = DefaultHWM
@@ -124,8 +125,8 @@ func (p *Publisher) claim() bool {
 	return claimed
 }
 
-// Close ends Run without waiting for it, or closes the sockets of a publisher that never ran. It is
-// idempotent.
+// Close ends Run without waiting for it, or closes the sockets of a publisher that never ran.
+// It is idempotent.
 func (p *Publisher) Close() error {
 	p.cancel()
 	if p.claim() {
@@ -147,7 +148,7 @@ func (p *Publisher) connect() {
 		if err == nil {
 			began := time.Now()
 			err = p.serveSubscriber(conn)
-			if time.Since(began) > steady && !errors.Is(err, ErrProtocol) {
+			if time.Since(began) > stableAfter && !errors.Is(err, ErrProtocol) {
 				failures = 0
 			}
 		}
@@ -161,8 +162,9 @@ func (p *Publisher) Endpoint() string { return p.endpoint }
 // ReplayEndpoint returns the address for replay requests, or "".
 func (p *Publisher) ReplayEndpoint() string { return p.replayEndpoint }
 
-// Publish copies payload, stores the copy for replay and queues it for each subscriber of the topic.
-// It never waits: a subscriber whose queue is full loses the message, and Dropped counts it.
+// Publish copies payload, stores the copy for replay and queues it for each subscriber of the
+// topic. It never waits: a subscriber whose queue is full loses the message, and Dropped counts
+// it.
 func (p *Publisher) Publish(payload []byte) (seq uint64) { return p.stream.publish(payload, true) }
 
 // PublishDropped is a fault: the message takes a sequence number and can be replayed, but no
@@ -181,8 +183,8 @@ func (p *Publisher) Dropped() int {
 	return p.stream.dropped
 }
 
-// WaitSubscriptions returns when n subscriptions have arrived since the start, counting each topic of
-// each connection: messages published afterwards reach them.
+// WaitSubscriptions returns when n subscriptions have arrived since the start, counting each
+// topic of each connection: messages published afterwards reach them.
 func (p *Publisher) WaitSubscriptions(ctx context.Context, n int) error {
 	for {
 		total, more := p.stream.subscriptionCount()

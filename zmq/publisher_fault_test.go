@@ -24,7 +24,7 @@ func dial(t *testing.T, endpoint string) net.Conn {
 	return conn
 }
 
-// Bytes that a publisher sends first.
+// First bytes of a publisher's sockets.
 var (
 	pubReady    = "\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x03PUB"
 	routerReady = "\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER"
@@ -62,7 +62,8 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// TestPublisherTranscript holds both versions' subscriptions, their ends and PINGs to exact bytes.
+// TestPublisherTranscript holds both versions' subscriptions, their ends and PINGs to exact
+// bytes.
 func TestPublisherTranscript(t *testing.T) {
 	for name, say := range map[string]struct{ hello, subscribe, other, cancel string }{
 		"3.1": {helloBytes, asked31, "\x04\x0b\x09SUBSCRIBEx", "\x04\x09\x06CANCELkv"},
@@ -96,8 +97,8 @@ func TestPublisherTranscript(t *testing.T) {
 	}
 }
 
-// TestStrangersAtThePublisher sends what no subscriber sends. The publisher closes the connection, and another
-// subscriber notices nothing.
+// TestStrangersAtThePublisher: the publisher closes connections that break the protocol, and
+// another subscriber notices nothing.
 func TestStrangersAtThePublisher(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "kv"})
 	messages, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint(), Topic: "kv"})
@@ -135,8 +136,8 @@ func TestStrangersAtThePublisher(t *testing.T) {
 	}
 }
 
-// TestHalfOpenHandshakes opens as many silent connections as the publisher takes: one more is closed at
-// once, and the silent ones are after the handshake's time limit.
+// TestHalfOpenHandshakes: beyond the limit of silent connections one more is closed at once,
+// and the silent ones after the handshake's time limit.
 func TestHalfOpenHandshakes(t *testing.T) {
 	const limit = 8
 	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
@@ -156,9 +157,9 @@ func TestHalfOpenHandshakes(t *testing.T) {
 	next(t, sub.connected)
 }
 
-// TestSlowSubscriber: the queue of a subscriber that does not read fills, its messages are dropped and
-// counted, and another subscriber receives all. When it reads again, all that was queued comes in
-// order, and then new messages.
+// TestSlowSubscriber: the queue of a subscriber that does not read fills, its messages are
+// dropped and counted, and another subscriber receives all. When it reads again, the queued
+// messages arrive in order, and then new ones.
 func TestSlowSubscriber(t *testing.T) {
 	const hwm = 100
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, Topic: "kv", HWM: hwm})
@@ -207,7 +208,8 @@ func TestSendQueue(t *testing.T) {
 	require.Zero(t, take())
 }
 
-// TestSlowReplayClient: answers wait for their client, not in a queue; other clients and the live stream go on.
+// TestSlowReplayClient: answers wait in the connection, not in a queue; other clients and the
+// live stream go on.
 func TestSlowReplayClient(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
 	const n = 1000
@@ -226,8 +228,8 @@ func TestSlowReplayClient(t *testing.T) {
 	requireBytes(t, slow, string(answer("", 1<<64-1, "")))
 }
 
-// TestCloseDuringSend ends a publisher whose writers wait for a subscriber and a replay client that do
-// not read. Run returns, and TestMain finds no goroutine left.
+// TestCloseDuringSend ends a publisher while its writers wait for a subscriber and a replay
+// client that do not read. Run returns, and TestMain finds no goroutine left.
 func TestCloseDuringSend(t *testing.T) {
 	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "kv", HWM: 10})
 	require.NoError(t, err)
@@ -252,7 +254,7 @@ func TestCloseDuringSend(t *testing.T) {
 	require.Equal(t, before+1, p.Publish(nil), "a closed publisher still counts")
 }
 
-// TestPublishers from many goroutines: each subscriber sees one order, that of the sequence numbers.
+// TestPublishFromManyGoroutines: a subscriber sees one order, that of the sequence numbers.
 func TestPublishFromManyGoroutines(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
 	messages, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint()})
@@ -270,8 +272,8 @@ func TestPublishFromManyGoroutines(t *testing.T) {
 	}
 }
 
-// TestStaleSocketFile: the file of a process that was killed does not keep a publisher from binding; a
-// living process does.
+// TestStaleSocketFile: a publisher replaces the socket file of a killed process, not that of a
+// living one.
 func TestStaleSocketFile(t *testing.T) {
 	endpoint := freePath(t)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: strings.TrimPrefix(endpoint, "ipc://"), Net: "unix"})
@@ -287,7 +289,7 @@ func TestStaleSocketFile(t *testing.T) {
 	requireMessage(t, next(t, messages), "", 0, "x")
 }
 
-// TestPublisherEndpoints holds the addresses that a publisher reports, and the ones it refuses.
+// TestPublisherEndpoints: the addresses that a publisher reports, and those that it refuses.
 func TestPublisherEndpoints(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: "tcp://*:*", Bind: true, ReplayEndpoint: "tcp://127.0.0.1:0"})
 	require.Regexp(t, `^tcp://0\.0\.0\.0:[1-9]\d*$`, p.Endpoint()) // As libzmq reports it.

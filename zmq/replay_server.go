@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// serveReplays answers the replay requests of one connection. Answers wait in the connection, not in
-// a queue, so none is dropped.
+// serveReplays answers the replay requests of one connection. Answers wait in the connection,
+// not in a queue, so none is dropped.
 func (p *Publisher) serveReplays(conn net.Conn) {
 	release := closeWhenDone(p.ctx, conn)
 	defer release()
@@ -24,8 +24,8 @@ func (p *Publisher) serveReplays(conn net.Conn) {
 	}
 }
 
-// nextReplayRequest returns the first sequence number of the next request: ["", 8 bytes]. Engines do
-// not answer messages of another form.
+// nextReplayRequest returns the first sequence number of the next request: ["", 8 bytes].
+// Engines do not answer messages of another form.
 func nextReplayRequest(conn net.Conn, r *requestReader) (from uint64, err error) {
 	for frames, valid := 0, true; ; {
 		flags, body, err := r.next()

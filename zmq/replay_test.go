@@ -29,7 +29,7 @@ func TestReplayKeepsTheLast(t *testing.T) {
 	require.Equal(t, []string{"15:5", "16:6", "17:7"}, replayAll(t, p.ReplayEndpoint(), 0))
 }
 
-// TestReplayIsWhole asks for more than ZeroMQ queues by default.
+// TestReplayIsWhole requests more messages than ZeroMQ queues by default.
 func TestReplayIsWhole(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
 	const n = zmq.DefaultBufferSteps
@@ -80,7 +80,7 @@ func TestReplayStopsAtTheCallbacksError(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// replayPeer plays an engine's ROUTER on one connection: it shakes hands, reads the request and sends answers.
+// replayPeer plays an engine's ROUTER on one connection: handshake, request, answers.
 func replayPeer(t *testing.T, conn net.Conn, answers ...[]byte) (request []byte) {
 	t.Helper()
 	_, err := io.WriteString(conn, peerHello+"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER")
@@ -95,7 +95,7 @@ func replayPeer(t *testing.T, conn net.Conn, answers ...[]byte) (request []byte)
 	return request
 }
 
-// TestReplaySays: byte for byte, what is said to a ROUTER; and a PING on the way is answered.
+// TestReplaySays: the exact bytes sent to a ROUTER, and the answer to a PING.
 func TestReplaySays(t *testing.T) {
 	said, pong := make(chan []byte, 1), make(chan []byte, 1)
 	endpoint := scripted(t, func(conn net.Conn) {
@@ -112,7 +112,8 @@ func TestReplaySays(t *testing.T) {
 	require.Equal(t, "\x04\x08\x04PONGctx", string(<-pong))
 }
 
-// TestReplayOfADyingPublisher: what came is kept, and whoever is at its place next is not asked for the rest.
+// TestReplayOfADyingPublisher: the answers so far count, and the next process at that address
+// is not asked.
 func TestReplayOfADyingPublisher(t *testing.T) {
 	var asked atomic.Int32
 	endpoint := scripted(t, func(conn net.Conn) {
@@ -138,7 +139,7 @@ func TestReplayAwaitsItsPublisher(t *testing.T) {
 	require.Empty(t, replayAll(t, endpoint, 0))
 }
 
-// TestReplayOfAStranger: what will not be a replay endpoint later either is told at once, and in words.
+// TestReplayOfAStranger: a peer that can never be a replay endpoint is an error at once.
 func TestReplayOfAStranger(t *testing.T) {
 	pub, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
 	web := scripted(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") })
@@ -149,7 +150,8 @@ func TestReplayOfAStranger(t *testing.T) {
 	}
 }
 
-// TestReplayHoldsWhatIsRead: a callback that is slow keeps the publisher waiting, and not a queue of its answers.
+// TestReplayHoldsWhatIsRead: a slow callback makes the publisher wait, and no queue of answers
+// grows.
 func TestReplayHoldsWhatIsRead(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
 	const n = 128 // Of 1 MiB: below the ROUTER's high-water mark.

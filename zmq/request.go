@@ -28,8 +28,8 @@ func newRequestReader(r io.Reader) *requestReader {
 	return &requestReader{r: bufio.NewReaderSize(r, requestBuffer)}
 }
 
-// next returns one frame. The body is valid until the next call. A stream that ends within a frame
-// gives io.ErrUnexpectedEOF.
+// next returns one frame. The body is valid until the next call. A stream that ends within a
+// frame gives io.ErrUnexpectedEOF.
 func (r *requestReader) next() (flags byte, body []byte, err error) {
 	var head [9]byte
 	if _, err := io.ReadFull(r.r, head[:2]); err != nil {
@@ -68,8 +68,8 @@ func unexpected(err error) error {
 	return err
 }
 
-// serverHandshake greets a client and reads its READY. Our READY is sent before the client's socket
-// type is checked, so that a client at the wrong port learns which one it has reached.
+// serverHandshake greets a client and reads its READY. Our READY is sent before the client's
+// socket type is checked, so that a client at the wrong port learns which one it has reached.
 func serverHandshake(conn net.Conn, own role, now time.Time) (*requestReader, byte, error) {
 	if err := conn.SetDeadline(now.Add(handshakeTimeout)); err != nil {
 		return nil, 0, err
@@ -95,8 +95,8 @@ func serverHandshake(conn net.Conn, own role, now time.Time) (*requestReader, by
 	return r, peerMinor, conn.SetDeadline(time.Time{})
 }
 
-// clientCommand returns the PONG that answers a client's command, if it is a PING. An ERROR ends the
-// connection; commands that a publisher does not know are ignored, as by libzmq.
+// clientCommand returns the PONG that answers a client's command, if it is a PING. An ERROR
+// ends the connection; commands that a publisher does not know are ignored, as by libzmq.
 func clientCommand(command []byte) (pong []byte, err error) {
 	if reason, ok := bytes.CutPrefix(command, []byte(errorCommand)); ok {
 		return nil, refusal(reason)

@@ -14,7 +14,8 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// naiveClient reads all that a client says to a publisher of "kv-events" from one buffer: the oracle.
+// naiveClient reads all bytes of a client of a publisher of "kv-events" from one buffer: the
+// oracle.
 func naiveClient(b []byte) (seen zmq.ClientSeen, bad bool) {
 	if naiveGreeting(b) {
 		return seen, true
@@ -112,7 +113,7 @@ func naiveSubscriberReady(text string) bool {
 	return false
 }
 
-// piecewise is a connection that brings pieces, one for each read, and records what is written.
+// piecewise is a connection that delivers one piece for each read and records writes.
 type piecewise struct {
 	net.Conn
 	pieces  [][]byte
@@ -179,7 +180,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// FuzzClient cuts anything that a client may say at any places. The oracle sees it whole.
+// FuzzClient cuts a client's bytes in random pieces. The oracle sees them in one.
 func FuzzClient(f *testing.F) {
 	for i, stream := range clients() {
 		f.Add(stream[:min(len(stream), 1<<12)], uint64(i))

@@ -13,7 +13,8 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// TestEachMessageByItself: whoever waits for a message's effect before the next is written waits for no other, however the bytes come.
+// TestEachMessageByItself: each message is delivered before the next one is written, however
+// its bytes arrive.
 func TestEachMessageByItself(t *testing.T) {
 	const n = 5000
 	took := make(chan uint64)
@@ -42,7 +43,8 @@ func TestEachMessageByItself(t *testing.T) {
 	sub.stop()
 }
 
-// TestPartialMessage: half a message at the end of a connection is no message, and spoils nothing of the next.
+// TestPartialMessage: half a message at the end of a connection is dropped, and the next
+// connection starts afresh.
 func TestPartialMessage(t *testing.T) {
 	whole := wire("kv", 1, strings.Repeat("x", 100_000))
 	turn := 0
@@ -66,7 +68,7 @@ func TestPartialMessage(t *testing.T) {
 	sub.stop()
 }
 
-// TestOtherTopics: what a peer should not have sent is dropped, whatever its size.
+// TestOtherTopics: messages of other topics are dropped, of any size.
 func TestOtherTopics(t *testing.T) {
 	endpoint := scripted(t, func(conn net.Conn) {
 		greetAs(conn, peerHello, peerReady, len(asked31))
@@ -80,7 +82,7 @@ func TestOtherTopics(t *testing.T) {
 	stop()
 }
 
-// TestTicks: they come with a connection, without one, and where publishers connect.
+// TestTicks: ticks run with a connection, without one, and in a subscription that binds.
 func TestTicks(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
 	for _, s := range []zmq.Subscription{{Endpoint: p.Endpoint()}, {Endpoint: freePath(t)}, {Endpoint: freePath(t), Bind: true}} {
@@ -102,7 +104,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// freePath is an endpoint where nobody else listens: a port that is free now may be another process's later.
+// freePath is an endpoint for one test alone; a free port may soon be another process's.
 func freePath(t *testing.T) string {
 	t.Helper()
 	return "ipc://" + filepath.Join(t.TempDir(), "s")
@@ -137,7 +139,8 @@ func TestAddresses(t *testing.T) {
 	next(t, six.connected)
 }
 
-// TestBindTakesOneAfterAnother: an engine that restarts connects again, perhaps before its old connection is known to be dead.
+// TestBindTakesOneAfterAnother: an engine that restarts connects again, perhaps before the end
+// of its old connection is noticed.
 func TestBindTakesOneAfterAnother(t *testing.T) {
 	endpoint := freePath(t)
 	sub := subscribe(t, zmq.Subscription{Endpoint: endpoint, Bind: true})

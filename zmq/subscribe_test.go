@@ -90,7 +90,7 @@ func TestSubscribeBeforeThePeerIsThere(t *testing.T) {
 }
 
 func TestConnectingPublisher(t *testing.T) {
-	// An engine whose endpoint names a host connects: the receiver must bind.
+	// An engine with a host in its endpoint connects: the receiver must bind.
 	endpoint := freePath(t)
 	messages, _ := listen(t, zmq.Subscription{Endpoint: endpoint, Bind: true})
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint})

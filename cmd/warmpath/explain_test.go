@@ -83,8 +83,8 @@ func TestLoadIsFollowed(t *testing.T) {
 		worker       sim.Config
 	}{
 		{"published", "published", sim.Config{DPSize: 2}},
-		{"asked for", "polled", sim.Config{Load: "off"}},
-		{"asked for, without events", "polled", sim.Config{Events: "off"}},
+		{"asked for", "polled", sim.Config{EventConfig: sim.EventConfig{Load: "off"}}},
+		{"asked for, without events", "polled", sim.Config{EventConfig: sim.EventConfig{Events: "off"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.worker.CachePages, tt.worker.MaxRunning = 4000, 7

@@ -12,39 +12,40 @@ import (
 )
 
 const (
-	// heartbeatEvery is how long a peer may be silent until it is asked for a PONG, and then again until it is given up.
-	// Keepalive finds a machine that is gone; this finds a proxy that keeps the connection of a publisher that is gone.
+	// heartbeatEvery is the silence after which a peer is sent a PING, and the time for its
+	// PONG. TCP's keepalive finds a machine that is gone; this finds a proxy that keeps the
+	// connection of a publisher that is gone.
 	heartbeatEvery = 15 * time.Second
-	// maxPingContext is the longest that a PING may carry, to be sent back.
+	// maxPingContext bounds the bytes that a PING carries and the PONG returns (ZMTP 3.1).
 	maxPingContext = 16
 )
 
-// errHungUp is a publisher that closed its connection: it ended, mostly.
+// errHungUp means that a publisher closed its connection, mostly because its process ended.
 var errHungUp = errors.New("zmq: the publisher hung up")
 
-// peer is one connection to a publisher. It reads by calls that never wait; Go's poller does the waiting.
-type peer struct {
-	f     *follower
+// publisherConn is one connection to a publisher. Its reads never block; Go's poller waits.
+type publisherConn struct {
+	f     *subscriber
 	conn  net.Conn
 	d     decoder
-	minor byte // of the version that both speak
+	minor byte // Of the version that both speak.
 
-	got   int // by the last read
+	got   int // Bytes of the last read.
 	errno syscall.Errno
-	fault error // of what was delivered while the poller's lock was held
-	due   bool  // a deadline has passed: the next read that leaves nothing returns
-	idle  bool  // it did
+	fault error // Of a delivery while the poller's lock was held.
+	due   bool  // A deadline has passed: the next read that empties the socket returns.
+	idle  bool  // It has returned.
 
-	heard  bool      // something came since the last beat
-	asked  bool      // for a PONG, at the last beat
-	beatAt time.Time // of the next beat
+	heard  bool      // Bytes have arrived since the last heartbeat.
+	asked  bool      // The last heartbeat sent a PING.
+	beatAt time.Time // Of the next heartbeat.
 }
 
-// serve follows conn until it ends.
-func (f *follower) serve(conn net.Conn) error {
+// serve delivers conn's messages until the connection ends.
+func (f *subscriber) serve(conn net.Conn) error {
 	release := closeWhenDone(f.ctx, conn)
 	defer release()
-	p := &peer{f: f, conn: conn}
+	p := &publisherConn{f: f, conn: conn}
 	defer p.d.free()
 	var err error
 	if p.minor, err = subscribe(conn, &p.d, f.Topic, time.Now()); err != nil {
@@ -55,8 +56,8 @@ func (f *follower) serve(conn net.Conn) error {
 	return p.read()
 }
 
-// read delivers what comes.
-func (p *peer) read() error {
+// read delivers messages until the connection ends.
+func (p *publisherConn) read() error {
 	raw, err := p.conn.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return err
@@ -69,14 +70,14 @@ func (p *peer) read() error {
 		err := raw.Read(try)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// Whoever has more to read is not idle: the deadline counts when the socket is empty.
+			// The deadline counts only once the socket is empty.
 			p.due, err = true, p.conn.SetReadDeadline(time.Time{})
 		case err != nil:
 		case p.fault != nil:
 			err = p.fault
 		case p.idle:
 			p.idle = false
-			err = p.rest()
+			err = p.onDeadline()
 		case p.errno != 0:
 			err = os.NewSyscallError("recvfrom", p.errno)
 		case p.got == 0:
@@ -90,10 +91,12 @@ func (p *peer) read() error {
 	}
 }
 
-// tryRead reads what there is, and reports false where nothing is left: then Go's poller waits for more. A read that took less than it could is
-// followed by another one: the end of the stream may have come with those bytes, and the poller tells of both but once. What comes since is an
-// event for the poller, which it keeps while this runs. It would not between two calls of RawConn.Read, so what was read is delivered in here.
-func (p *peer) tryRead(fd uintptr) bool {
+// tryRead empties the socket and reports false once it is empty: then Go's poller waits. After
+// a short read it reads again, because the stream's end may have come with those bytes, and the
+// poller reports both only once. Bytes that arrive meanwhile are an event that the poller keeps
+// while tryRead runs; it would lose the event between two calls of RawConn.Read, so tryRead
+// delivers messages itself.
+func (p *publisherConn) tryRead(fd uintptr) bool {
 	for {
 		room := p.d.room()
 		p.got, p.errno = receive(fd, room)
@@ -113,22 +116,22 @@ func (p *peer) tryRead(fd uintptr) bool {
 	}
 }
 
-// take delivers what was read.
-func (p *peer) take() error {
+// take delivers the bytes of the last read.
+func (p *publisherConn) take() error {
 	full := p.got == len(p.d.buf)-p.d.w
 	p.d.w += p.got
 	p.heard = true
 	if err := p.deliver(); err != nil {
 		return err
 	}
-	if full { // There is more. A request that waits for this processor goes first.
+	if full { // More bytes wait. A request that waits for this processor goes first.
 		runtime.Gosched()
 	}
 	return nil
 }
 
-// deliver hands over what is whole.
-func (p *peer) deliver() error {
+// deliver calls back for all complete messages.
+func (p *publisherConn) deliver() error {
 	f := p.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,8 +156,8 @@ func (p *peer) deliver() error {
 	return f.ctx.Err()
 }
 
-// command answers a peer's; those that do not concern a subscriber are none of its business.
-func (p *peer) command(b []byte) error {
+// command handles a peer's command. Commands that do not concern a subscriber are ignored.
+func (p *publisherConn) command(b []byte) error {
 	if reason, ok := bytes.CutPrefix(b, []byte(errorCommand)); ok {
 		return refusal(reason)
 	}
@@ -165,7 +168,8 @@ func (p *peer) command(b []byte) error {
 	return p.send(pongCommand, string(ping))
 }
 
-// pingContext returns the bytes that the PONG to a PING must carry. ok is false for other commands.
+// pingContext returns the bytes that the PONG to a PING must carry. ok is false for other
+// commands.
 func pingContext(command []byte) (context []byte, ok bool, err error) {
 	ping, ok := bytes.CutPrefix(command, []byte(pingCommand))
 	if !ok {
@@ -178,8 +182,8 @@ func pingContext(command []byte) (context []byte, ok bool, err error) {
 	return ping[ttl:], true, nil
 }
 
-// send sends a command. A peer that does not take so little is stuck.
-func (p *peer) send(parts ...string) error {
+// send sends a command. A peer that does not accept so few bytes in handshakeTimeout is stuck.
+func (p *publisherConn) send(parts ...string) error {
 	if err := p.conn.SetWriteDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return err
 	}
@@ -187,8 +191,8 @@ func (p *peer) send(parts ...string) error {
 	return err
 }
 
-// rest is for a deadline that passed and a socket without more to read.
-func (p *peer) rest() error {
+// onDeadline runs when a deadline has passed and the socket is empty.
+func (p *publisherConn) onDeadline() error {
 	if !p.f.Bind {
 		p.f.tick()
 	}
@@ -198,8 +202,9 @@ func (p *peer) rest() error {
 	return p.arm()
 }
 
-// beat asks a peer that was silent for a PONG, or gives it up. ZMTP 3.0 has no PING.
-func (p *peer) beat(now time.Time) error {
+// beat sends a PING to a silent peer, and fails if the last one was not answered. ZMTP 3.0 has
+// no PING.
+func (p *publisherConn) beat(now time.Time) error {
 	if p.minor < minorCommand || now.Before(p.beatAt) {
 		return nil
 	}
@@ -212,12 +217,12 @@ func (p *peer) beat(now time.Time) error {
 		return fmt.Errorf("%w: the peer is silent and answers no PING for %v", ErrProtocol, heartbeatEvery)
 	default:
 		p.asked = true
-		return p.send(pingCommand, "\x00\x00") // No time to live: our silence from here means nothing.
+		return p.send(pingCommand, "\x00\x00") // TTL 0: the peer must not time us out.
 	}
 }
 
-// arm sets the deadline for what comes first, a tick or a heartbeat.
-func (p *peer) arm() error {
+// arm sets the deadline for the next tick or heartbeat.
+func (p *publisherConn) arm() error {
 	var at time.Time
 	if p.minor >= minorCommand {
 		at = p.beatAt

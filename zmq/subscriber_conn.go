@@ -46,9 +46,9 @@ func (p *Publisher) serveSubscriber(conn net.Conn) error {
 	return err
 }
 
-// read takes subscriptions and PINGs until the connection ends or the peer breaks the protocol. As
-// libzmq does, it accepts subscriptions as commands (ZMTP 3.1) and as frames (3.0) alike, and
-// ignores other frames.
+// read takes subscriptions and PINGs until the connection ends or the peer breaks the protocol.
+// As libzmq does, it accepts subscriptions as commands (ZMTP 3.1) and as frames (3.0) alike,
+// and ignores other frames.
 func (c *subscriberConn) read(r *requestReader) error {
 	for {
 		flags, body, err := r.next()
@@ -123,8 +123,8 @@ func (s *liveStream) answer(c *subscriberConn, pong []byte) {
 	}
 }
 
-// write sends the queue until the connection ends. A subscriber that does not read holds up only its
-// own writer; its queue fills, and further messages are dropped.
+// write sends the queue until the connection ends. A subscriber that does not read holds up
+// only its own writer; its queue fills, and further messages are dropped.
 func (c *subscriberConn) write() {
 	var batch [][]byte
 	for {
@@ -162,9 +162,9 @@ type prefixSet []bool
 // any reports whether the topic itself matches.
 func (p prefixSet) any() bool { return slices.Contains(p, true) }
 
-// sendQueue is one subscriber's queue. Beyond its limit, the high-water mark, messages are dropped
-// until it is half empty, as libzmq does: a slow subscriber has few long gaps instead of many short
-// ones.
+// sendQueue is one subscriber's queue. Beyond its limit, the high-water mark, messages are
+// dropped until it is half empty, as libzmq does: a slow subscriber has few long gaps instead
+// of many short ones.
 type sendQueue struct {
 	messages [][]byte
 	full     bool
