@@ -12,8 +12,8 @@ func newBlockTable(key uint64) *blockTable {
 	return t
 }
 
-// TestVectorInsertsLikeOne inserts batches with repeats and equal tags into stripes of any fill, by
-// insertStripe and by insertEach: all slots must be equal.
+// TestVectorInsertsLikeOne inserts batches with repeats and equal tags into stripes of any
+// fill, by insertStripe and by insertEach: all slots must be equal.
 func TestVectorInsertsLikeOne(t *testing.T) {
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -57,7 +57,8 @@ func TestVectorInsertsLikeOne(t *testing.T) {
 	}
 }
 
-// TestEqualTags inserts engine hashes of equal stripe and tag: each must have a slot and be found.
+// TestEqualTags inserts engine hashes of equal stripe and tag: each must have a slot and be
+// found.
 func TestEqualTags(t *testing.T) {
 	table := newBlockTable(3)
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -11,8 +11,8 @@ import (
 
 // Domain is an interned [DomainKey]. Chains of different domains never meet.
 //
-// It is a slot and the number of domains that had the slot before, so the id of a freed domain never
-// means another key.
+// It is a slot and the number of domains that had the slot before, so the id of a freed domain
+// never means another key.
 //
 //	63     32 31      0
 //	[ before ] [ slot ]
@@ -27,11 +27,12 @@ type DomainKey struct {
 	Bigram    bool   // EAGLE pages, whose tokens are pairs
 }
 
-// maxIdleDomains bounds the domains without blocks, some 0.7 KB each. They stay for a while, so that a
-// tenant whose blocks come and go does not intern a new domain each time.
+// maxIdleDomains bounds the domains without blocks, some 0.7 KB each. They stay for a while, so
+// that a tenant whose blocks come and go does not intern a new domain each time.
 const maxIdleDomains = 1024
 
-// domainTable maps keys to domains, and domains to the roots of their chains. Both look-ups take no lock.
+// domainTable maps keys to domains, and domains to the roots of their chains. Both look-ups
+// take no lock.
 type domainTable struct {
 	seed    maphash.Seed
 	runIDs  *atomic.Uint64                              // of the tree
@@ -220,8 +221,8 @@ func (t *domainTable) markIdle(root *run) {
 	t.freeIdleLocked()
 }
 
-// freeIdleLocked frees the longest idle domains beyond maxIdleDomains. A domain that has got blocks
-// leaves the queue, and comes back when it loses them.
+// freeIdleLocked frees the longest idle domains beyond maxIdleDomains. A domain that has got
+// blocks leaves the queue, and comes back when it loses them.
 func (t *domainTable) freeIdleLocked() {
 	for t.idle.Len() > maxIdleDomains {
 		d := t.idle.Remove(t.idle.Front()).(*domain)

@@ -10,10 +10,10 @@ func TestDumpIsBounded(t *testing.T) {
 	d := x.Domain(DomainKey{Model: "m"})
 	for range maxDumpHolders + 2 {
 		w := x.AddWorker()
-		mustStore(t, x, Store{Worker: w, Domain: d, Engine: names(1, 2), Blocks: chain(1, 2)})
+		mustStore(t, x, Store{Worker: w, Domain: d, Engine: hashesOf(1, 2), Blocks: chain(1, 2)})
 	}
 	for i := range uint64(5) {
-		mustStore(t, x, Store{HasParent: true, Parent: 1, Engine: names(10 + i), Blocks: chain(Hash(10 + i))})
+		mustStore(t, x, Store{HasParent: true, Parent: 1, Engine: hashesOf(10 + i), Blocks: chain(Hash(10 + i))})
 	}
 	tests := []struct {
 		nodes, lines int

@@ -11,8 +11,8 @@ type holdings struct {
 
 // on returns the holding of worker w on r, or nil. The run's lock is not needed.
 func (s *holdings) on(r *run, w Worker) *holding {
-	// Most runs have one holder, so this saves a miss in the map. Another worker's holding may go
-	// meanwhile, but never becomes this worker's.
+	// Most runs have one holder, so this saves a miss in the map. Another worker's holding may
+	// go meanwhile, but never becomes this worker's.
 	if h := r.firstHolding.Load(); h != nil && h.worker == w {
 		return h
 	}

@@ -2,8 +2,8 @@ package radix
 
 import "encoding/binary"
 
-// loader builds an index from the records of a snapshot. No other goroutine knows the index, so it locks no
-// runs.
+// loader builds an index from the records of a snapshot. No other goroutine knows the index, so
+// it locks no runs.
 type loader struct {
 	recordReader
 	x         *Index
@@ -20,8 +20,8 @@ type loader struct {
 }
 
 const (
-	// stretchBytes and pieceBytes are the estimates for a stretch without its blocks and for a holding, with
-	// their shares of tables.
+	// stretchBytes and pieceBytes are the estimates for a stretch without its blocks and for a
+	// holding, with their shares of tables.
 	stretchBytes, pieceBytes = 360, 200
 
 	// maxStretch bounds the blocks of one record.

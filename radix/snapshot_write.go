@@ -11,13 +11,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// SnapshotWriter writes a snapshot while others read and write the index. It locks one worker at a time, so
-// each worker's blocks are of one moment, but those of two workers may not be. Between Take and Flush its
-// memory aliases the blocks of the index; beside them it has some 30 bytes for each run. It is for one
-// goroutine.
+// SnapshotWriter writes a snapshot while others read and write the index. It locks one worker
+// at a time, so each worker's blocks are of one moment, but those of two workers may not be.
+// Between Take and Flush its memory aliases the blocks of the index; beside them it has some 30
+// bytes for each run. It is for one goroutine.
 //
-// The snapshot has the index's seed: a reader of the file can prepare prompts that collide. Keep it from
-// other users.
+// The snapshot has the index's seed: a reader of the file can prepare prompts that collide.
+// Keep it from other users.
 type SnapshotWriter struct {
 	x       *Index
 	capture capturer
@@ -51,9 +51,9 @@ func newRecordWriter(x *Index, out io.WriteCloser) *SnapshotWriter {
 	return s
 }
 
-// Take copies the present blocks of a worker under a name, which need not be unique, with meta for the
-// caller's own use. It does no I/O, so the caller may hold a lock that keeps the worker unchanged; Flush
-// writes the copy.
+// Take copies the present blocks of a worker under a name, which need not be unique, with meta
+// for the caller's own use. It does no I/O, so the caller may hold a lock that keeps the worker
+// unchanged; Flush writes the copy.
 func (s *SnapshotWriter) Take(w Worker, name string, meta []byte) error {
 	if len(name) > maxText || len(meta) > maxText || s.count.Workers == maxSnapshotWorkers {
 		return fmt.Errorf("cannot take worker %d of %d, name of %d bytes, meta of %d: too large", w, s.count.Workers, len(name), len(meta))

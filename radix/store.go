@@ -26,7 +26,8 @@ func (s *storing) start(st *Store) (position, error) {
 	count := &s.tree.count
 	if st.HasParent {
 		p := s.parent(st.Parent, st.Domain)
-		// The engine still names evicted blocks as parents. No event was lost, so no resync is needed.
+		// The engine still names evicted blocks as parents. No event was lost, so no resync is
+		// needed.
 		if p.holding == nil && s.worker.partial.Load() {
 			count.evictedParents.Add(1)
 			dropAllLocked(s.tree, s.worker, st.Engine)
@@ -60,9 +61,10 @@ func (s *storing) parent(engineHash uint64, d Domain) blockRef {
 	return s.worker.ref(e)
 }
 
-// addBlocks walks down from at, run by run, and adds the blocks. At each step the worker holds a block of
-// the run that the step leaves, or that run is a root: so only the run that it enters can be dead, and then
-// it takes the step again. It fails on a dead root: the domain was freed, and nothing is added yet.
+// addBlocks walks down from at, run by run, and adds the blocks. At each step the worker holds
+// a block of the run that the step leaves, or that run is a root: so only the run that it
+// enters can be dead, and then it takes the step again. It fails on a dead root: the domain was
+// freed, and nothing is added yet.
 func (s *storing) addBlocks(at position, blocks []Hash, engineHashes []uint64) bool {
 	from := at
 	for len(blocks) > 0 {
@@ -111,11 +113,12 @@ func (s *storing) addCopies(h *holding, engineHashes []uint64, offset int) {
 	}
 }
 
-// maxListedPrefix bounds the comparison of engine hashes, which is repeated for each that differs.
+// maxListedPrefix bounds the comparison of engine hashes, which is repeated for each that
+// differs.
 const maxListedPrefix = 512
 
-// listedPrefix returns the number of leading engine hashes that the run lists from an offset on and that
-// are not in the worker's entry table.
+// listedPrefix returns the number of leading engine hashes that the run lists from an offset on
+// and that are not in the worker's entry table.
 func (s *storing) listedPrefix(r *run, offset int, engineHashes []uint64) int {
 	listed := r.listed()[:r.inserted]
 	if offset >= len(listed) {
@@ -162,8 +165,8 @@ func (s *storing) addCopy(h *holding, key uint64, offset uint32) {
 	}
 	if e.handle != h.handle || e.offset != offset {
 		old := w.holdings.list[e.handle]
-		// The hash leaves the adapter out, so one hash may be two blocks. Within one domain the engine has
-		// moved the hash, and the older block goes.
+		// The hash leaves the adapter out, so one hash may be two blocks. Within one domain the
+		// engine has moved the hash, and the older block goes.
 		if old.run.domain != h.run.domain {
 			w.makeAliasLocked(e)
 			w.addAliasCopyLocked(key, h, offset, t)
@@ -182,7 +185,8 @@ func (s *storing) addCopy(h *holding, key uint64, offset uint32) {
 	e.copies.add(t)
 }
 
-// moveToEntry makes an entry of the listed copies at b. The run of h is locked, that of b may be another.
+// moveToEntry makes an entry of the listed copies at b. The run of h is locked, that of b may
+// be another.
 func (s *storing) moveToEntry(h *holding, key uint64, b blockRef) *entry {
 	w := s.worker
 	w.listed--

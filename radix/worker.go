@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// worker is one owner of an id. The next owner of the id is another worker, so a late writer cannot write
-// into it.
+// worker is one owner of an id. The next owner of the id is another worker, so a late writer
+// cannot write into it.
 type worker struct {
 	id Worker
 
@@ -33,16 +33,16 @@ type workerSizes struct {
 	doubling atomic.Int64 // bytes that it grows by then
 }
 
-// blockRef is a block that a worker holds, with some of its copies. Without a holding it refers to no
-// block.
+// blockRef is a block that a worker holds, with some of its copies. Without a holding it refers
+// to no block.
 type blockRef struct {
 	holding *holding
 	offset  uint32
 	copies  copies
 }
 
-// deferredChange is a change of a holding whose run was not locked when the writer came to it: a writer
-// locks one run at a time.
+// deferredChange is a change of a holding whose run was not locked when the writer came to it:
+// a writer locks one run at a time.
 type deferredChange struct {
 	holding       *holding
 	offset        uint32
@@ -113,7 +113,8 @@ func (w *worker) findListed(t *blockTable, engineHash uint64) blockRef {
 	return blockRef{}
 }
 
-// forget drops all that the worker holds and returns its holdings, which are still in their runs.
+// forget drops all that the worker holds and returns its holdings, which are still in their
+// runs.
 func (w *worker) forget() []*holding {
 	list := w.holdings.list
 	w.entries, w.holdings, w.aliases, w.listed = entryTable{}, holdings{}, nil, 0

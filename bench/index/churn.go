@@ -9,10 +9,11 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// Churn is a history that a workload file cannot express. Hosts of two data-parallel ranks run engines of four
-// kinds. Three kinds hash like SGLang: without the LoRA adapter, so one engine hash is two blocks. Every fourth
-// host has hashes of its own. Half of the hosts spill evicted blocks to CPU memory, half of these on to storage.
-// Ranks lose blocks within prompts, load blocks back and drop all, and hosts restart, so that ids are reused.
+// Churn is a history that a workload file cannot express. Hosts of two data-parallel ranks run
+// engines of four kinds. Three kinds hash like SGLang: without the LoRA adapter, so one engine
+// hash is two blocks. Every fourth host has hashes of its own. Half of the hosts spill evicted
+// blocks to CPU memory, half of these on to storage. Ranks lose blocks within prompts, load
+// blocks back and drop all, and hosts restart, so that ids are reused.
 type Churn struct {
 	*Workload
 	o            ChurnOptions
@@ -200,8 +201,8 @@ func (e *rankSim) serveOne(rank int, req uint32) {
 	e.served[rank] = appendRecent(e.served[rank], req)
 }
 
-// store publishes and adds the blocks from start to end that a tier lacks. It leaves out blocks whose parent is
-// in no tier, which an engine cannot publish.
+// store publishes and adds the blocks from start to end that a tier lacks. It leaves out blocks
+// whose parent is in no tier, which an engine cannot publish.
 func (e *rankSim) store(rank int, t radix.Tier, req, start, end uint32) {
 	blocks, c := e.blocks(req), e.caches[rank][t]
 	for from := start; from < end; from++ {
@@ -250,7 +251,8 @@ func (e *rankSim) evict(rank int, t radix.Tier, n int) {
 	}
 }
 
-// remove removes blocks from a tier: SGLang's from the first to the last, as it removes the pages of a node.
+// remove removes blocks from a tier: SGLang's from the first to the last, as it removes the
+// pages of a node.
 func (e *rankSim) remove(rank int, t radix.Tier, req, start, end uint32) {
 	for i := start; i < end; i++ {
 		e.caches[rank][t].drop(e.blocks(req)[i])

@@ -18,7 +18,8 @@ func newTestChurn(tb testing.TB) *Churn {
 	return c
 }
 
-// TestChurnIsExact plays churn: no answer may be wrong, no step refused, no block credited that is not held.
+// TestChurnIsExact plays churn: no answer may be wrong, no step refused, no block credited that
+// is not held.
 func TestChurnIsExact(t *testing.T) {
 	c := newTestChurn(t)
 	got, refused := c.check(t.Context())
@@ -63,7 +64,8 @@ func TestChurnHasEverything(t *testing.T) {
 	if holes == 0 {
 		t.Error("no rank has a hole at the end")
 	}
-	// Two ranks share an engine hash, a third has another; only SGLang's is equal in both domains.
+	// Two ranks share an engine hash, a third has another; only SGLang's is equal in both
+	// domains.
 	if a, b, own := c.engineHashesOf(0, 0)[0], c.engineHashesOf(2, 0)[0], c.engineHashesOf(7, 0)[0]; a != b || a == own {
 		t.Errorf("ranks 0, 2 and 7 call a block %#x, %#x and %#x", a, b, own)
 	}

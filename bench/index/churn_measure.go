@@ -119,8 +119,8 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// check plays the history and compares answers at points spread over it. refused counts the steps that the index
-// did not accept.
+// check plays the history and compares answers at points spread over it. refused counts the
+// steps that the index did not accept.
 func (c *Churn) check(ctx context.Context) (got comparison, refused int) {
 	p, o := newChurnPlayer(c), newOracle(c)
 	r := rand.New(rand.NewPCG(19, 19))
@@ -145,7 +145,8 @@ func (c *Churn) check(ctx context.Context) (got comparison, refused int) {
 	return got, refused
 }
 
-// Measure plays the history, compares answers with the oracle, and measures. Errors are those of [Measure].
+// Measure plays the history, compares answers with the oracle, and measures. Errors are those
+// of [Measure].
 func (c *Churn) Measure(ctx context.Context, cfg Config) (*Result, error) {
 	progress := func(format string, args ...any) {
 		if cfg.Progress != nil {

@@ -2,8 +2,8 @@ package index
 
 import "math/rand/v2"
 
-// disturber makes workers lose blocks within a prompt, store some of them again, and drop all blocks, which an
-// LRU that evicts tails first never does.
+// disturber makes workers lose blocks within a prompt, store some of them again, and drop all
+// blocks, which an LRU that evicts tails first never does.
 type disturber struct {
 	random  *rand.Rand
 	served  [][]uint32 // by worker: its last requests

@@ -1,5 +1,5 @@
-// Package index measures the block index (package radix) on the KV events and look-ups of a served trace, and
-// counts wrong answers.
+// Package index measures the block index (package radix) on the KV events and look-ups of a
+// served trace, and counts wrong answers.
 //
 //	file               content
 //	workload.go        a recorded history: requests, changes, look-ups and their right answers
@@ -20,17 +20,18 @@
 //
 // # Times
 //
-// The measurements are those of the harness of other projects' indexes, so that numbers are comparable: the
-// same file, whole passes over its look-ups for the rates, and a clock read before and after each look-up
-// for the percentiles. So two clock reads are in each (the row "clock" is their time alone), as in theirs.
-// Results go into a reused slice.
+// The measurements are those of the harness of other projects' indexes, so that numbers are
+// comparable: the same file, whole passes over its look-ups for the rates, and a clock read
+// before and after each look-up for the percentiles. So two clock reads are in each (the row
+// "clock" is their time alone), as in theirs. Results go into a reused slice.
 //
 // # Concurrency
 //
-// Any number of goroutines may read a [Workload]. All goroutines of a run have ended when it returns.
+// Any number of goroutines may read a [Workload]. All goroutines of a run have ended when it
+// returns.
 //
 // # Errors
 //
-// [ErrFormat] is a file that is no workload. [ErrWrong] is an index that answered wrongly or refused a
-// change; the result that comes with it is complete.
+// [ErrFormat] is a file that is no workload. [ErrWrong] is an index that answered wrongly or
+// refused a change; the result that comes with it is complete.
 package index

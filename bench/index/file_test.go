@@ -127,8 +127,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse parses any bytes: an accepted workload is written as the same bytes, and its ops and tests refer to
-// existing blocks.
+// FuzzParse parses any bytes: an accepted workload is written as the same bytes, and its ops
+// and tests refer to existing blocks.
 func FuzzParse(f *testing.F) {
 	good := little(f)
 	f.Add(good)

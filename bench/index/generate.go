@@ -16,20 +16,21 @@ type Options struct {
 	IDBlocks int  // blocks of an id of the trace: 32 for 16 tokens each
 	Random   bool // route at random; else to the least queue and cost
 	Holes    bool // lose blocks within prompts, see [disturber]
-	// FrontFirst makes workers publish removals from the first block to the last, as SGLang removes the pages
-	// of a node. Each block is an op then.
+	// FrontFirst makes workers publish removals from the first block to the last, as SGLang
+	// removes the pages of a node. Each block is an op then.
 	FrontFirst bool
 }
 
-// warmShare of the requests are served before the tested look-ups; the rest are writes beside look-ups.
+// warmShare of the requests are served before the tested look-ups; the rest are writes beside
+// look-ups.
 const warmShare = 0.7
 
 // testRequests is the number of requests before and after that moment that are looked up.
 const testRequests = 1500
 
-// Generate serves a trace by simulated workers, each an LRU that evicts the tail of a prompt first, and returns
-// their events. Without Holes and FrontFirst it equals the output of the generator of the peers' harness, byte
-// for byte, up to 256 workers.
+// Generate serves a trace by simulated workers, each an LRU that evicts the tail of a prompt
+// first, and returns their events. Without Holes and FrontFirst it equals the output of the
+// generator of the peers' harness, byte for byte, up to 256 workers.
 func Generate(trace []Request, o Options) (*Workload, error) {
 	switch {
 	case len(trace) == 0:
@@ -159,7 +160,8 @@ func (g *generator) serve(trace []Request) {
 	}
 }
 
-// route picks the worker with the least queue and uncached blocks. Ties go to the first from a random worker on.
+// route picks the worker with the least queue and uncached blocks. Ties go to the first from a
+// random worker on.
 func (g *generator) route(req uint32) int {
 	g.random ^= g.random << 13
 	g.random ^= g.random >> 7
@@ -178,7 +180,8 @@ func (g *generator) route(req uint32) int {
 	return pick
 }
 
-// serveOne evicts for a request and stores its missing blocks: the prompt at once, decoded blocks one by one.
+// serveOne evicts for a request and stores its missing blocks: the prompt at once, decoded
+// blocks one by one.
 func (g *generator) serveOne(req uint32, worker int) {
 	c, blocks, n := g.caches[worker], g.blocks(req), g.prompt[req]
 	missing := 0
@@ -206,7 +209,8 @@ func (g *generator) storeMissing(worker int, req, start, end uint32) {
 	})
 }
 
-// ranges calls f for each longest range within start to end that the worker holds, or does not hold.
+// ranges calls f for each longest range within start to end that the worker holds, or does not
+// hold.
 func (g *generator) ranges(worker int, req, start, end uint32, held bool, f func(from, to uint32)) {
 	blocks := g.blocks(req)
 	for from := start; from < end; {

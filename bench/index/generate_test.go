@@ -37,8 +37,8 @@ func generate(tb testing.TB, trace []index.Request, o index.Options) *index.Work
 	return w
 }
 
-// TestGenerateEqualsPeers compares files with those of the peers' generator (in Rust, with Dynamo's own hash) for
-// the same trace and options, byte for byte.
+// TestGenerateEqualsPeers compares files with those of the peers' generator (in Rust, with
+// Dynamo's own hash) for the same trace and options, byte for byte.
 func TestGenerateEqualsPeers(t *testing.T) {
 	tests := []struct {
 		o   index.Options
@@ -63,8 +63,8 @@ func TestGenerateEqualsPeers(t *testing.T) {
 // held has the blocks of workers by engine hash, in plain maps.
 type held []map[uint64]bool
 
-// replay applies ops and fails on one that no engine publishes: a block stored twice, a missing parent, or a
-// missing block removed.
+// replay applies ops and fails on one that no engine publishes: a block stored twice, a missing
+// parent, or a missing block removed.
 func (h held) replay(t *testing.T, w *index.Workload, ops []index.Op) {
 	t.Helper()
 	for i, o := range ops {
@@ -241,7 +241,8 @@ func TestReadTraceRefuses(t *testing.T) {
 	}
 }
 
-// FuzzReadTrace reads any text: an accepted trace is the same after a write as JSON and another read.
+// FuzzReadTrace reads any text: an accepted trace is the same after a write as JSON and another
+// read.
 func FuzzReadTrace(f *testing.F) {
 	f.Add([]byte(`{"timestamp": 0.5, "input_length": 600, "output_length": 3, "hash_ids": [0, 1]}` + "\n\n"))
 	f.Add([]byte(`{"input_length":1,"hash_ids":[7]}`))

@@ -15,10 +15,11 @@ func promptHash(id, i uint64) uint64 { return splitmix(id<<20 + i + 0x123456789a
 // decodeHash is the block hash of the i-th block of a request's answer, which is unique.
 func decodeHash(req, i uint64) uint64 { return splitmix(0xdec0de<<32 + req<<20 + i) }
 
-// chainHash continues a chained engine hash as Dynamo does: XXH3-64 of the hash before and the block's, with
-// seed 1337. Other indexes compute the chain themselves.
+// chainHash continues a chained engine hash as Dynamo does: XXH3-64 of the hash before and the
+// block's, with seed 1337. Other indexes compute the chain themselves.
 //
-// This is XXH3_len_9to16_64b of xxHash 0.8 for 16 bytes; the words are bytes 24 to 55 of its secret.
+// This is XXH3_len_9to16_64b of xxHash 0.8 for 16 bytes; the words are bytes 24 to 55 of its
+// secret.
 func chainHash(before, block uint64) uint64 {
 	const (
 		seed  = 1337

@@ -21,8 +21,8 @@ type Config struct {
 	Progress func(step string)
 }
 
-// Measure plays a workload and measures. With [ErrWrong] the result is complete; with any other error, which is
-// ctx's, there is none.
+// Measure plays a workload and measures. With [ErrWrong] the result is complete; with any other
+// error, which is ctx's, there is none.
 func Measure(ctx context.Context, w *Workload, cfg Config) (*Result, error) {
 	r := &Result{Workload: cfg.Name, Workers: w.Workers, Pairs: w.Pairs, Distinct: w.Distinct, LookUps: len(w.Tests)}
 	two := splitByWorker(w.Ops[:w.Warm], 2)
@@ -105,8 +105,8 @@ func (b *round) applyWarm() *Player {
 	return p
 }
 
-// Prompts of longMin to longMax blocks are also reported alone, as in the peers' harness, and so are those of them
-// with an overlap of longMin.
+// Prompts of longMin to longMax blocks are also reported alone, as in the peers' harness, and
+// so are those of them with an overlap of longMin.
 const longMin, longMax = 500, 2000
 
 // matchStatic measures look-ups without writers.

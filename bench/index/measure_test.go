@@ -61,7 +61,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestMeasureGivesMemoryBack expects a cleared index to keep less than a twentieth of its memory.
+// TestMeasureGivesMemoryBack expects a cleared index to keep less than a twentieth of its
+// memory.
 func TestMeasureGivesMemoryBack(t *testing.T) {
 	w := generate(t, index.Conversation(500), index.Options{Workers: 4, Blocks: 16384, IDBlocks: 32})
 	r, err := index.Measure(t.Context(), w, quick)
@@ -110,7 +111,8 @@ func TestMeasureStops(t *testing.T) {
 	}
 }
 
-// TestTwoWriters compares all answers after two writers have applied the ops, several times for the race detector.
+// TestTwoWriters compares all answers after two writers have applied the ops, several times for
+// the race detector.
 func TestTwoWriters(t *testing.T) {
 	w := small(t)
 	parts := [][]index.Op{nil, nil}

@@ -6,8 +6,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// These prompts are in a domain of their own beside the workload, so that the index has its size. Neither their
-// tokens nor their runs fit into a core's second-level cache.
+// These prompts are in a domain of their own beside the workload, so that the index has its
+// size. Neither their tokens nor their runs fit into a core's second-level cache.
 const (
 	tokenPrompts  = 64
 	promptTokens  = 16384
@@ -60,7 +60,8 @@ func newTokenPrompt(x *radix.Index, r *rand.Rand) tokenPrompt {
 	return tokenPrompt{tokens, x.AppendHashes(nil, tokens, promptBlock)}
 }
 
-// timeTokens times each prompt with that many block hashes known; the others are hashed into existing memory.
+// timeTokens times each prompt with that many block hashes known; the others are hashed into
+// existing memory.
 func (b *round) timeTokens(p *Player, d radix.Domain, name string, prompts []tokenPrompt, known, holders int) {
 	var times []uint32
 	buf := make([]radix.Overlap, 0, b.w.Workers)

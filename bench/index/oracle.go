@@ -1,9 +1,9 @@
 package index
 
-// oracle has the blocks of ranks twice, in maps: the blocks that the simulated engines hold, and those that
-// follow from their events. The two differ only where an engine hash has blocks in two domains: a removal does
-// not tell the domain, so the index (package radix, "Semantics") credits a block only while it has more copies
-// than there were removals.
+// oracle has the blocks of ranks twice, in maps: the blocks that the simulated engines hold,
+// and those that follow from their events. The two differ only where an engine hash has blocks
+// in two domains: a removal does not tell the domain, so the index (package radix, "Semantics")
+// credits a block only while it has more copies than there were removals.
 type oracle struct {
 	c      *Churn
 	held   []map[uint32][churnTiers]bool // by rank and block
@@ -61,7 +61,8 @@ func (o *oracle) apply(s *step) {
 	}
 }
 
-// dropEmptyTiers zeroes a tier with as many removals as copies, and reports whether no copies are left.
+// dropEmptyTiers zeroes a tier with as many removals as copies, and reports whether no copies
+// are left.
 func (n *heldHash) dropEmptyTiers() (empty bool) {
 	empty = true
 	for t := range n.removed {

@@ -24,8 +24,9 @@ func NewPlayer(w *Workload) *Player {
 	return p
 }
 
-// Apply makes changes in order and returns the number that the index refused; it should refuse none. Several
-// calls may run at once for different workers. As in the peers' harness, reversing a removal is a part of it.
+// Apply makes changes in order and returns the number that the index refused; it should refuse
+// none. Several calls may run at once for different workers. As in the peers' harness,
+// reversing a removal is a part of it.
 func (p *Player) Apply(ops []Op) (refused int) {
 	var gone []uint64
 	for i := range ops {
@@ -76,7 +77,8 @@ func (p *Player) Match(dst []radix.Overlap, req uint32) []radix.Overlap {
 	return p.Index.Match(dst, p.Domain, p.Workload.Prompt(req))
 }
 
-// Wrong returns the number of the workload's tests with a wrong answer. It is valid after the warm ops only.
+// Wrong returns the number of the workload's tests with a wrong answer. It is valid after the
+// warm ops only.
 func (p *Player) Wrong() (wrong int) {
 	var buf []radix.Overlap
 	for _, t := range p.Workload.Tests {

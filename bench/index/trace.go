@@ -52,8 +52,8 @@ func ReadTrace(r io.Reader) (trace []Request, err error) {
 	return trace, nil
 }
 
-// Conversation makes a trace like Mooncake's conversation trace: sessions with one common first id, whose turns
-// extend the prompt before.
+// Conversation makes a trace like Mooncake's conversation trace: sessions with one common first
+// id, whose turns extend the prompt before.
 func Conversation(requests int) []Request {
 	r := rand.New(rand.NewPCG(1, 1))
 	var ids idSource
@@ -79,8 +79,8 @@ func Conversation(requests int) []Request {
 	return trace
 }
 
-// Shared makes a trace of shared prompts: 40 system prompts of 20 to 60 ids, drawn by Zipf's law, with turns
-// behind.
+// Shared makes a trace of shared prompts: 40 system prompts of 20 to 60 ids, drawn by Zipf's
+// law, with turns behind.
 func Shared(requests int) []Request {
 	r := rand.New(rand.NewPCG(7, 7))
 	var ids idSource

@@ -91,7 +91,8 @@ func checkList(l *useList) (n int64, err error) {
 	return n, nil
 }
 
-// SetMaxBytes sets a bound below the least that New allows, beside the fixed part and the free list.
+// SetMaxBytes sets a bound below the least that New allows, beside the fixed part and the free
+// list.
 func (t *Tree) SetMaxBytes(n int64) {
 	t.nodes.free = freeList{max: n}
 	t.liveBytes = t.nodes.bytes + n
