@@ -178,8 +178,9 @@ func (w *worker) shrinkAliasLocked(key uint64, a *alias) {
 		for t := range b.copies {
 			b.copies[t] -= uint16(a.removals[t]) // no more than there are, see resetEmptyTiers
 		}
-		*w.entries.find(key) = entry{key: key, handle: b.holding.handle, offset: b.offset, copies: b.copies}
-		w.deferred = append(w.deferred, deferredChange{holding: b.holding, offset: b.offset, unpin: true})
+		*w.entries.find(key) = b.entry(key)
+		unpin := deferredChange{holding: b.holding, offset: b.offset, unpin: true}
+		w.deferred = append(w.deferred, unpin)
 	default:
 		return
 	}

@@ -226,7 +226,9 @@ func (t *blockTable) sparse() bool {
 
 // insertStripe inserts until a stripe is full. It returns the number of engine hashes that it
 // came to, and a bit for each of them that had a slot.
-func (t *blockTable) insertStripe(handle, offset uint32, engineHashes []uint64) (n int, duplicates uint64) {
+func (t *blockTable) insertStripe(
+	handle, offset uint32, engineHashes []uint64,
+) (n int, duplicates uint64) {
 	base := uint64(handle)<<(tagBits+offsetBits) | uint64(offset)<<tagBits
 	t.insertMu.Lock()
 	if n = insertVector(t, engineHashes, base); n < len(engineHashes) {
@@ -241,7 +243,9 @@ func (t *blockTable) insertStripe(handle, offset uint32, engineHashes []uint64) 
 }
 
 // insertEach is insertStripe from the n-th engine hash on, one by one.
-func (t *blockTable) insertEach(n int, engineHashes []uint64, base uint64) (_ int, duplicates uint64) {
+func (t *blockTable) insertEach(
+	n int, engineHashes []uint64, base uint64,
+) (_ int, duplicates uint64) {
 	var hashes [insertBatch]uint64
 	for i := n; i < len(engineHashes); i++ {
 		hashes[i] = t.hash(engineHashes[i])

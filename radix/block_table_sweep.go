@@ -12,7 +12,7 @@ type tableSweep struct {
 	table  *blockTable
 	names  int64    // slots that are not stale, in the whole table
 	low    bool     // memory is low: leave less room
-	buffer []uint64 // for a stripe; as large as one, and rarely needed, so a sweep allocates its own
+	buffer []uint64 // for one stripe
 }
 
 // sweep drops stale slots. It returns false if a stripe has its largest size. Unless forced, it

@@ -61,7 +61,8 @@ func requireProbing(t *testing.T, slots, want []uint64) {
 		}
 		for i := firstSlot(slots, v); i != uint64(at); i = nextSlot(slots, i) {
 			if slots[i] == 0 {
-				t.Fatalf("%x has home %d and is at %d, but %d is free", v, firstSlot(slots, v), at, i)
+				t.Fatalf("%x has home %d and is at %d, but %d is free",
+					v, firstSlot(slots, v), at, i)
 			}
 		}
 	}

@@ -44,7 +44,8 @@ func TestVectorInsertsLikeOne(t *testing.T) {
 			n, duplicates := quick.insertStripe(r.handle, 0, hashes)
 			m, want := plain.insertEach(0, hashes, uint64(r.handle)<<(tagBits+offsetBits))
 			if n != m || duplicates != want {
-				t.Fatalf("seed %d: insertStripe comes to %d, duplicates %b; insertEach to %d, %b", seed, n, duplicates, m, want)
+				t.Fatalf("seed %d: insertStripe comes to %d, duplicates %b; insertEach to %d, %b",
+					seed, n, duplicates, m, want)
 			}
 		}
 		for i := range quick.stripes {

@@ -123,7 +123,8 @@ func (h *evictingHistory) remove() {
 		want = len(engine)
 	}
 	if got := h.x.Remove(w, t, engine); got < want || got > want && !h.x.Partial(w) {
-		h.t.Fatalf("Remove(%d, %d, %v) = %d, want %d or, of a partial worker, more", w, t, engine, got, want)
+		h.t.Fatalf("Remove(%d, %d, %v) = %d, want %d or, of a partial worker, more",
+			w, t, engine, got, want)
 	}
 }
 
@@ -167,7 +168,8 @@ func (h *evictingHistory) compareAtMost(d Domain, chain []Hash) {
 	}
 	for w, m := range most {
 		if found[w] != m && !h.x.Partial(w) {
-			h.t.Fatalf("Match(%d, %v) = %+v of a worker that is not partial, want %+v", d, chain, found[w], m)
+			h.t.Fatalf("Match(%d, %v) = %+v of a worker that is not partial, want %+v",
+				d, chain, found[w], m)
 		}
 	}
 }
@@ -190,7 +192,8 @@ func TestRandomBudgets(t *testing.T) {
 		refused += h.x.Stats().EvictedParents + h.x.Stats().Refused
 	}
 	if evicted < 300 || refused < 300 {
-		t.Errorf("the histories had %d evictions and %d refused stores: too few to show anything", evicted, refused)
+		t.Errorf("the histories had %d evictions and %d refused stores: too few to show anything",
+			evicted, refused)
 	}
 }
 

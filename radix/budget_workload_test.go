@@ -48,7 +48,8 @@ func TestBytesAreTrue(t *testing.T) {
 			for part := range 4 {
 				p.Apply(w.Ops[len(w.Ops)*part/4 : len(w.Ops)*(part+1)/4])
 				heap, counted := liveBytes()-before, p.Index.Stats().Bytes
-				t.Logf("%d %% of the workload: %d bytes counted, %d on the heap: %.3f", 25*(part+1), counted, heap, float64(counted)/float64(heap))
+				t.Logf("%d %% of the workload: %d bytes counted, %d on the heap: %.3f",
+					25*(part+1), counted, heap, float64(counted)/float64(heap))
 				if counted < heap*85/100 || counted > heap*115/100 {
 					t.Errorf("%d bytes are counted, %d are on the heap", counted, heap)
 				}
@@ -139,7 +140,8 @@ func TestBudgetHoldsAtInsert(t *testing.T) {
 			}
 			q, _, _, x := play(t, w, int64(need/2))
 			s := x.Stats()
-			t.Logf("%d bytes of %d, of which the workload needs %d: %+v, %+v", q.most, s.MaxBytes, need, q, s)
+			t.Logf("%d bytes of %d, of which the workload needs %d: %+v, %+v",
+				q.most, s.MaxBytes, need, q, s)
 			if q.most > s.MaxBytes || q.most < s.MaxBytes*9/10 {
 				t.Errorf("the index took %d bytes of %d", q.most, s.MaxBytes)
 			}
@@ -254,7 +256,8 @@ func TestReferencedStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found(wanted) != depth {
-			t.Fatalf("after %d prompts, %d blocks are found of the referenced chain", p, found(wanted))
+			t.Fatalf("after %d prompts, %d blocks are found of the referenced chain",
+				p, found(wanted))
 		}
 		again := shared
 		again.Worker = other
@@ -263,7 +266,8 @@ func TestReferencedStays(t *testing.T) {
 		}
 	}
 	if found(cold) > 0 || found(shared) != depth {
-		t.Errorf("%d blocks are found of the unused chain, %d of the one stored repeatedly", found(cold), found(shared))
+		t.Errorf("%d blocks are found of the unused chain, %d of the one stored repeatedly",
+			found(cold), found(shared))
 	}
 	if s := x.Stats(); s.Bytes > s.MaxBytes || s.EvictedBlocks < 2*uint64(s.Blocks) {
 		t.Errorf("Stats() = %+v", s)

@@ -30,7 +30,7 @@ func coveredGPU(v uint64) int32      { return int32(v & coverageMask) }
 // where it covers nothing. The run's lock guards writes.
 type coverageTable struct {
 	used   atomic.Uint32 // slots that were ever set; look-ups skip the rest
-	reuses atomic.Uint32 // slots given to another holder: a look-up meanwhile may meet a worker twice
+	reuses atomic.Uint32 // slots given again: a look-up meanwhile may meet a worker twice
 	size   uint32
 	_      uint32
 }
@@ -62,7 +62,8 @@ func growCoverageTable(words []atomic.Uint64, n int) *coverageTable {
 func (t *coverageTable) words() []atomic.Uint64 { return t.all()[:t.used.Load()] }
 
 func (t *coverageTable) all() []atomic.Uint64 {
-	return unsafe.Slice((*atomic.Uint64)(unsafe.Add(unsafe.Pointer(t), unsafe.Sizeof(coverageTable{}))), t.size)
+	first := unsafe.Add(unsafe.Pointer(t), unsafe.Sizeof(coverageTable{}))
+	return unsafe.Slice((*atomic.Uint64)(first), t.size)
 }
 
 func (t *coverageTable) set(slot uint32, v uint64) {

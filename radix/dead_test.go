@@ -46,7 +46,8 @@ func TestDeadRunIsReplaced(t *testing.T) {
 			got := x.Match(nil, d, full)
 			sortOverlaps(got)
 			if len(got) == 0 || got[len(got)-1] != (Overlap{next, int32(len(full)), int32(len(full))}) {
-				t.Errorf("Match = %v beside a dead run, want worker 1 with %d blocks", got, len(full))
+				t.Errorf("Match = %v beside a dead run, want worker 1 with %d blocks",
+					got, len(full))
 			}
 			// The rest of Clear.
 			x.tree.children.remove(r)

@@ -36,14 +36,14 @@ const maxIdleDomains = 1024
 type domainTable struct {
 	seed    maphash.Seed
 	runIDs  *atomic.Uint64                              // of the tree
-	buckets atomic.Pointer[[]atomic.Pointer[[]*domain]] // by the key's hash; a bucket is replaced under mu
+	buckets atomic.Pointer[[]atomic.Pointer[[]*domain]] // by key hash; replaced under mu
 	slots   atomic.Pointer[[]domainSlot]                // replaced under mu, as are its words
 	live    atomic.Int64
 	bytes   atomic.Int64
 
 	mu   sync.Mutex
 	free []Domain   // ids for new domains; guarded by mu
-	idle *list.List // of *domain: all without blocks, and some with; the longest idle in front; guarded by mu
+	idle *list.List // of *domain, the longest idle in front; some have blocks again; guarded by mu
 }
 
 // domainSlot is what look-ups read of a domain. It has no view while the slot is free.
@@ -244,6 +244,7 @@ func (t *domainTable) freeIdleLocked() {
 // byteSize returns the bytes of a domain, which never change.
 func (d *domain) byteSize() int64 {
 	const bucketShare = 48
-	const each = int64(unsafe.Sizeof(domain{})+unsafe.Sizeof(domainSlot{})+unsafe.Sizeof(list.Element{})) + bucketShare
+	const slot = int64(unsafe.Sizeof(domainSlot{}) + unsafe.Sizeof(list.Element{}))
+	const each = int64(unsafe.Sizeof(domain{})) + slot + bucketShare
 	return each + d.root.byteSize() + int64(len(d.key.Model)+len(d.key.LoRA)+len(d.key.Salt))
 }

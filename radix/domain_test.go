@@ -32,7 +32,8 @@ func TestDomainsComeAndGo(t *testing.T) {
 	}
 	s := x.Stats()
 	if most > maxIdleDomains || s.Domains != maxIdleDomains || s.Bytes > early*101/100 {
-		t.Errorf("at most %d domains, %d at the end in %d bytes; early there were %d bytes", most, s.Domains, s.Bytes, early)
+		t.Errorf("at most %d domains, %d at the end in %d bytes; early there were %d bytes",
+			most, s.Domains, s.Bytes, early)
 	}
 	if n := len(*x.tree.domains.slots.Load()); n > 2*maxIdleDomains {
 		t.Errorf("%d slots for %d domains", n, s.Domains)
@@ -129,7 +130,8 @@ func TestDomainsUnderWriters(t *testing.T) {
 					found = found || o.Worker == w
 				}
 				if err != nil || !ok || d != s.Domain || !found {
-					t.Errorf("writer %d: Store = %v, FindDomain = %#x, %t, want %#x; Match = %v", g, err, d, ok, s.Domain, buf)
+					t.Errorf("writer %d: Store = %v, FindDomain = %#x, %t, want %#x; Match = %v",
+						g, err, d, ok, s.Domain, buf)
 					return
 				}
 				x.Remove(w, TierGPU, s.Engine)

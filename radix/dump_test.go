@@ -29,10 +29,12 @@ func TestDumpIsBounded(t *testing.T) {
 		x.Dump(&out, tt.nodes)
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if len(lines) != tt.lines || lines[len(lines)-1] != tt.last {
-			t.Errorf("Dump(%d) has %d lines, the last %q, want %d and %q:\n%s", tt.nodes, len(lines), lines[len(lines)-1], tt.lines, tt.last, &out)
+			t.Errorf("Dump(%d) has %d lines, the last %q, want %d and %q:\n%s",
+				tt.nodes, len(lines), lines[len(lines)-1], tt.lines, tt.last, &out)
 		}
 		if tt.nodes > 0 && !strings.HasSuffix(lines[1], " w7:2/2 +2") {
-			t.Errorf("Dump(%d): %q lists not 8 holders and the number of others", tt.nodes, lines[1])
+			t.Errorf("Dump(%d): %q lists not 8 holders and the number of others",
+				tt.nodes, lines[1])
 		}
 	}
 }

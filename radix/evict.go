@@ -26,7 +26,8 @@ type evictionRound struct {
 
 // evictLocked frees at least that many bytes, and reports whether it found a run to evict.
 func (e *evictor) evictLocked(bytes int64) bool {
-	c := evictionRound{evictor: e, until: e.tree.bytes() - bytes, deferred: make(map[*worker]*[]*run)}
+	c := evictionRound{evictor: e, until: e.tree.bytes() - bytes}
+	c.deferred = make(map[*worker]*[]*run)
 	// The first turn clears all reference bits, so two turns without a victim mean that there
 	// is none.
 	found, idle := false, 0

@@ -11,7 +11,7 @@ type hashLevel int
 
 const (
 	levelGo  hashLevel = iota // any CPU, and with the build tag purego
-	level128                  // one carry-less product at a time: AVX2 and PCLMULQDQ, PMULL on arm64
+	level128                  // one carry-less product at a time: PCLMULQDQ and AVX2, or PMULL
 	level512                  // four at a time: AVX-512 and VPCLMULQDQ
 )
 
@@ -54,7 +54,8 @@ func clmul(x, y uint64) (hi, lo uint64) {
 // take the carries, as at most 15 ones meet at a position below the topmost, and the mask
 // removes them (Pornin, BearSSL's ghash_ctmul64).
 func clmulLow(x, y uint64) uint64 {
-	const m0, m1, m2, m3 = 0x1111111111111111, 0x2222222222222222, 0x4444444444444444, 0x8888888888888888
+	const m0 = 0x1111111111111111
+	const m1, m2, m3 = 2 * m0, 4 * m0, 8 * m0
 	x0, x1, x2, x3 := x&m0, x&m1, x&m2, x&m3
 	y0, y1, y2, y3 := y&m0, y&m1, y&m2, y&m3
 	return (x0*y0^x1*y3^x2*y2^x3*y1)&m0 |

@@ -54,7 +54,8 @@ func checkLevels(t *testing.T, x *Index, tokens []uint32, size int) {
 		got := slices.Repeat([]Hash{42}, len(want)+3)
 		x.AppendHashes(got[:1], tokens, size)
 		if !slices.Equal(got, slices.Concat([]Hash{42}, want, []Hash{42, 42})) {
-			t.Fatalf("level %s, size %d: AppendHashes makes %x, want %x between 2a and 2a, 2a", name, size, got, want)
+			t.Fatalf("level %s, size %d: AppendHashes makes %x, want %x between 2a and 2a, 2a",
+				name, size, got, want)
 		}
 		for i, h := range want {
 			if got := x.HashBlock(tokens[i*size : (i+1)*size]); got != h {
@@ -117,7 +118,8 @@ func BenchmarkHashBlocks(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	eachLevel(func(name string) {
 		for _, tt := range []struct{ size, blocks int }{{16, 1}, {16, 16}, {16, 1024}, {1, 1024}, {24, 1024}, {32, 512}, {64, 256}} {
-			b.Run(fmt.Sprintf("level=%s/tokens=%d/blocks=%d", name, tt.size, tt.blocks), func(b *testing.B) {
+			b.Run(fmt.Sprintf("level=%s/tokens=%d/blocks=%d",
+				name, tt.size, tt.blocks), func(b *testing.B) {
 				tokens := make([]uint32, tt.size*tt.blocks)
 				for i := range tokens {
 					tokens[i] = r.Uint32N(150_000)

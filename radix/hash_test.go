@@ -48,7 +48,8 @@ func TestHashAvalanche(t *testing.T) {
 				flipped += d
 			}
 			if mean := float64(flipped) / rounds; mean < 29 || mean > 35 {
-				t.Errorf("%d tokens: flipping bit %d flips %.1f bits on average, want about 32", n, bit, mean)
+				t.Errorf("%d tokens: flipping bit %d flips %.1f bits on average, want about 32",
+					n, bit, mean)
 			}
 		}
 	}
@@ -120,7 +121,8 @@ func checkHalves(t *testing.T, hashes map[Hash]string) {
 	mean := float64(n) * float64(n) / (1 << 33)
 	for name, half := range map[string]int{"low": len(low), "high": len(high)} {
 		if got := float64(n - half); got > mean+6*math.Sqrt(mean)+6 {
-			t.Errorf("the %s halves of %d hashes collide %.0f times, want about %.1f", name, n, got, mean)
+			t.Errorf("the %s halves of %d hashes collide %.0f times, want about %.1f",
+				name, n, got, mean)
 		}
 	}
 }
@@ -210,7 +212,8 @@ func TestDigest(t *testing.T) {
 			}
 			eachLevel(func(name string) {
 				if got := x.Digest(p); got != want {
-					t.Errorf("level %s: digest of %d zeros at %d is %x, want %x", name, n, at, got, want)
+					t.Errorf("level %s: digest of %d zeros at %d is %x, want %x",
+						name, n, at, got, want)
 				}
 			})
 			for i := range p {

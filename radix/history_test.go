@@ -191,7 +191,8 @@ func (h *history) compareSizes() {
 		h.t.Fatalf("Stats() = %+v, want %d workers and %d entries", s, len(h.alive), entries)
 	}
 	if s.UnknownParents != h.parents || s.UnknownRemovals != h.removes {
-		h.t.Fatalf("Stats() = %+v, want %d unknown parents and %d unknown removals", s, h.parents, h.removes)
+		h.t.Fatalf("Stats() = %+v, want %d unknown parents and %d unknown removals",
+			s, h.parents, h.removes)
 	}
 	if paths := h.oracle.paths(); s.Blocks < paths || entries == 0 && s.Blocks+s.Runs+s.Holds > 0 {
 		h.t.Fatalf("Stats() = %+v with %d distinct blocks held", s, paths)

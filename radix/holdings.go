@@ -4,7 +4,7 @@ package radix
 type holdings struct {
 	list   []*holding        // by handle, nil where free
 	free   []uint32          // free handles
-	byRun  map[uint64]uint32 // run id to handle, without holdings that are their run's first; mostly nil
+	byRun  map[uint64]uint32 // run id to handle, but for first holdings; mostly nil
 	mapped int               // the most keys that byRun has had
 	bytes  int64             // of all holdings
 }
@@ -85,5 +85,6 @@ func (s *holdings) account(h *holding) {
 
 // byteSize returns the bytes of the holdings and of the tables that lead to them.
 func (s *holdings) byteSize() int64 {
-	return s.bytes + mapBytes(s.mapped) + sizeClass(8*int64(cap(s.list))) + sizeClass(4*int64(cap(s.free)))
+	handles := sizeClass(8*int64(cap(s.list))) + sizeClass(4*int64(cap(s.free)))
+	return s.bytes + mapBytes(s.mapped) + handles
 }

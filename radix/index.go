@@ -51,7 +51,8 @@ func New(cfg Config) *Index {
 	x.matchers.init(&x.workers)
 	x.evictor.tree, x.evictor.workers = &x.tree, &x.workers
 	x.predictions.init(&x.keys, &x.tree.lastRun)
-	x.tree.count.bytes.Store(int64(unsafe.Sizeof(*x)) + int64(len(x.tree.children.stripes))*(cacheLine+sliceBytes))
+	stripeBytes := int64(len(x.tree.children.stripes)) * (cacheLine + sliceBytes)
+	x.tree.count.bytes.Store(int64(unsafe.Sizeof(*x)) + stripeBytes)
 	return x
 }
 
@@ -126,7 +127,8 @@ func (x *Index) FindDomain(k DomainKey) (Domain, bool) {
 // Store adds blocks behind their parent. It adds all of them or, if it fails, none.
 func (x *Index) Store(s Store) error {
 	if len(s.Engine) != len(s.Blocks) {
-		return fmt.Errorf("cannot store %d engine hashes for %d blocks: %w", len(s.Engine), len(s.Blocks), ErrMismatch)
+		return fmt.Errorf("cannot store %d engine hashes for %d blocks: %w",
+			len(s.Engine), len(s.Blocks), ErrMismatch)
 	}
 	if s.Tier >= tiers {
 		return fmt.Errorf("cannot store in tier %d: %w", s.Tier, ErrUnknownTier)

@@ -21,21 +21,25 @@ func (x *Index) Match(dst []Overlap, d Domain, chain []Hash) []Overlap {
 	if v == nil || len(chain) == 0 {
 		return dst
 	}
-	return x.matchers.chain(dst, &x.tree.children, x.tree.children.find(v, 0, chain[0]), chain)
+	t := &x.tree.children
+	return x.matchers.chain(dst, t, t.find(v, 0, chain[0]), chain)
 }
 
 // MatchTokens is Match for a prompt that it hashes only as far as the match goes: a cold prompt
 // of 1,024 blocks costs the hashes of 4. hashes are the prompt's first block hashes if the
 // caller has them, from the turn before for example. They are returned with those hashed here
 // appended, a prefix of the result of AppendHashes. A blockSize below 1 matches nothing.
-func (x *Index) MatchTokens(dst []Overlap, hashes []Hash, d Domain, tokens []uint32, blockSize int) ([]Overlap, []Hash) {
+func (x *Index) MatchTokens(
+	dst []Overlap, hashes []Hash, d Domain, tokens []uint32, blockSize int,
+) ([]Overlap, []Hash) {
 	v := x.tree.domains.root(d)
 	if v == nil || blockSize < 1 {
 		return dst, hashes
 	}
 	c := lazyChain{keys: &x.keys, hashes: hashes, tokens: tokens, size: blockSize}
 	if c.reach(0) {
-		dst = x.matchers.lazyChain(dst, &x.tree.children, x.tree.children.find(v, 0, c.hashes[0]), &c)
+		t := &x.tree.children
+		dst = x.matchers.lazyChain(dst, t, t.find(v, 0, c.hashes[0]), &c)
 	}
 	return dst, c.hashes
 }
@@ -53,7 +57,9 @@ func (x *Index) MatchPredicted(dst []Overlap, s Scope, chain []Hash) []Overlap {
 
 // MatchPredictedTokens is to [Index.MatchPredicted] as [Index.MatchTokens] is to Match. Without
 // predictions it hashes nothing.
-func (x *Index) MatchPredictedTokens(dst []Overlap, hashes []Hash, s Scope, tokens []uint32, blockSize int) ([]Overlap, []Hash) {
+func (x *Index) MatchPredictedTokens(
+	dst []Overlap, hashes []Hash, s Scope, tokens []uint32, blockSize int,
+) ([]Overlap, []Hash) {
 	t := &x.predictions
 	if t.runs.Load() == 0 || blockSize < 1 {
 		return dst, hashes

@@ -25,7 +25,8 @@ func TestManyWorkers(t *testing.T) {
 		mustStore(t, x, Store{Worker: ids[i], Domain: d, Engine: engine, Blocks: blocks})
 	}
 	grown, said := heap()-before, x.Stats().Bytes-counted
-	t.Logf("%d bytes a worker on a shared prefix of %d blocks, %d counted", grown/workers, prefix, said/workers)
+	t.Logf("%d bytes a worker on a shared prefix of %d blocks, %d counted",
+		grown/workers, prefix, said/workers)
 	if grown/workers > 1536 || said < grown*85/100 || said > grown*115/100 {
 		t.Errorf("%d bytes a worker, %d counted", grown/workers, said/workers)
 	}

@@ -162,16 +162,19 @@ func checkPredictions(tb testing.TB, x *Index) {
 			for _, e := range g.counts {
 				passing += int(e.n)
 				if e.n == 0 || e.confirmed > e.n || e.blocks == 0 || int(e.blocks) > len(r.hashes()) {
-					tb.Fatalf("run %d of %d blocks: worker %d has %+v", r.id, len(r.hashes()), g.worker, e)
+					tb.Fatalf("run %d of %d blocks: worker %d has %+v",
+						r.id, len(r.hashes()), g.worker, e)
 				}
 			}
 		}
 		if r.dead.Load() || passing == 0 || passing != r.predicted.segments {
-			tb.Fatalf("run %d is linked, dead %t, and has %d segments, counts %d", r.id, r.dead.Load(), passing, r.predicted.segments)
+			tb.Fatalf("run %d is linked, dead %t, and has %d segments, counts %d",
+				r.id, r.dead.Load(), passing, r.predicted.segments)
 		}
 	})
 	if runs != t.runs.Load() || blocks != t.blocks.Load() || bytes != t.bytes.Load() {
-		tb.Fatalf("%d runs of %d blocks and %d bytes, counted are %d, %d and %d", runs, blocks, bytes, t.runs.Load(), t.blocks.Load(), t.bytes.Load())
+		tb.Fatalf("%d runs of %d blocks and %d bytes, counted are %d, %d and %d",
+			runs, blocks, bytes, t.runs.Load(), t.blocks.Load(), t.bytes.Load())
 	}
 }
 
@@ -250,7 +253,8 @@ func TestPredictionsAreBounded(t *testing.T) {
 		p.Extend(chain(1, 2, 3))
 	}
 	if got := x.predictions.bytes.Load(); got > maxPredictedBytes || got < maxPredictedBytes/2 {
-		t.Errorf("predictions take %d bytes, want %d at most and most of that", got, maxPredictedBytes)
+		t.Errorf("predictions take %d bytes, want %d at most and most of that",
+			got, maxPredictedBytes)
 	}
 	c, _ := sequence(99, 10)
 	if got := x.MatchPredicted(nil, 0, c); len(got) > 0 {

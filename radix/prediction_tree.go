@@ -32,7 +32,8 @@ const (
 	answerBlocks = 2
 
 	// predictedRunBytes is a run with one holder, without its blocks.
-	predictedRunBytes = int64(unsafe.Sizeof(predictedRun{})+2*unsafe.Sizeof(childSlot{})) + 8*answerBlocks
+	predictedRunBytes = int64(unsafe.Sizeof(predictedRun{})) +
+		2*int64(unsafe.Sizeof(childSlot{})) + 8*answerBlocks
 )
 
 // predictedRun is a new run in one piece of memory with its part, its first holder and its
@@ -46,7 +47,7 @@ type predictedRun struct {
 }
 
 // predictedTypes are the types of predictedRun by size class.
-var predictedTypes = typesWithTail(reflect.TypeFor[predictedRun](), func(blocks int) int { return blocks })
+var predictedTypes = typesWithTail(reflect.TypeFor[predictedRun](), 1, 0)
 
 // predictedPart has the predictions of a run. The run's lock guards it.
 type predictedPart struct {

@@ -113,7 +113,8 @@ func (r *removing) take(key uint64) (b blockRef, listed, ok bool) {
 	e := w.entries.find(key)
 	switch {
 	case e == nil && r.at != nil && r.at.run.lists(r.last+1, key):
-		b, listed = blockRef{holding: r.at, offset: r.last + 1, copies: r.at.listedCopies(r.last + 1)}, true
+		next := r.last + 1
+		b, listed = blockRef{holding: r.at, offset: next, copies: r.at.listedCopies(next)}, true
 	case e == nil:
 		b, listed = w.findListed(&r.tree.blocks, key), true
 	case e.handle == aliased:

@@ -23,7 +23,7 @@ type run struct {
 
 	view         atomic.Pointer[runView] // replaced under mu
 	engineHashes atomic.Pointer[uint64]  // see listed; replaced under mu
-	firstHolding atomic.Pointer[holding] // of the worker that came first, until it goes; written under mu
+	firstHolding atomic.Pointer[holding] // of the first worker, until it goes; written under mu
 
 	mu             sync.Mutex
 	sealed         bool     // was trimmed: extensions go to a child
@@ -45,7 +45,9 @@ type runWithHolding struct {
 	holding holding
 }
 
-func newRun(id uint64, d Domain, parent *run, offset uint32, blocks []Hash, engineHashes []uint64) *run {
+func newRun(
+	id uint64, d Domain, parent *run, offset uint32, blocks []Hash, engineHashes []uint64,
+) *run {
 	memory := &runWithHolding{run: run{id: id, domain: d, parent: parent, offset: offset}}
 	r := &memory.run
 	if len(blocks) > 0 {
@@ -61,19 +63,21 @@ func newRun(id uint64, d Domain, parent *run, offset uint32, blocks []Hash, engi
 // hashes returns the published blocks.
 func (r *run) hashes() []Hash { return r.view.Load().hashes() }
 
-// listed returns, for each block, the engine hash that it was first stored by, and room for
-// more.
-func (r *run) listed() []uint64 {
-	size := r.engineHashes.Load()
-	return unsafe.Slice((*uint64)(unsafe.Add(unsafe.Pointer(size), unsafe.Sizeof(*size))), *size)
-}
+// listed returns, for each block, the engine hash that it was first stored by, and room for more.
+func (r *run) listed() []uint64 { return countedWords(r.engineHashes.Load()) }
 
-// setEngineHashes copies engine hashes into a view that becomes the run's.
+// setEngineHashes copies engine hashes into a view that becomes the run's. It publishes them last:
+// look-ups in the block table read them without the run's lock.
 func (r *run) setEngineHashes(hashes []uint64, v *runView) {
 	size := v.engineHashes()
 	*size = uint64(v.size)
-	copy(unsafe.Slice((*uint64)(unsafe.Add(unsafe.Pointer(size), unsafe.Sizeof(*size))), *size), hashes)
+	copy(countedWords(size), hashes)
 	r.engineHashes.Store(size)
+}
+
+// countedWords returns the words behind their number.
+func countedWords(n *uint64) []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Add(unsafe.Pointer(n), unsafe.Sizeof(*n))), *n)
 }
 
 // lists reports whether the block table has an engine hash at an offset of the run, which is

@@ -32,7 +32,8 @@ func TestCoveragePacking(t *testing.T) {
 	for _, tt := range tests {
 		v := packCoverage(tt.worker, tt.anyTier, tt.gpu)
 		if coverageWorker(v) != tt.worker || coveredAny(v) != int32(tt.anyTier) || coveredGPU(v) != int32(tt.gpu) {
-			t.Errorf("packLead(%+v) reads as %d %d/%d", tt, coverageWorker(v), coveredAny(v), coveredGPU(v))
+			t.Errorf("packLead(%+v) reads as %d %d/%d",
+				tt, coverageWorker(v), coveredAny(v), coveredGPU(v))
 		}
 	}
 }

@@ -16,7 +16,8 @@ import "errors"
 //	seed         8 bytes; once, in front
 //	fingerprint  8 bytes; behind it: the result of the hash functions for a fixed input
 //	domain       model, block size, LoRA, salt, bigram (0 or 1)
-//	stretch      parent + 1 and offset in it, or 0 and domain; n; n block hashes and n engine hashes of 8 bytes
+//	stretch      parent + 1 and offset in it, or 0 and domain; n; n block hashes;
+//	             n engine hashes (all hashes have 8 bytes)
 //	extension    stretch; n more block hashes; n more engine hashes
 //	worker       name, meta, holdings, entries, aliases
 //	end          stretches, blocks, workers, engine hashes; last

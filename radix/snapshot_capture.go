@@ -115,8 +115,10 @@ func (c *capturer) block(b blockRef) blockRecord {
 // holds the last of these blocks is locked.
 func (c *capturer) stretchLocked(im *workerImage, r *run, blocks int) uint32 {
 	c.prefixes = c.prefixes[:0]
-	for q, n := r, uint32(blocks); q.parent != nil && c.written[q.id].blocks < n; q, n = q.parent, q.offset {
+	q, n := r, uint32(blocks)
+	for q.parent != nil && c.written[q.id].blocks < n {
 		c.prefixes = append(c.prefixes, runPrefix{q, n})
+		q, n = q.parent, q.offset
 	}
 	for _, prefix := range slices.Backward(c.prefixes) {
 		q := prefix.run
@@ -127,7 +129,7 @@ func (c *capturer) stretchLocked(im *workerImage, r *run, blocks int) uint32 {
 		p := stretchPart{number: have.number, fresh: !old, offset: q.offset, domain: q.domain}
 		p.parent, p.root = c.written[q.parent.id].number, q.parent.parent == nil
 		if p.root {
-			p.key = c.x.tree.domains.key(q.domain) // now: the domain may be freed before it is written
+			p.key = c.x.tree.domains.key(q.domain) // now: it may be freed before Flush
 		}
 		p.blocks = q.view.Load().all()[have.blocks:prefix.blocks]
 		p.engineHashes = q.listed()[have.blocks:prefix.blocks]

@@ -20,12 +20,15 @@ func LoadSnapshot(r io.Reader, cfg Config) (*Index, []Restored, error) {
 		return nil, nil, fmt.Errorf("cannot load snapshot: %w: %w", ErrSnapshotCorrupt, err)
 	}
 	if string(head[:len(snapshotMagic)]) != snapshotMagic {
-		return nil, nil, fmt.Errorf("cannot load snapshot: %w: it begins with %q", ErrSnapshotCorrupt, head)
+		return nil, nil, fmt.Errorf("cannot load snapshot: %w: it begins with %q",
+			ErrSnapshotCorrupt, head)
 	}
 	if v := head[len(snapshotMagic)]; v != snapshotVersion {
-		return nil, nil, fmt.Errorf("cannot load snapshot: %w: %d, want %d", ErrSnapshotVersion, v, snapshotVersion)
+		return nil, nil, fmt.Errorf("cannot load snapshot: %w: %d, want %d",
+			ErrSnapshotVersion, v, snapshotVersion)
 	}
-	in, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(snapshotWindow))
+	in, err := zstd.NewReader(r,
+		zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(snapshotWindow))
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot load snapshot: %w", err)
 	}

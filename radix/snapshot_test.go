@@ -82,7 +82,8 @@ func facts(x *Index) (all []string) {
 		}
 		all = append(all, fmt.Sprintf("worker, %d entries", x.Blocks(o.id)))
 		where := func(p blockRef) string {
-			return fmt.Sprintf("%+v %x copies %v", names[p.holding.run.domain], path(p.holding.run, p.offset+1), p.copies)
+			return fmt.Sprintf("%+v %x copies %v",
+				names[p.holding.run.domain], path(p.holding.run, p.offset+1), p.copies)
 		}
 		var lines []string
 		for _, h := range o.holdings.list {
@@ -91,7 +92,8 @@ func facts(x *Index) (all []string) {
 			}
 			for i, key := range h.run.listed() {
 				if n := h.listedCopies(uint32(i)); n != (copies{}) {
-					lines = append(lines, fmt.Sprintf("%x at %s", key, where(blockRef{h, uint32(i), n})))
+					lines = append(lines, fmt.Sprintf("%x at %s",
+						key, where(blockRef{h, uint32(i), n})))
 				}
 			}
 		}
@@ -103,9 +105,11 @@ func facts(x *Index) (all []string) {
 				for _, p := range o.aliases[e.key].blocks {
 					at = append(at, where(p))
 				}
-				lines = append(lines, fmt.Sprintf("%x at %q, lost %v", e.key, slices.Sorted(slices.Values(at)), o.aliases[e.key].removals))
+				lines = append(lines, fmt.Sprintf("%x at %q, lost %v",
+					e.key, slices.Sorted(slices.Values(at)), o.aliases[e.key].removals))
 			default:
-				lines = append(lines, fmt.Sprintf("%x at %s", e.key, where(blockRef{o.holdings.list[e.handle], e.offset, e.copies})))
+				lines = append(lines, fmt.Sprintf("%x at %s",
+					e.key, where(blockRef{o.holdings.list[e.handle], e.offset, e.copies})))
 			}
 		}
 		slices.Sort(lines)

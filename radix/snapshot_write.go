@@ -35,7 +35,8 @@ func NewSnapshotWriter(x *Index, w io.Writer) (*SnapshotWriter, error) {
 		return nil, fmt.Errorf("cannot begin snapshot: %w", err)
 	}
 	out, err := zstd.NewWriter(w,
-		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(snapshotWindow))
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(snapshotWindow))
 	if err != nil {
 		return nil, fmt.Errorf("cannot begin snapshot: %w", err)
 	}
@@ -56,7 +57,8 @@ func newRecordWriter(x *Index, out io.WriteCloser) *SnapshotWriter {
 // unchanged; Flush writes the copy.
 func (s *SnapshotWriter) Take(w Worker, name string, meta []byte) error {
 	if len(name) > maxText || len(meta) > maxText || s.count.Workers == maxSnapshotWorkers {
-		return fmt.Errorf("cannot take worker %d of %d, name of %d bytes, meta of %d: too large", w, s.count.Workers, len(name), len(meta))
+		return fmt.Errorf("cannot take worker %d of %d, name of %d bytes, meta of %d: too large",
+			w, s.count.Workers, len(name), len(meta))
 	}
 	im, err := s.capture.worker(w)
 	if err != nil {
@@ -175,7 +177,8 @@ func (s *SnapshotWriter) worker(im *workerImage) {
 	s.buf = append(s.buf, im.body...)
 	s.number(uint64(len(im.entries)))
 	slices.SortFunc(im.entries, func(a, b entryRecord) int {
-		return cmp.Or(cmp.Compare(a.at.stretch, b.at.stretch), cmp.Compare(a.at.offset, b.at.offset), cmp.Compare(a.key, b.key))
+		byStretch := cmp.Compare(a.at.stretch, b.at.stretch)
+		return cmp.Or(byStretch, cmp.Compare(a.at.offset, b.at.offset), cmp.Compare(a.key, b.key))
 	})
 	last := uint32(0)
 	for i := range im.entries {

@@ -5,7 +5,7 @@ import "fmt"
 // Store is a stretch of blocks that a worker has stored. The index keeps none of its slices.
 type Store struct {
 	Worker Worker
-	Domain Domain // where a chain without a parent starts; with a parent, the parent's domain counts
+	Domain Domain // of a chain without a parent; else the parent's domain counts
 	Tier   Tier
 	// Parent is the engine hash of the block before the first, if HasParent.
 	Parent    uint64
@@ -31,11 +31,13 @@ func (s *storing) start(st *Store) (position, error) {
 		if p.holding == nil && s.worker.partial.Load() {
 			count.evictedParents.Add(1)
 			dropAllLocked(s.tree, s.worker, st.Engine)
-			return position{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w", len(st.Blocks), st.Worker, st.Parent, ErrBudget)
+			return position{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w",
+				len(st.Blocks), st.Worker, st.Parent, ErrBudget)
 		}
 		if p.holding == nil {
 			count.unknownParents.Add(1)
-			return position{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w", len(st.Blocks), st.Worker, st.Parent, ErrUnknownParent)
+			return position{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w",
+				len(st.Blocks), st.Worker, st.Parent, ErrUnknownParent)
 		}
 		return position{p.holding.run, int(p.offset) + 1}, nil
 	}
@@ -145,7 +147,8 @@ func (s *storing) addCopy(h *holding, key uint64, offset uint32) {
 			w.listed += fresh
 			return
 		}
-		e = s.moveToEntry(h, key, blockRef{holding: h, offset: offset, copies: h.listedCopies(offset)})
+		b := blockRef{holding: h, offset: offset, copies: h.listedCopies(offset)}
+		e = s.moveToEntry(h, key, b)
 	}
 	if e == nil {
 		if b := w.findListed(&s.tree.blocks, key); b.holding != nil {
@@ -190,11 +193,12 @@ func (s *storing) addCopy(h *holding, key uint64, offset uint32) {
 func (s *storing) moveToEntry(h *holding, key uint64, b blockRef) *entry {
 	w := s.worker
 	w.listed--
-	w.entries.insert(entry{key: key, handle: b.holding.handle, offset: b.offset, copies: b.copies})
+	w.entries.insert(b.entry(key))
 	if b.holding == h {
 		h.moveToEntries(b.offset)
 	} else {
-		w.deferred = append(w.deferred, deferredChange{holding: b.holding, offset: b.offset, moveToEntries: true})
+		move := deferredChange{holding: b.holding, offset: b.offset, moveToEntries: true}
+		w.deferred = append(w.deferred, move)
 	}
 	return w.entries.find(key)
 }

@@ -29,7 +29,8 @@ func (t *tree) init(stripes int, keys *hashKeys, maxBytes int64) {
 
 // bytes returns the bytes of the tree and the workers.
 func (t *tree) bytes() int64 {
-	return t.count.bytes.Load() + t.domains.bytes.Load() + t.children.byteSize() + t.blocks.byteSize()
+	tables := t.domains.bytes.Load() + t.children.byteSize() + t.blocks.byteSize()
+	return t.count.bytes.Load() + tables
 }
 
 // memoryLow reports whether growing by that many bytes, for speed only, would exceed the

@@ -41,6 +41,11 @@ type blockRef struct {
 	copies  copies
 }
 
+// entry returns the entry of an engine hash that has these copies.
+func (b *blockRef) entry(key uint64) entry {
+	return entry{key: key, handle: b.holding.handle, offset: b.offset, copies: b.copies}
+}
+
 // deferredChange is a change of a holding whose run was not locked when the writer came to it:
 // a writer locks one run at a time.
 type deferredChange struct {
@@ -82,8 +87,9 @@ func (w *worker) byteSize() int64 {
 	if w.removed {
 		return 0
 	}
+	const deferredBytes = int64(unsafe.Sizeof(deferredChange{}))
 	return workerBytes + w.holdings.byteSize() + int64(len(w.entries.slots))*entryBytes +
-		int64(len(w.aliases))*aliasBytes + int64(cap(w.deferred))*int64(unsafe.Sizeof(deferredChange{}))
+		int64(len(w.aliases))*aliasBytes + int64(cap(w.deferred))*deferredBytes
 }
 
 // on returns the worker's holding on a run, or nil.

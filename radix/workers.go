@@ -59,7 +59,8 @@ func (t *workerTable) add(total *atomic.Int64) Worker {
 	} else {
 		id = Worker(len(table))
 		if id == maxWorkers {
-			panic("radix: more than a million workers") //nolint:forbidigo // ids leak: nothing sensible can follow
+			//nolint:forbidigo // ids leak
+			panic("radix: more than a million workers")
 		}
 		table = append(table, nil)
 	}

@@ -24,7 +24,8 @@ func TestChurnIsExact(t *testing.T) {
 	c := newTestChurn(t)
 	got, refused := c.check(t.Context())
 	if got.wrong+got.over+refused > 0 || got.lookUps < churnChecks*churnLookUps {
-		t.Errorf("check = %+v with %d changes refused, want all of %d right", got, refused, churnChecks*churnLookUps)
+		t.Errorf("check = %+v with %d changes refused, want all of %d right",
+			got, refused, churnChecks*churnLookUps)
 	}
 	if got.credits >= got.held || got.under == 0 {
 		t.Errorf("check = %+v: no name was removed that two domains share", got)
@@ -43,7 +44,8 @@ func TestChurnHasEverything(t *testing.T) {
 		}
 	}
 	if len(kinds) != 5 || len(fronts) != 2 || len(tiers) != churnTiers {
-		t.Errorf("steps by kind %v, removals from the front %v, by tier %v: something is missing", kinds, fronts, tiers)
+		t.Errorf("steps by kind %v, removals from the front %v, by tier %v: something is missing",
+			kinds, fronts, tiers)
 	}
 	o := newOracle(c)
 	holes := 0

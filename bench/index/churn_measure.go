@@ -26,9 +26,11 @@ type churnPlayer struct {
 }
 
 func newChurnPlayer(c *Churn) *churnPlayer {
-	p := &churnPlayer{c: c, x: radix.New(radix.Config{Seed: 1}), worker: make([]radix.Worker, c.o.Ranks), rank: map[radix.Worker]int{}}
+	p := &churnPlayer{c: c, x: radix.New(radix.Config{Seed: 1}), rank: map[radix.Worker]int{}}
+	p.worker = make([]radix.Worker, c.o.Ranks)
 	for i, adapter := range []string{"", "adapter"} {
-		p.domains[i] = p.x.Domain(radix.DomainKey{Model: "churn", BlockSize: idTokens / c.IDBlocks, LoRA: adapter})
+		key := radix.DomainKey{Model: "churn", BlockSize: idTokens / c.IDBlocks, LoRA: adapter}
+		p.domains[i] = p.x.Domain(key)
 	}
 	return p
 }
@@ -159,7 +161,8 @@ func (c *Churn) Measure(ctx context.Context, cfg Config) (*Result, error) {
 	for i := range c.steps {
 		o.apply(&c.steps[i])
 	}
-	r := &Result{Workload: cfg.Name, Workers: c.o.Ranks, LookUps: got.lookUps, Wrong: got.wrong, Refused: refused}
+	r := &Result{Workload: cfg.Name, Workers: c.o.Ranks, LookUps: got.lookUps}
+	r.Wrong, r.Refused = got.wrong, refused
 	r.Pairs, r.Distinct = o.pairs()
 	r.add("credited with more than is held", "answers", float64(got.over))
 	r.add("credited with less than is held", "answers", float64(got.under))

@@ -38,7 +38,8 @@ func ReadFile(name string) (*Workload, error) {
 	}
 	w, err := Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the workload %s: %w: make it again with --write", name, err)
+		return nil, fmt.Errorf("cannot read the workload %s: %w: make it again with --write",
+			name, err)
 	}
 	return w, nil
 }
@@ -46,10 +47,12 @@ func ReadFile(name string) (*Workload, error) {
 // Parse decodes a workload file and checks all references in it. It keeps no part of data.
 func Parse(data []byte) (*Workload, error) {
 	if len(data) < headerBytes {
-		return nil, fmt.Errorf("%w: %d bytes are less than its header of %d", ErrFormat, len(data), headerBytes)
+		return nil, fmt.Errorf("%w: %d bytes are less than its header of %d",
+			ErrFormat, len(data), headerBytes)
 	}
 	if string(data[:len(magic)]) != magic {
-		return nil, fmt.Errorf("%w: it begins with %q and not with %q", ErrFormat, data[:len(magic)], magic)
+		return nil, fmt.Errorf("%w: it begins with %q and not with %q",
+			ErrFormat, data[:len(magic)], magic)
 	}
 	d := decoder(data[len(magic):])
 	w := &Workload{Workers: int(d.u32()), IDBlocks: int(d.u32())}
@@ -89,7 +92,8 @@ func (w *Workload) parseRequests(d *decoder, n int) (blocks int, err error) {
 		all := d.u32()
 		w.prompt[i] = d.u32()
 		if w.prompt[i] > all {
-			return 0, fmt.Errorf("%w: request %d has a prompt of %d blocks among %d", ErrFormat, i, w.prompt[i], all)
+			return 0, fmt.Errorf("%w: request %d has a prompt of %d blocks among %d",
+				ErrFormat, i, w.prompt[i], all)
 		}
 		w.first[i+1] = w.first[i] + uint64(all)
 	}
@@ -108,9 +112,11 @@ func (w *Workload) parseOps(d *decoder, n int) error {
 		case o.Kind > Clear || byte(head>>8) != 0:
 			return fmt.Errorf("%w: op %d is of kind %d", ErrFormat, i, uint16(head))
 		case int(o.Worker) >= w.Workers:
-			return fmt.Errorf("%w: op %d is of worker %d among %d", ErrFormat, i, o.Worker, w.Workers)
+			return fmt.Errorf("%w: op %d is of worker %d among %d",
+				ErrFormat, i, o.Worker, w.Workers)
 		case int(o.Req) >= w.Requests():
-			return fmt.Errorf("%w: op %d is of request %d among %d", ErrFormat, i, o.Req, w.Requests())
+			return fmt.Errorf("%w: op %d is of request %d among %d",
+				ErrFormat, i, o.Req, w.Requests())
 		case o.Start > o.End || int(o.End) > len(w.Content(o.Req)):
 			return fmt.Errorf("%w: op %d is of blocks %d to %d of request %d, which has %d",
 				ErrFormat, i, o.Start, o.End, o.Req, len(w.Content(o.Req)))
@@ -125,7 +131,8 @@ func (w *Workload) parseTests(d *decoder, n int) error {
 	for i := range w.Tests {
 		t := Answer{Req: d.u32(), Depth: d.u32(), Sum: d.u64()}
 		if int(t.Req) >= w.Requests() {
-			return fmt.Errorf("%w: test %d is of request %d among %d", ErrFormat, i, t.Req, w.Requests())
+			return fmt.Errorf("%w: test %d is of request %d among %d",
+				ErrFormat, i, t.Req, w.Requests())
 		}
 		w.Tests[i] = t
 	}

@@ -36,7 +36,8 @@ func Generate(trace []Request, o Options) (*Workload, error) {
 	case len(trace) == 0:
 		return nil, errors.New("cannot generate a workload: the trace is empty")
 	case o.Workers < 1 || o.Workers > math.MaxUint16:
-		return nil, fmt.Errorf("cannot generate a workload for %d workers: give 1 to %d", o.Workers, math.MaxUint16)
+		return nil, fmt.Errorf("cannot generate a workload for %d workers: give 1 to %d",
+			o.Workers, math.MaxUint16)
 	case o.IDBlocks < 1 || idTokens%o.IDBlocks != 0:
 		return nil, fmt.Errorf("cannot divide an id of %d tokens into %d blocks: give a divisor of %d", idTokens, o.IDBlocks, idTokens)
 	}
@@ -70,7 +71,8 @@ func (w *Workload) addRequests(trace []Request) {
 			} else {
 				name = chainHash(name, h)
 			}
-			w.content, w.engineHashes = append(w.content, radix.Hash(h)), append(w.engineHashes, name)
+			w.content = append(w.content, radix.Hash(h))
+			w.engineHashes = append(w.engineHashes, name)
 		}
 		w.first, w.prompt = append(w.first, uint64(len(w.content))), append(w.prompt, uint32(n))
 	}

@@ -137,12 +137,14 @@ func TestGenerateTellsTheTruth(t *testing.T) {
 				}
 			}
 			if pairs != w.Pairs || len(distinct) != w.Distinct {
-				t.Errorf("%d pairs of %d blocks are held, the workload says %d of %d", pairs, len(distinct), w.Pairs, w.Distinct)
+				t.Errorf("%d pairs of %d blocks are held, the workload says %d of %d",
+					pairs, len(distinct), w.Pairs, w.Distinct)
 			}
 			for _, truth := range w.Tests {
 				sum, most := h.sum(w, truth.Req)
 				if sum != truth.Sum || most != int(truth.Depth) {
-					t.Fatalf("request %d: sum %d, depth %d, the workload says %+v", truth.Req, sum, most, truth)
+					t.Fatalf("request %d: sum %d, depth %d, the workload says %+v",
+						truth.Req, sum, most, truth)
 				}
 			}
 			h.replay(t, w, w.Ops[w.Warm:])

@@ -24,7 +24,8 @@ type Config struct {
 // Measure plays a workload and measures. With [ErrWrong] the result is complete; with any other
 // error, which is ctx's, there is none.
 func Measure(ctx context.Context, w *Workload, cfg Config) (*Result, error) {
-	r := &Result{Workload: cfg.Name, Workers: w.Workers, Pairs: w.Pairs, Distinct: w.Distinct, LookUps: len(w.Tests)}
+	r := &Result{Workload: cfg.Name, Workers: w.Workers, Pairs: w.Pairs, Distinct: w.Distinct}
+	r.LookUps = len(w.Tests)
 	two := splitByWorker(w.Ops[:w.Warm], 2)
 	for i := range cfg.Rounds {
 		b := &round{ended: ctx.Err, cfg: cfg, number: i + 1, w: w, r: r, start: time.Now()}
@@ -218,7 +219,8 @@ func (b *round) applyParts(parts [][]Op) *Player {
 	runtime.GC()
 	t := b.now()
 	refused := p.ApplyParts(parts)
-	b.r.add(fmt.Sprintf("apply, %d writers", len(parts)), "M blocks/s", millionsPerSecond(changedBlocks(b.w.Ops[:b.w.Warm]), b.now()-t))
+	b.r.add(fmt.Sprintf("apply, %d writers",
+		len(parts)), "M blocks/s", millionsPerSecond(changedBlocks(b.w.Ops[:b.w.Warm]), b.now()-t))
 	b.r.Refused = max(b.r.Refused, refused)
 	b.r.Wrong = max(b.r.Wrong, p.Wrong())
 	return p

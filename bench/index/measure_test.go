@@ -97,7 +97,8 @@ func TestMeasureFindsFaults(t *testing.T) {
 		cfg.Rounds = 1
 		r, err := index.Measure(t.Context(), w, cfg)
 		if !errors.Is(err, index.ErrWrong) || !strings.Contains(err.Error(), tt.want) || r == nil || len(r.Metrics) == 0 {
-			t.Errorf("%s: Measure = %v, %v, want ErrWrong with %q and a whole result", tt.name, r, err, tt.want)
+			t.Errorf("%s: Measure = %v, %v, want ErrWrong with %q and a whole result",
+				tt.name, r, err, tt.want)
 		}
 	}
 }

@@ -34,13 +34,14 @@ func (b *round) matchTokens(p *Player) {
 	held, unheld := make([]tokenPrompt, tokenPrompts), make([]tokenPrompt, tokenPrompts)
 	for i := range held {
 		held[i], unheld[i] = newTokenPrompt(p.Index, r), newTokenPrompt(p.Index, r)
-		names := make([]uint64, len(held[i].chain))
-		for j := range names {
-			names[j] = r.Uint64()
+		hashes := make([]uint64, len(held[i].chain))
+		for j := range hashes {
+			hashes[j] = r.Uint64()
 		}
 		for k := range holders {
 			w := radix.Worker((i*holders + k) % b.w.Workers)
-			if p.Index.Store(radix.Store{Worker: w, Domain: d, Engine: names, Blocks: held[i].chain}) != nil {
+			s := radix.Store{Worker: w, Domain: d, Engine: hashes, Blocks: held[i].chain}
+			if p.Index.Store(s) != nil {
 				b.r.Refused++
 			}
 		}
@@ -62,7 +63,9 @@ func newTokenPrompt(x *radix.Index, r *rand.Rand) tokenPrompt {
 
 // timeTokens times each prompt with that many block hashes known; the others are hashed into
 // existing memory.
-func (b *round) timeTokens(p *Player, d radix.Domain, name string, prompts []tokenPrompt, known, holders int) {
+func (b *round) timeTokens(
+	p *Player, d radix.Domain, name string, prompts []tokenPrompt, known, holders int,
+) {
 	var times []uint32
 	buf := make([]radix.Overlap, 0, b.w.Workers)
 	hashes := make([]radix.Hash, promptTokens/promptBlock)
@@ -76,7 +79,7 @@ func (b *round) timeTokens(p *Player, d radix.Domain, name string, prompts []tok
 			t := b.now()
 			buf, _ = p.Index.MatchTokens(buf[:0], have, d, prompts[i].tokens, promptBlock)
 			times = append(times, uint32(b.now()-t))
-			if len(buf) != holders || holders > 0 && uint64(buf[0].Blocks) != uint64(len(prompts[i].chain)) {
+			if len(buf) != holders || holders > 0 && int(buf[0].Blocks) != len(prompts[i].chain) {
 				wrong++
 			}
 		}

@@ -17,7 +17,8 @@ type heldHash struct {
 }
 
 func newOracle(c *Churn) *oracle {
-	o := &oracle{c: c, held: make([]map[uint32][churnTiers]bool, c.o.Ranks), hashes: make([]map[uint64]*heldHash, c.o.Ranks)}
+	o := &oracle{c: c, held: make([]map[uint32][churnTiers]bool, c.o.Ranks)}
+	o.hashes = make([]map[uint64]*heldHash, c.o.Ranks)
 	for rank := range c.o.Ranks {
 		o.reset(rank)
 	}

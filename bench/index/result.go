@@ -26,7 +26,7 @@ type Metric struct {
 type Result struct {
 	Workload string `json:"workload"` // Config.Name
 	Workers  int    `json:"workers"`
-	Entries  int    `json:"entries"`  // (worker, block) pairs in the index when look-ups are measured
+	Entries  int    `json:"entries"`  // (worker, block) pairs when look-ups are measured
 	Pairs    int    `json:"pairs"`    // the right number of entries
 	Distinct int    `json:"distinct"` // blocks among them
 	LookUps  int    `json:"look_ups"` // compared answers
@@ -81,7 +81,8 @@ func (r *Result) err() error {
 
 // Table writes the result as text: the median of each number, then its rounds.
 func (r *Result) Table(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %s workers, %s entries of %s blocks\n", r.Workload, groupDigits(r.Workers), groupDigits(r.Entries), groupDigits(r.Distinct))
+	fmt.Fprintf(w, "%s: %s workers, %s entries of %s blocks\n",
+		r.Workload, groupDigits(r.Workers), groupDigits(r.Entries), groupDigits(r.Distinct))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, m := range r.Metrics {
 		fmt.Fprintf(t, "%s\t%s\t%s\t", m.Name, formatNumber(m.Median), m.Unit)
@@ -97,7 +98,8 @@ func (r *Result) Table(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("cannot write the table: %w", err)
 	}
-	_, err := fmt.Fprintf(w, "wrong answers: %s of %s; changes refused: %s\n", groupDigits(r.Wrong), groupDigits(r.LookUps), groupDigits(r.Refused))
+	_, err := fmt.Fprintf(w, "wrong answers: %s of %s; changes refused: %s\n",
+		groupDigits(r.Wrong), groupDigits(r.LookUps), groupDigits(r.Refused))
 	return err
 }
 

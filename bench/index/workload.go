@@ -50,7 +50,9 @@ type Workload struct {
 func (w *Workload) Requests() int { return len(w.prompt) }
 
 // Content returns the block hashes of a request: those of the prompt, then the decoded ones.
-func (w *Workload) Content(req uint32) []radix.Hash { return w.content[w.first[req]:w.first[req+1]] }
+func (w *Workload) Content(req uint32) []radix.Hash {
+	return w.content[w.first[req]:w.first[req+1]]
+}
 
 // EngineHashes returns the engine hashes of a request's blocks, which are the same on all
 // workers.

@@ -153,7 +153,8 @@ func (h *history) compare(step int, what string) {
 			got[o.Worker] = o.Units
 		}
 		if want := h.naive.match(string(chain)); !maps.Equal(got, want) {
-			h.t.Fatalf("step %d, %s: content %08b matches %v, want %v", step, what, content, got, want)
+			h.t.Fatalf("step %d, %s: content %08b matches %v, want %v",
+				step, what, content, got, want)
 		}
 	}
 }

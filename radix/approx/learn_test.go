@@ -91,7 +91,8 @@ func TestCapacityComesBack(t *testing.T) {
 	low := tree.Worker(0).Capacity
 	requests(tree, e, r, 3000, true)
 	precision, recall := requests(tree, e, r, 2000, true)
-	t.Logf("capacity fell to %d and is %d again; precision %.3f, recall %.3f", low, tree.Worker(0).Capacity, precision, recall)
+	t.Logf("capacity fell to %d and is %d again; precision %.3f, recall %.3f",
+		low, tree.Worker(0).Capacity, precision, recall)
 	assert.InEpsilon(t, 8000, tree.Worker(0).Capacity, 0.25)
 	assert.Greater(t, recall, 0.9)
 }

@@ -38,7 +38,8 @@ const (
 // byteSize returns the bytes of a node without holdings. append rounds capacities up to the
 // allocator's size classes.
 func (n *node) byteSize() int64 {
-	return nodeBytes + max(int64(cap(n.keys))*keyBytes, minKeysBytes) + int64(cap(n.holders))*holderBytes
+	keys := max(int64(cap(n.keys))*keyBytes, minKeysBytes)
+	return nodeBytes + keys + int64(cap(n.holders))*holderBytes
 }
 
 // find returns the holding of c on n, or nil, and its index.
@@ -157,7 +158,8 @@ func (s *nodeStore) cutFront(n *node, offset int) {
 // in both lists.
 func (s *nodeStore) splitHolding(h *holding, upper *node) *holding {
 	u := s.free.takeHolding()
-	*u = holding{node: upper, cache: h.cache, created: h.created, proven: h.proven, used: h.used, usedPrev: h.usedPrev}
+	*u = *h
+	u.node, u.links = upper, [2]link{}
 	h.cache.list.insert(u, h.links[ofCache].prev)
 	s.recent.insert(u, h.links[ofAll].prev)
 	s.holdings++

@@ -95,9 +95,9 @@ type Stats struct {
 	Holds    int64 // pairs of a worker and a node that it holds
 	Units    int64 // sum over workers
 
-	EvictedMemory   int64 // holdings dropped, least recently used first, because MaxBytes was reached
+	EvictedMemory   int64 // holdings dropped because MaxBytes was reached
 	EvictedCapacity int64 // ... because the worker's capacity was reached
-	EvictedStale    int64 // ... because an answer showed that the engine had evicted a part used later
+	EvictedStale    int64 // ... because an answer showed that the engine had evicted them
 	Contradicted    int64 // answers with fewer cached units than an earlier answer had proven
 	Surprised       int64 // answers with more cached units than expected
 	Withdrawn       int64 // holdings dropped because their request failed

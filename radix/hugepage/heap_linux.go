@@ -74,8 +74,9 @@ func readMaps(r io.Reader) []mapping {
 		mode := fields[1]
 		unnamed := len(fields) == 5 || bytes.HasPrefix(fields[5], []byte("[anon:"))
 		maps = append(maps, mapping{
-			span: span{uintptr(start), uintptr(end)}, anonymous: unnamed && mode[3] == 'p' && string(fields[4]) == "0",
-			writable: mode[0] == 'r' && mode[1] == 'w',
+			span:      span{uintptr(start), uintptr(end)},
+			anonymous: unnamed && mode[3] == 'p' && string(fields[4]) == "0",
+			writable:  mode[0] == 'r' && mode[1] == 'w',
 		})
 	}
 	return maps

@@ -77,7 +77,9 @@ func (c *Collapser) collapse() {
 
 // firstFrom returns the index of the first of sorted spans that begins at or behind next.
 func firstFrom(spans []span, next uintptr) int {
-	i, _ := slices.BinarySearchFunc(spans, next, func(s span, next uintptr) int { return cmp.Compare(s.start, next) })
+	i, _ := slices.BinarySearchFunc(spans, next, func(s span, next uintptr) int {
+		return cmp.Compare(s.start, next)
+	})
 	return i
 }
 

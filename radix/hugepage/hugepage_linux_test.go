@@ -113,7 +113,8 @@ func TestGivenBackStaysSo(t *testing.T) {
 	}
 	for line := range strings.Lines(string(maps)) { // "VmFlags: rd wr mr mw me ac hg"
 		if flags := strings.Fields(line); len(flags) > 0 && flags[0] == "VmFlags:" && slices.Contains(flags, "hg") {
-			t.Errorf("memory is advised (%s): khugepaged may refill pages given back", strings.TrimSpace(line))
+			t.Errorf("memory is advised (%s): khugepaged may refill pages given back",
+				strings.TrimSpace(line))
 		}
 	}
 	runtime.KeepAlive(b)

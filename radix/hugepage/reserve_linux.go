@@ -61,7 +61,8 @@ func Reserve(n int64) int64 {
 
 // mappable reports whether the kernel would map n more bytes.
 func mappable(n int64) bool {
-	probe, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	const access, kind = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANON
+	probe, err := unix.Mmap(-1, 0, int(n), access, kind)
 	if err != nil {
 		return false
 	}

@@ -96,7 +96,8 @@ func TestReserve(t *testing.T) {
 	}
 	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
 	if metrics.Read(goal); goal[0].Value.Uint64() > 16<<20 {
-		t.Errorf("the heap may grow to %d bytes before it is collected, want a few MiB", goal[0].Value.Uint64())
+		t.Errorf("the heap may grow to %d bytes before it is collected, want a few MiB",
+			goal[0].Value.Uint64())
 	}
 	for round := range 2 {
 		list := objects(fill)

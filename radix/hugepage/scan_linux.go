@@ -81,9 +81,11 @@ func (p *pageScan) appendSmall(found []span, fd uintptr, s span) []span {
 
 // join appends s, to the last span if that ends at s and has room in a call.
 func join(spans []span, s span) []span {
-	if n := len(spans); n > 0 && spans[n-1].end == s.start && spans[n-1].end-spans[n-1].start < perCall {
-		spans[n-1].end = s.end
-		return spans
+	if n := len(spans); n > 0 {
+		if last := &spans[n-1]; last.end == s.start && last.end-last.start < perCall {
+			last.end = s.end
+			return spans
+		}
 	}
 	return append(spans, s)
 }
