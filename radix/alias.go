@@ -2,12 +2,13 @@ package radix
 
 import "slices"
 
-// alias is an engine hash of blocks in several domains. SGLang leaves the LoRA adapter out of its hash, so
-// one prompt under two adapters is two blocks of one engine hash, and a removal does not tell which of
-// them goes.
+// alias is an engine hash of blocks in several domains. SGLang leaves the LoRA adapter out of
+// its hash, so one prompt under two adapters is two blocks of one engine hash, and a removal
+// does not tell which of them goes.
 //
-// So removals are counted apart, and a block is credited only while it has more copies than removals. Each
-// block stays valid as a parent until the last copy is gone: the alias holds a pin on it.
+// So removals are counted apart, and a block is credited only while it has more copies than
+// removals. Each block stays valid as a parent until the last copy is gone: the alias holds a
+// pin on it.
 type alias struct {
 	blocks   []blockRef // at least two, of different domains
 	removals [tiers]int
@@ -50,8 +51,8 @@ func (a *alias) valid() bool {
 	return len(a.blocks) >= 2
 }
 
-// resetEmptyTiers zeroes the tiers where removals may have taken all copies. No block is credited there,
-// as none has more copies than all together.
+// resetEmptyTiers zeroes the tiers where removals may have taken all copies. No block is
+// credited there, as none has more copies than all together.
 func (a *alias) resetEmptyTiers() {
 	for t := range a.removals {
 		if a.total(Tier(t)) > 0 {
@@ -82,7 +83,8 @@ func (w *worker) addAliasLocked(key uint64, a *alias) {
 // aliasEntry returns the entry of an alias. Its one copy keeps the slot from being free.
 func aliasEntry(key uint64) entry { return entry{key: key, handle: aliased, copies: copies{1}} }
 
-// addAliasCopyLocked counts a copy of an aliased engine hash at an offset of h's run, which is locked.
+// addAliasCopyLocked counts a copy of an aliased engine hash at an offset of h's run, which is
+// locked.
 func (w *worker) addAliasCopyLocked(key uint64, h *holding, offset uint32, t Tier) {
 	a := w.aliases[key]
 	b := a.in(h.run.domain)
@@ -140,8 +142,8 @@ func (w *worker) removeAliasCopyLocked(key uint64, t Tier) (ok bool) {
 	return true
 }
 
-// dropAliasBlocksLocked forgets the blocks of an alias on evicted holdings. Earlier removals may have hit
-// any block, so they go on counting against the others.
+// dropAliasBlocksLocked forgets the blocks of an alias on evicted holdings. Earlier removals
+// may have hit any block, so they go on counting against the others.
 func (w *worker) dropAliasBlocksLocked(key uint64, a *alias, evicted []uint64) {
 	rest := a.blocks[:0]
 	for _, b := range a.blocks {
@@ -158,7 +160,8 @@ func (w *worker) dropAliasBlocksLocked(key uint64, a *alias, evicted []uint64) {
 	w.shrinkAliasLocked(key, a)
 }
 
-// shrinkAliasLocked drops blocks without copies, and the alias if fewer than two blocks are left.
+// shrinkAliasLocked drops blocks without copies, and the alias if fewer than two blocks are
+// left.
 func (w *worker) shrinkAliasLocked(key uint64, a *alias) {
 	a.blocks = slices.DeleteFunc(a.blocks, func(b blockRef) bool {
 		if b.copies != (copies{}) {
@@ -175,8 +178,9 @@ func (w *worker) shrinkAliasLocked(key uint64, a *alias) {
 		for t := range b.copies {
 			b.copies[t] -= uint16(a.removals[t]) // no more than there are, see resetEmptyTiers
 		}
-		*w.entries.find(key) = entry{key: key, handle: b.holding.handle, offset: b.offset, copies: b.copies}
-		w.deferred = append(w.deferred, deferredChange{holding: b.holding, offset: b.offset, unpin: true})
+		*w.entries.find(key) = b.entry(key)
+		unpin := deferredChange{holding: b.holding, offset: b.offset, unpin: true}
+		w.deferred = append(w.deferred, unpin)
 	default:
 		return
 	}

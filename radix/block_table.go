@@ -8,20 +8,23 @@ import (
 	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
-// blockTable maps engine hashes to blocks, for all workers: a block that a worker holds under the engine
-// hash that the block's run lists costs the worker one bit and no entry. An engine hash has one block
-// here, and a block one engine hash; a worker has others in its own entryTable.
+// blockTable maps engine hashes to blocks, for all workers: a block that a worker holds under
+// the engine hash that the block's run lists costs the worker one bit and no entry. An engine
+// hash has one block here, and a block one engine hash; a worker has others in its own
+// entryTable.
 //
-// A slot is one word without a key: the run at its handle lists the engine hash, and the tag saves most
-// reads of other runs. The tag also gives the slot's home, so slots move without a read of the run.
+// A slot is one word without a key: the run at its handle lists the engine hash, and the tag
+// saves most reads of other runs. The tag also gives the slot's home, so slots move without a
+// read of the run.
 //
 //	63       38 37       20 19      0
 //	[  handle  ] [  offset  ] [  tag  ]
 //
-// Writers insert engine hashes in batches of 64 under one lock, so none is inserted twice; this takes a
-// third less time than a compare-and-swap each, which the next cache miss waits for. Invalidating touches
-// no slot: a slot is stale when its run is gone or no longer lists the engine hash there. A sweep drops
-// stale slots stripe by stripe in one sequential pass, where each alone would be a cache miss.
+// Writers insert engine hashes in batches of 64 under one lock, so none is inserted twice; this
+// takes a third less time than a compare-and-swap each, which the next cache miss waits for.
+// Invalidating touches no slot: a slot is stale when its run is gone or no longer lists the
+// engine hash there. A sweep drops stale slots stripe by stripe in one sequential pass, where
+// each alone would be a cache miss.
 //
 // Look-ups hold one read lock. A sweep holds all of them and the insert lock.
 type blockTable struct {
@@ -58,12 +61,13 @@ const (
 	// readLocks is the number of look-ups that can run without sharing a lock's cache line.
 	readLocks = 16
 
-	// insertBatch is the number of engine hashes inserted at a time, one per bit of a word: their cache
-	// misses overlap.
+	// insertBatch is the number of engine hashes inserted at a time, one per bit of a word:
+	// their cache misses overlap.
 	insertBatch = 64
 )
 
-// blockStripe is replaced with insertMu and all read locks held; its slots are written with insertMu.
+// blockStripe is replaced with insertMu and all read locks held; its slots are written with
+// insertMu.
 type blockStripe struct {
 	slots []uint64 // 0 is free; atomic but for sweeps
 	_     [cacheLine - 24]byte
@@ -86,8 +90,8 @@ func (t *blockTable) stripe(hash uint64) *blockStripe { return &t.stripes[hash>>
 func slotHandle(slot uint64) uint32 { return uint32(slot >> (tagBits + offsetBits)) }
 func slotOffset(slot uint64) uint32 { return uint32(slot>>tagBits) & (1<<offsetBits - 1) }
 
-// firstSlot returns the index where probing for a slot or a hash begins: its tag as a share of all slots,
-// so any number of slots works. With AVX2 it is the first slot of its cache line.
+// firstSlot returns the index where probing for a slot or a hash begins: its tag as a share of
+// all slots, so any number of slots works. With AVX2 it is the first slot of its cache line.
 func firstSlot(slots []uint64, v uint64) uint64 {
 	return v & tagMask * uint64(len(slots)) >> tagBits &^ probeAlign()
 }
@@ -110,8 +114,8 @@ func placeSlot(slots []uint64, v uint64) uint64 {
 	return i
 }
 
-// lister returns the run that lists engineHash where a slot points, or nil if the slot is stale or of
-// another engine hash.
+// lister returns the run that lists engineHash where a slot points, or nil if the slot is stale
+// or of another engine hash.
 func (t *blockTable) lister(slot, engineHash uint64) *run {
 	r := t.runs.run(slotHandle(slot)).Load()
 	if r == nil {
@@ -124,8 +128,8 @@ func (t *blockTable) lister(slot, engineHash uint64) *run {
 	return r
 }
 
-// find returns the block of an engine hash; no run if there is none. A run that the caller does not hold
-// may die meanwhile.
+// find returns the block of an engine hash; no run if there is none. A run that the caller does
+// not hold may die meanwhile.
 func (t *blockTable) find(engineHash uint64) (r *run, offset uint32) {
 	hash := t.hash(engineHash)
 	lock := &t.locks[hash%readLocks]
@@ -148,8 +152,8 @@ func (t *blockTable) find(engineHash uint64) (r *run, offset uint32) {
 	return nil, 0
 }
 
-// insertLocked inserts the engine hashes of the blocks that the run has got since the last call. The run
-// is locked.
+// insertLocked inserts the engine hashes of the blocks that the run has got since the last
+// call. The run is locked.
 func (t *blockTable) insertLocked(r *run) {
 	listed := r.listed()
 	for n := r.view.Load().n.Load(); r.inserted < n; {
@@ -162,7 +166,8 @@ func (t *blockTable) insertLocked(r *run) {
 	}
 }
 
-// invalidateLocked makes the slots of a run's blocks from an offset on stale. The run is locked.
+// invalidateLocked makes the slots of a run's blocks from an offset on stale. The run is
+// locked.
 func (t *blockTable) invalidateLocked(r *run, from uint32) {
 	if from >= r.inserted {
 		return
@@ -186,8 +191,8 @@ func (t *blockTable) invalidateLocked(r *run, from uint32) {
 	}
 }
 
-// insert gives the engine hashes of the blocks from an offset of a run on their slots, and returns a bit
-// for each that has one already.
+// insert gives the engine hashes of the blocks from an offset of a run on their slots, and
+// returns a bit for each that has one already.
 func (t *blockTable) insert(handle, offset uint32, engineHashes []uint64) (duplicates uint64) {
 	if handle == 0 {
 		return bitRange(0, 0, len(engineHashes))
@@ -219,9 +224,11 @@ func (t *blockTable) sparse() bool {
 	return t.live.Load()*8 < slots && slots > blockStripes*stripeSlotsMin
 }
 
-// insertStripe inserts until a stripe is full. It returns the number of engine hashes that it came to, and
-// a bit for each of them that had a slot.
-func (t *blockTable) insertStripe(handle, offset uint32, engineHashes []uint64) (n int, duplicates uint64) {
+// insertStripe inserts until a stripe is full. It returns the number of engine hashes that it
+// came to, and a bit for each of them that had a slot.
+func (t *blockTable) insertStripe(
+	handle, offset uint32, engineHashes []uint64,
+) (n int, duplicates uint64) {
 	base := uint64(handle)<<(tagBits+offsetBits) | uint64(offset)<<tagBits
 	t.insertMu.Lock()
 	if n = insertVector(t, engineHashes, base); n < len(engineHashes) {
@@ -236,12 +243,15 @@ func (t *blockTable) insertStripe(handle, offset uint32, engineHashes []uint64) 
 }
 
 // insertEach is insertStripe from the n-th engine hash on, one by one.
-func (t *blockTable) insertEach(n int, engineHashes []uint64, base uint64) (_ int, duplicates uint64) {
+func (t *blockTable) insertEach(
+	n int, engineHashes []uint64, base uint64,
+) (_ int, duplicates uint64) {
 	var hashes [insertBatch]uint64
 	for i := n; i < len(engineHashes); i++ {
 		hashes[i] = t.hash(engineHashes[i])
 	}
-	// Prefetches the slots: the less code is between two cache misses, the more of them overlap.
+	// Prefetches the slots: the less code is between two cache misses, the more of them
+	// overlap.
 	for _, hash := range hashes[n:len(engineHashes)] {
 		if slots := t.stripe(hash).slots; len(slots) > 0 {
 			atomic.LoadUint64(&slots[firstSlot(slots, hash)]) // atomic, so the compiler keeps it

@@ -7,8 +7,8 @@ import "golang.org/x/sys/cpu"
 // vectors turns insertVector on.
 var vectors = cpu.X86.HasAVX2
 
-// probeAlign returns the bits of a slot's index that are cleared where probing begins: insertVector
-// compares a whole cache line at once.
+// probeAlign returns the bits of a slot's index that are cleared where probing begins:
+// insertVector compares a whole cache line at once.
 func probeAlign() uint64 {
 	if vectors {
 		return lineSlots - 1
@@ -16,8 +16,8 @@ func probeAlign() uint64 {
 	return 0
 }
 
-// insertVector inserts the first engine hashes into slots from base on, and returns their number: all, or
-// those before the first that needs insertOne.
+// insertVector inserts the first engine hashes into slots from base on, and returns their
+// number: all, or those before the first that needs insertOne.
 func insertVector(t *blockTable, engineHashes []uint64, base uint64) (done int) {
 	if !vectors || len(engineHashes) == 0 {
 		return 0

@@ -4,13 +4,13 @@
 
 // func insertBatch256(stripes *blockStripe, hashes *uint64, n int, key, base uint64) (done int)
 //
-// Does insertOne for n engine hashes (at most insertBatch), as far as they find free slots and no slot of
-// an equal tag: it stops before the first that needs a closer look. It reads cache lines of slots and fills
-// each slot by one store; the size of a stripe is a multiple of a cache line. base is handle and offset of
-// the first engine hash as in a slot.
+// Does insertOne for n engine hashes (at most insertBatch), as far as they find free slots and
+// no slot of an equal tag: it stops before the first that needs a closer look. It reads cache
+// lines of slots and fills each slot by one store; the size of a stripe is a multiple of a
+// cache line. base is handle and offset of the first engine hash as in a slot.
 //
-// The first pass hashes the engine hashes and prefetches their slots, so that cache misses overlap; the
-// second inserts.
+// The first pass hashes the engine hashes and prefetches their slots, so that cache misses
+// overlap; the second inserts.
 //	DI  stripes, SI  hashes, CX  n, R8  key, R9  base of this one, R10  index of this one
 //	R11 spread, R12 tagMask, R13 0
 //	0(SP)   hashes of the engine hashes
@@ -97,8 +97,8 @@ line:
 	JNE       insert
 	JMP       out
 
-	// The next cache line of the stripe, or the first behind the last. Back at the line where probing began,
-	// there is no free slot.
+	// The next cache line of the stripe, or the first behind the last. Back at the line where
+	// probing began, there is no free slot.
 full:
 	MOVQ 0(SP)(R10*8), AX
 	SHRQ $56, AX

@@ -2,7 +2,8 @@
 
 package radix
 
-// insertVector leaves all to insertOne, also under the race detector, which does not see assembly.
+// insertVector leaves all to insertOne, also under the race detector, which does not see
+// assembly.
 func insertVector(*blockTable, []uint64, uint64) (done int) { return 0 }
 
 // probeAlign clears nothing of a slot's index.

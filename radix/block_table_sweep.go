@@ -2,19 +2,21 @@ package radix
 
 import "slices"
 
-// sweepAtOnce is the number of stripes swept while writers wait: 0.2 ms in a table of a million blocks.
+// sweepAtOnce is the number of stripes swept while writers wait: 0.2 ms in a table of a million
+// blocks.
 const sweepAtOnce = 8
 
-// tableSweep is one pass over all stripes of the block table: it drops stale slots and resizes stripes.
+// tableSweep is one pass over all stripes of the block table: it drops stale slots and resizes
+// stripes.
 type tableSweep struct {
 	table  *blockTable
 	names  int64    // slots that are not stale, in the whole table
 	low    bool     // memory is low: leave less room
-	buffer []uint64 // for a stripe; as large as one, and rarely needed, so a sweep allocates its own
+	buffer []uint64 // for one stripe
 }
 
-// sweep drops stale slots. It returns false if a stripe has its largest size. Unless forced, it does
-// nothing if another sweep has just made room.
+// sweep drops stale slots. It returns false if a stripe has its largest size. Unless forced, it
+// does nothing if another sweep has just made room.
 func (t *blockTable) sweep(forced bool) bool {
 	t.sweepMu.Lock()
 	defer t.sweepMu.Unlock()
@@ -42,8 +44,8 @@ func (t *blockTable) sweep(forced bool) bool {
 	return grown
 }
 
-// stripeLocked sweeps a stripe and leaves more than half of it free, or a third where memory is low. It
-// returns false if the stripe has its largest size.
+// stripeLocked sweeps a stripe and leaves more than half of it free, or a third where memory is
+// low. It returns false if the stripe has its largest size.
 func (s *tableSweep) stripeLocked(stripe *blockStripe) bool {
 	var live int
 	if begin := slices.Index(stripe.slots, 0); begin >= 0 {
@@ -65,8 +67,8 @@ func (s *tableSweep) stripeLocked(stripe *blockStripe) bool {
 	return grown
 }
 
-// packLocked drops the stale slots of a stripe in place and returns the number of others. It begins behind
-// a free slot: from there on each slot's home is at or before its index.
+// packLocked drops the stale slots of a stripe in place and returns the number of others. It
+// begins behind a free slot: from there on each slot's home is at or before its index.
 func (s *tableSweep) packLocked(slots []uint64, begin int) (live int) {
 	if len(s.buffer) < len(slots) {
 		s.buffer = make([]uint64, len(slots))
@@ -81,8 +83,8 @@ func (s *tableSweep) packLocked(slots []uint64, begin int) (live int) {
 	return live
 }
 
-// copyLive copies the slots that are not stale to dst, and returns their number and that of slots which
-// are not free. It has no branch on staleness, which the CPU could not predict.
+// copyLive copies the slots that are not stale to dst, and returns their number and that of
+// slots which are not free. It has no branch on staleness, which the CPU could not predict.
 func copyLive(dst []uint64, chunks []*runChunk, slots []uint64) (live, used int) {
 	for _, v := range slots {
 		h := slotHandle(v) // 0 for a free slot, and nothing is inserted for handle 0
@@ -94,12 +96,13 @@ func copyLive(dst []uint64, chunks []*runChunk, slots []uint64) (live, used int)
 	return live, used
 }
 
-// placeInOrder puts a list into an empty table, each value into its own slot or the first free one behind.
-// The list has the order that it had in the table behind its free slot begin, so nearly each value goes
-// behind the one before it without probing.
+// placeInOrder puts a list into an empty table, each value into its own slot or the first free
+// one behind. The list has the order that it had in the table behind its free slot begin, so
+// nearly each value goes behind the one before it without probing.
 func placeInOrder(slots, list []uint64, begin int) {
 	n := len(slots)
-	// Indexes from begin on run past the end of the table. All is free from next on, nothing in [full, next).
+	// Indexes from begin on run past the end of the table. All is free from next on, nothing in
+	// [full, next).
 	next, full := begin+1, begin+1
 	for _, v := range list {
 		at := int(firstSlot(slots, v))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPackAnyStripe packs stripes of any size, fill and share of stale slots. Exactly the live slots must
-// remain, each where probing from its home finds it before a free slot.
+// TestPackAnyStripe packs stripes of any size, fill and share of stale slots. Exactly the live
+// slots must remain, each where probing from its home finds it before a free slot.
 func TestPackAnyStripe(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -45,7 +45,8 @@ func TestPackAnyStripe(t *testing.T) {
 	}
 }
 
-// requireProbing fails unless the slots are want, and none is free between a slot's home and its index.
+// requireProbing fails unless the slots are want, and none is free between a slot's home and
+// its index.
 func requireProbing(t *testing.T, slots, want []uint64) {
 	t.Helper()
 	have := slices.DeleteFunc(slices.Clone(slots), func(v uint64) bool { return v == 0 })
@@ -60,7 +61,8 @@ func requireProbing(t *testing.T, slots, want []uint64) {
 		}
 		for i := firstSlot(slots, v); i != uint64(at); i = nextSlot(slots, i) {
 			if slots[i] == 0 {
-				t.Fatalf("%x has home %d and is at %d, but %d is free", v, firstSlot(slots, v), at, i)
+				t.Fatalf("%x has home %d and is at %d, but %d is free",
+					v, firstSlot(slots, v), at, i)
 			}
 		}
 	}

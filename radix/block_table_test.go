@@ -12,8 +12,8 @@ func newBlockTable(key uint64) *blockTable {
 	return t
 }
 
-// TestVectorInsertsLikeOne inserts batches with repeats and equal tags into stripes of any fill, by
-// insertStripe and by insertEach: all slots must be equal.
+// TestVectorInsertsLikeOne inserts batches with repeats and equal tags into stripes of any
+// fill, by insertStripe and by insertEach: all slots must be equal.
 func TestVectorInsertsLikeOne(t *testing.T) {
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -44,7 +44,8 @@ func TestVectorInsertsLikeOne(t *testing.T) {
 			n, duplicates := quick.insertStripe(r.handle, 0, hashes)
 			m, want := plain.insertEach(0, hashes, uint64(r.handle)<<(tagBits+offsetBits))
 			if n != m || duplicates != want {
-				t.Fatalf("seed %d: insertStripe comes to %d, duplicates %b; insertEach to %d, %b", seed, n, duplicates, m, want)
+				t.Fatalf("seed %d: insertStripe comes to %d, duplicates %b; insertEach to %d, %b",
+					seed, n, duplicates, m, want)
 			}
 		}
 		for i := range quick.stripes {
@@ -57,7 +58,8 @@ func TestVectorInsertsLikeOne(t *testing.T) {
 	}
 }
 
-// TestEqualTags inserts engine hashes of equal stripe and tag: each must have a slot and be found.
+// TestEqualTags inserts engine hashes of equal stripe and tag: each must have a slot and be
+// found.
 func TestEqualTags(t *testing.T) {
 	table := newBlockTable(3)
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -12,18 +12,21 @@ type memoryLimit struct {
 const (
 	// minBudget holds the tables of an empty index and some thousand blocks.
 	minBudget = 1 << 20
-	// softShare of the budget is kept for tables that grow without a reservation, as stripes do.
+	// softShare of the budget is kept for tables that grow without a reservation, as stripes
+	// do.
 	softShare = 64
-	// evictShare of the budget is evicted at once, so that writers wait rarely and not for long.
+	// evictShare of the budget is evicted at once, so that writers wait rarely and not for
+	// long.
 	evictShare = 256
 
-	// storeBytes and newBlockBytes bound the memory of a store: a run and a holding; and for each block its
-	// hashes and its slot, with unused capacity. An entry is no larger than the slot.
+	// storeBytes and newBlockBytes bound the memory of a store: a run and a holding; and for
+	// each block its hashes and its slot, with unused capacity. An entry is no larger than the
+	// slot.
 	storeBytes    = 2048
 	newBlockBytes = 64
 
-	// farStores is the number of equal stores that must fit for a store to need no reservation: more than
-	// there are cores.
+	// farStores is the number of equal stores that must fit for a store to need no reservation:
+	// more than there are cores.
 	farStores = 64
 )
 
@@ -43,8 +46,8 @@ func (e *evictor) storeNeed(w *worker, blocks int) int64 {
 	return n
 }
 
-// reserve makes room for a store of that many blocks. The caller releases the result when the blocks are
-// counted. It holds no lock.
+// reserve makes room for a store of that many blocks. The caller releases the result when the
+// blocks are counted. It holds no lock.
 func (e *evictor) reserve(w *worker, blocks int) (int64, error) {
 	limit := &e.tree.limit
 	if limit.max == 0 {

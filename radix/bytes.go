@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Sizes on the heap. Everything that grows with the blocks held is counted as it comes and goes, unused
-// capacity included.
+// Sizes on the heap. Everything that grows with the blocks held is counted as it comes and
+// goes, unused capacity included.
 
 const (
 	sliceBytes = 24
@@ -24,8 +24,8 @@ var (
 	workerBytes      = sizeClass(int64(unsafe.Sizeof(worker{}))) + 8
 )
 
-// sizeClass returns the bytes that the allocator gives for n, within a few percent: eight sizes to an
-// octave, 8 KiB apart when large.
+// sizeClass returns the bytes that the allocator gives for n, within a few percent: eight sizes
+// to an octave, 8 KiB apart when large.
 func sizeClass(n int64) int64 {
 	if n <= 0 {
 		return 0
@@ -37,8 +37,8 @@ func sizeClass(n int64) int64 {
 	return (n + grain - 1) / grain * grain
 }
 
-// mapBytes returns the bytes of a map that has had that many keys: it never shrinks. A small one has 8
-// slots, a larger one is at most seven eighths full.
+// mapBytes returns the bytes of a map that has had that many keys: it never shrinks. A small
+// one has 8 slots, a larger one is at most seven eighths full.
 func mapBytes(keys int) int64 {
 	if keys == 0 {
 		return 0

@@ -30,7 +30,8 @@ func checkBytes(tb testing.TB, x *Index) {
 				continue
 			}
 			if int64(h.counted) != h.byteSize() {
-				tb.Fatalf("holding of worker %d on run %d counts %d bytes, has %d", w.id, h.run.id, h.counted, h.byteSize())
+				tb.Fatalf("holding of worker %d on run %d counts %d bytes, has %d",
+					w.id, h.run.id, h.counted, h.byteSize())
 			}
 			held += h.byteSize()
 		}

@@ -25,7 +25,8 @@ func checkIndex(tb testing.TB, x *Index) {
 	x.tree.domains.all(func(d *domain) {
 		r := d.root
 		if int(r.children) != children[r] || len(r.holders.slots) > 0 || len(r.hashes()) > 0 {
-			tb.Fatalf("root %d: %d children, want %d; %d holders", r.id, r.children, children[r], len(r.holders.slots))
+			tb.Fatalf("root %d: %d children, want %d; %d holders",
+				r.id, r.children, children[r], len(r.holders.slots))
 		}
 	})
 	checkBytes(tb, x)
@@ -48,7 +49,8 @@ func checkRun(tb testing.TB, x *Index, r *run) {
 	}
 	parent := r.parent.hashes()
 	if int(r.offset) > len(parent) || r.offset > r.parent.maxChildOffset {
-		tb.Fatalf("run %d hangs at %d of %d blocks, maxChildOffset %d", r.id, r.offset, len(parent), r.parent.maxChildOffset)
+		tb.Fatalf("run %d hangs at %d of %d blocks, maxChildOffset %d",
+			r.id, r.offset, len(parent), r.parent.maxChildOffset)
 	}
 	have := r.hashes()
 	if have[0] != r.first || x.tree.children.find(r.parent.view.Load(), r.offset, r.first) != v || v.run != r {
@@ -67,7 +69,8 @@ func checkRun(tb testing.TB, x *Index, r *run) {
 		}
 		workers[h.worker] = true
 		if h.run != r || int(h.slot) != slot || h.end() > len(have) {
-			tb.Fatalf("run %d slot %d: holding at slot %d, end %d of %d blocks", r.id, slot, h.slot, h.end(), len(have))
+			tb.Fatalf("run %d slot %d: holding at slot %d, end %d of %d blocks",
+				r.id, slot, h.slot, h.end(), len(have))
 		}
 		if got := v.coverage(slot); got != h.coverage() {
 			tb.Fatalf("run %d slot %d publishes %#x, want %#x", r.id, slot, got, h.coverage())
@@ -139,7 +142,8 @@ func checkWorker(tb testing.TB, x *Index, w *worker) {
 		}
 	}
 	if aliases != len(w.aliases) || len(w.deferred) > 0 {
-		tb.Fatalf("worker %d: %d aliases, want %d; %d deferred changes", w.id, len(w.aliases), aliases, len(w.deferred))
+		tb.Fatalf("worker %d: %d aliases, want %d; %d deferred changes",
+			w.id, len(w.aliases), aliases, len(w.deferred))
 	}
 	if entries != w.entries.len {
 		tb.Fatalf("worker %d: %d entries, the table counts %d", w.id, entries, w.entries.len)
@@ -150,13 +154,15 @@ func checkWorker(tb testing.TB, x *Index, w *worker) {
 		blocks[k.handle]++
 		extra := h.entries.extra[extraKey(k.offset, Tier(k.tier))]
 		if !bit(h.entries.tiers[k.tier], k.offset) || int(extra) != n-1 {
-			tb.Fatalf("worker %d: %d engine hashes of block %+v, the holding counts %d more", w.id, n, k, extra)
+			tb.Fatalf("worker %d: %d engine hashes of block %+v, the holding counts %d more",
+				w.id, n, k, extra)
 		}
 	}
 	checkListed(tb, x, w, blocks)
 	for i, h := range w.holdings.list {
 		if h != nil && (int(h.handle) != i || int(h.blocks) != blocks[h.handle]) {
-			tb.Fatalf("worker %d: holding %d has %d bits, want %d", w.id, i, h.blocks, blocks[h.handle])
+			tb.Fatalf("worker %d: holding %d has %d bits, want %d",
+				w.id, i, h.blocks, blocks[h.handle])
 		}
 	}
 }
@@ -210,7 +216,8 @@ func checkListed(tb testing.TB, x *Index, w *worker, blocks map[uint32]int) {
 		}
 	}
 	if listed != w.listed || mapped != len(w.holdings.byRun) {
-		tb.Fatalf("worker %d: %d listed copies and %d holdings by run, counts %d and %d", w.id, listed, mapped, w.listed, len(w.holdings.byRun))
+		tb.Fatalf("worker %d: %d listed copies and %d holdings by run, counts %d and %d",
+			w.id, listed, mapped, w.listed, len(w.holdings.byRun))
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
-// childTable maps (run, offset, hash) to the run that continues there, for the whole index. Look-ups take
-// no lock. The whole key picks the stripe, so stripes stay balanced even if all chains begin with one
-// block.
+// childTable maps (run, offset, hash) to the run that continues there, for the whole index.
+// Look-ups take no lock. The whole key picks the stripe, so stripes stay balanced even if all
+// chains begin with one block.
 type childTable struct {
 	stripes []childStripe
 	shift   uint
@@ -30,8 +30,8 @@ type childStripe struct {
 	_     [cacheLine - 32]byte
 }
 
-// childSlot is a slot of the hash table. Its tag is the key's hash or one of the constants below, so that
-// look-ups rarely read the view of another run.
+// childSlot is a slot of the hash table. Its tag is the key's hash or one of the constants
+// below, so that look-ups rarely read the view of another run.
 type childSlot struct {
 	tag  atomic.Uint64
 	view atomic.Pointer[runView] // set before the tag
@@ -55,8 +55,8 @@ func (c *childTable) init(stripes int, key uint64) {
 	}
 }
 
-// hash spreads a key: the high bits pick the stripe, the low ones the slot, six in between the bit in the
-// parent's view.
+// hash spreads a key: the high bits pick the stripe, the low ones the slot, six in between the
+// bit in the parent's view.
 func (c *childTable) hash(parent uint64, offset uint32, first Hash) uint64 {
 	return keyed.Fold(uint64(first)^c.key, (parent<<20^uint64(offset))*spread^c.key) | tagged
 }
@@ -92,7 +92,8 @@ func (c *childTable) find(parent *runView, offset uint32, first Hash) *runView {
 	}
 }
 
-// insert links v below parent, whose run is locked. It replaces a run of the same key, which is dead.
+// insert links v below parent, whose run is locked. It replaces a run of the same key, which is
+// dead.
 func (c *childTable) insert(parent, v *runView) {
 	h := c.hash(v.parent, v.offset, v.all()[0])
 	c.insertSlot(h, v)
@@ -103,7 +104,8 @@ func (c *childTable) insertSlot(h uint64, v *runView) {
 	s := &c.stripes[h>>c.shift]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// At most three quarters are used, deleted slots included, so probing always meets a free one.
+	// At most three quarters are used, deleted slots included, so probing always meets a free
+	// one.
 	if slots := *s.slots.Load(); (s.used+1)*4 > len(slots)*3 {
 		c.slots.Add(s.resizeLocked())
 	}
@@ -167,8 +169,8 @@ func (c *childTable) update(r *run, v *runView) {
 	}
 }
 
-// resizeLocked moves the runs to a new table without deleted slots, and returns by how many slots it is
-// larger. Look-ups on the old table finish there.
+// resizeLocked moves the runs to a new table without deleted slots, and returns by how many
+// slots it is larger. Look-ups on the old table finish there.
 func (s *childStripe) resizeLocked() (more int64) {
 	old := *s.slots.Load()
 	s.used = s.live
@@ -176,8 +178,8 @@ func (s *childStripe) resizeLocked() (more int64) {
 		s.slots.Store(new([]childSlot))
 		return -int64(len(old))
 	}
-	// The new table is at most half full, and shrinks below an eighth: alternating stores and removals do
-	// not resize each time.
+	// The new table is at most half full, and shrinks below an eighth: alternating stores and
+	// removals do not resize each time.
 	size := stripeMin
 	for size < 2*(s.live+1) {
 		size *= 2

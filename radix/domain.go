@@ -11,8 +11,8 @@ import (
 
 // Domain is an interned [DomainKey]. Chains of different domains never meet.
 //
-// It is a slot and the number of domains that had the slot before, so the id of a freed domain never
-// means another key.
+// It is a slot and the number of domains that had the slot before, so the id of a freed domain
+// never means another key.
 //
 //	63     32 31      0
 //	[ before ] [ slot ]
@@ -27,22 +27,23 @@ type DomainKey struct {
 	Bigram    bool   // EAGLE pages, whose tokens are pairs
 }
 
-// maxIdleDomains bounds the domains without blocks, some 0.7 KB each. They stay for a while, so that a
-// tenant whose blocks come and go does not intern a new domain each time.
+// maxIdleDomains bounds the domains without blocks, some 0.7 KB each. They stay for a while, so
+// that a tenant whose blocks come and go does not intern a new domain each time.
 const maxIdleDomains = 1024
 
-// domainTable maps keys to domains, and domains to the roots of their chains. Both look-ups take no lock.
+// domainTable maps keys to domains, and domains to the roots of their chains. Both look-ups
+// take no lock.
 type domainTable struct {
 	seed    maphash.Seed
 	runIDs  *atomic.Uint64                              // of the tree
-	buckets atomic.Pointer[[]atomic.Pointer[[]*domain]] // by the key's hash; a bucket is replaced under mu
+	buckets atomic.Pointer[[]atomic.Pointer[[]*domain]] // by key hash; replaced under mu
 	slots   atomic.Pointer[[]domainSlot]                // replaced under mu, as are its words
 	live    atomic.Int64
 	bytes   atomic.Int64
 
 	mu   sync.Mutex
 	free []Domain   // ids for new domains; guarded by mu
-	idle *list.List // of *domain: all without blocks, and some with; the longest idle in front; guarded by mu
+	idle *list.List // of *domain, the longest idle in front; some have blocks again; guarded by mu
 }
 
 // domainSlot is what look-ups read of a domain. It has no view while the slot is free.
@@ -220,8 +221,8 @@ func (t *domainTable) markIdle(root *run) {
 	t.freeIdleLocked()
 }
 
-// freeIdleLocked frees the longest idle domains beyond maxIdleDomains. A domain that has got blocks
-// leaves the queue, and comes back when it loses them.
+// freeIdleLocked frees the longest idle domains beyond maxIdleDomains. A domain that has got
+// blocks leaves the queue, and comes back when it loses them.
 func (t *domainTable) freeIdleLocked() {
 	for t.idle.Len() > maxIdleDomains {
 		d := t.idle.Remove(t.idle.Front()).(*domain)
@@ -243,6 +244,7 @@ func (t *domainTable) freeIdleLocked() {
 // byteSize returns the bytes of a domain, which never change.
 func (d *domain) byteSize() int64 {
 	const bucketShare = 48
-	const each = int64(unsafe.Sizeof(domain{})+unsafe.Sizeof(domainSlot{})+unsafe.Sizeof(list.Element{})) + bucketShare
+	const slot = int64(unsafe.Sizeof(domainSlot{}) + unsafe.Sizeof(list.Element{}))
+	const each = int64(unsafe.Sizeof(domain{})) + slot + bucketShare
 	return each + d.root.byteSize() + int64(len(d.key.Model)+len(d.key.LoRA)+len(d.key.Salt))
 }

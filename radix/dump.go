@@ -28,7 +28,8 @@ func dump(t *tree, w io.Writer, maxRuns int) {
 	}
 	t.domains.all(func(of *domain) {
 		k := &of.key
-		fmt.Fprintf(d.out, "domain %d model=%q block=%d lora=%q salt=%q bigram=%t\n", of.id, k.Model, k.BlockSize, k.LoRA, k.Salt, k.Bigram)
+		fmt.Fprintf(d.out, "domain %d model=%q block=%d lora=%q salt=%q bigram=%t\n",
+			of.id, k.Model, k.BlockSize, k.LoRA, k.Salt, k.Bigram)
 		d.children(of.root, "")
 	})
 	_ = d.out.Flush() // an error means that the reader has gone
@@ -47,7 +48,8 @@ func (d *dumper) children(r *run, indent string) {
 		if i == len(children)-1 {
 			branch, deeper = "└─ ", "   "
 		}
-		fmt.Fprintf(d.out, "%s%s@%d %d blocks %016x", indent, branch, c.offset, len(c.hashes()), uint64(c.first))
+		fmt.Fprintf(d.out, "%s%s@%d %d blocks %016x",
+			indent, branch, c.offset, len(c.hashes()), uint64(c.first))
 		d.holders(c)
 		d.children(c, indent+deeper)
 	}

@@ -8,7 +8,8 @@ import (
 // copies counts the copies of a block under one engine hash by tier.
 type copies [tiers]uint16
 
-// add counts a copy. A full count stays: removals then reach zero early, which credits too little.
+// add counts a copy. A full count stays: removals then reach zero early, which credits too
+// little.
 func (n *copies) add(t Tier) {
 	if n[t] < math.MaxUint16 {
 		n[t]++
@@ -25,7 +26,8 @@ func (n *copies) fastest() Tier {
 	return TierUnknown
 }
 
-// entry locates the block of an engine hash. It has no pointers, so the collector never scans the tables.
+// entry locates the block of an engine hash. It has no pointers, so the collector never scans
+// the tables.
 type entry struct {
 	key    uint64 // engine hash
 	handle uint32 // of the worker's holding, or aliased
@@ -40,9 +42,9 @@ func (e *entry) empty() bool {
 	return e.copies[TierGPU]|e.copies[TierCPU]|e.copies[TierStorage] == 0
 }
 
-// entryTable maps a worker's engine hashes to entries, where listed copies do not suffice (see holding):
-// open addressing with linear probing. Deletion moves followers back, so churn leaves no tombstones. The
-// worker's lock guards it.
+// entryTable maps a worker's engine hashes to entries, where listed copies do not suffice (see
+// holding): open addressing with linear probing. Deletion moves followers back, so churn leaves
+// no tombstones. The worker's lock guards it.
 type entryTable struct {
 	slots []entry // a power of two, or none
 	shift uint    // 64 - log2(len(slots))
@@ -51,7 +53,8 @@ type entryTable struct {
 
 const (
 	entryTableMin = 16 // slots of the smallest table; 384 B
-	// spread is 2^64 over the golden ratio: engine hashes may be small numbers or share low bits.
+	// spread is 2^64 over the golden ratio: engine hashes may be small numbers or share low
+	// bits.
 	spread = 0x9e3779b97f4a7c15
 )
 
@@ -117,8 +120,8 @@ func (t *entryTable) remove(key uint64) {
 	t.shrink()
 }
 
-// removeIf frees the slots of the entries that f reports. The pass begins behind a free slot, so entries
-// move only to slots that it has yet to visit.
+// removeIf frees the slots of the entries that f reports. The pass begins behind a free slot,
+// so entries move only to slots that it has yet to visit.
 func (t *entryTable) removeIf(f func(*entry) bool) {
 	mask := len(t.slots) - 1
 	begin := 0

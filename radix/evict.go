@@ -2,10 +2,11 @@ package radix
 
 import "sync"
 
-// evictor keeps the tree within its memory budget. It evicts by CLOCK: a hand goes round over the runs and
-// clears their reference bits, which look-ups and stores set; a run without the bit is evicted if it has no
-// children. So a run in use stays, an unused one goes within a turn, and a chain loses its end first. All
-// workers lose a run at once, each under its own lock.
+// evictor keeps the tree within its memory budget. It evicts by CLOCK: a hand goes round over
+// the runs and clears their reference bits, which look-ups and stores set; a run without the
+// bit is evicted if it has no children. So a run in use stays, an unused one goes within a
+// turn, and a chain loses its end first. All workers lose a run at once, each under its own
+// lock.
 type evictor struct {
 	tree    *tree
 	workers *workerTable
@@ -25,8 +26,10 @@ type evictionRound struct {
 
 // evictLocked frees at least that many bytes, and reports whether it found a run to evict.
 func (e *evictor) evictLocked(bytes int64) bool {
-	c := evictionRound{evictor: e, until: e.tree.bytes() - bytes, deferred: make(map[*worker]*[]*run)}
-	// The first turn clears all reference bits, so two turns without a victim mean that there is none.
+	c := evictionRound{evictor: e, until: e.tree.bytes() - bytes}
+	c.deferred = make(map[*worker]*[]*run)
+	// The first turn clears all reference bits, so two turns without a victim mean that there
+	// is none.
 	found, idle := false, 0
 	for e.tree.bytes()-c.owed > c.until && idle <= 2*int(e.tree.blocks.runs.highest()) {
 		r := e.advanceHand()
@@ -65,8 +68,8 @@ func (e *evictor) advanceHand() *run {
 	return r
 }
 
-// evict takes a run from all workers, unless it is referenced or has children. It reports whether all have
-// lost it, or will.
+// evict takes a run from all workers, unless it is referenced or has children. It reports
+// whether all have lost it, or will.
 func (c *evictionRound) evict(r *run) bool {
 	r.mu.Lock()
 	ok := r.children == 0 && !r.dead.Load() && r.view.Load().referenced.Load() == 0
@@ -94,7 +97,8 @@ func (c *evictionRound) evict(r *run) bool {
 	return ok
 }
 
-// evictFrom takes a run from a worker, which is locked, unless the run has got children meanwhile.
+// evictFrom takes a run from a worker, which is locked, unless the run has got children
+// meanwhile.
 func (c *evictionRound) evictFrom(w *worker, r *run) bool {
 	h := w.on(r)
 	if h == nil {
@@ -115,15 +119,16 @@ func (c *evictionRound) evictFrom(w *worker, r *run) bool {
 	if runs == nil {
 		runs = new([]*run)
 		c.deferred[w] = runs
-		// A pass over the worker's entries costs the same for one run as for many, so evict more of them.
+		// A pass over the worker's entries costs the same for one run as for many, so evict
+		// more of them.
 		c.until -= int64(len(w.entries.slots)) * entryBytes / 8
 	}
 	*runs = append(*runs, r)
 	return true
 }
 
-// evictHoldingLocked drops a holding for which the worker has no entries. Its run is locked, and is
-// unlocked then.
+// evictHoldingLocked drops a holding for which the worker has no entries. Its run is locked,
+// and is unlocked then.
 func (e *evictor) evictHoldingLocked(w *worker, h *holding) {
 	w.partial.Store(true)
 	gone := h.listedBlocks()
@@ -134,8 +139,8 @@ func (e *evictor) evictHoldingLocked(w *worker, h *holding) {
 	e.tree.finishLocked(w, h)
 }
 
-// evictEntriesLocked takes runs from a worker that holds them by entries, too. An entry is found only by
-// its engine hash, so one pass looks at all of them.
+// evictEntriesLocked takes runs from a worker that holds them by entries, too. An entry is
+// found only by its engine hash, so one pass looks at all of them.
 func (e *evictor) evictEntriesLocked(w *worker, runs []*run) {
 	var evicted []uint64 // a bit for each handle
 	var list []*holding

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
-// Hash is the keyed hash of one block's tokens, without the blocks before it: the tree gives the
-// position.
+// Hash is the keyed hash of one block's tokens, without the blocks before it: the tree gives
+// the position.
 type Hash uint64
 
 // Hasher hashes blocks under one seed. Indexes of equal seeds hash alike.
@@ -18,11 +18,12 @@ type Hasher struct {
 	keys hashKeys
 }
 
-// pieceMax is the most tokens of one piece. Usual blocks have 1 to 64 tokens, and 64 pairs make 128;
-// a longer block is a chain of pieces.
+// pieceMax is the most tokens of one piece. Usual blocks have 1 to 64 tokens, and 64 pairs make
+// 128; a longer block is a chain of pieces.
 const pieceMax = 128
 
-// hashKeys are secret words drawn from the seed: one for each two tokens of a piece, and some more.
+// hashKeys are secret words drawn from the seed: one for each two tokens of a piece, and some
+// more.
 type hashKeys [pieceMax/2 + 5]uint64
 
 // Indexes in hashKeys behind the words of the tokens. A sum starts with the length mixed with
@@ -41,19 +42,20 @@ func newHasher(seed uint64) Hasher {
 	return h
 }
 
-// HashBlock hashes the tokens of one block. Two tokens make a word, two words a group; zeros fill the
-// last group. Each word is mixed with its own secret word, so equal words at different positions do
-// not cancel. The two words of a group are multiplied without carries, and the sum of the products and
-// the length is folded to 64 bits. Two different blocks have equal sums with a probability of about
-// 2^-64 (Lemire and Kaser, "Faster 64-bit universal hashing using carry-less multiplications", 2016),
-// and the fold adds about as much: a client that does not know the seed cannot build a collision.
+// HashBlock hashes the tokens of one block. Two tokens make a word, two words a group; zeros
+// fill the last group. Each word is mixed with its own secret word, so equal words at different
+// positions do not cancel. The two words of a group are multiplied without carries, and the sum
+// of the products and the length is folded to 64 bits. Two different blocks have equal sums
+// with a probability of about 2^-64 (Lemire and Kaser, "Faster 64-bit universal hashing using
+// carry-less multiplications", 2016), and the fold adds about as much: a client that does not
+// know the seed cannot build a collision.
 func (h *Hasher) HashBlock(tokens []uint32) Hash {
 	return h.keys.block(tokens)
 }
 
-// AppendHashes appends the hash of each whole block of tokens to dst. A tail shorter than blockSize is
-// left out, as engines never publish it. A blockSize below 1 appends nothing. One call for many blocks
-// costs far less than a HashBlock for each.
+// AppendHashes appends the hash of each whole block of tokens to dst. A tail shorter than
+// blockSize is left out, as engines never publish it. A blockSize below 1 appends nothing. One
+// call for many blocks costs far less than a HashBlock for each.
 func (h *Hasher) AppendHashes(dst []Hash, tokens []uint32, blockSize int) []Hash {
 	if blockSize < 1 {
 		return dst
@@ -61,8 +63,8 @@ func (h *Hasher) AppendHashes(dst []Hash, tokens []uint32, blockSize int) []Hash
 	return h.keys.append(dst, tokens, blockSize)
 }
 
-// Digest hashes bytes as well and as fast as tokens: 50 KB take 2 us. Equal bytes have equal digests
-// under one seed on machines of one byte order.
+// Digest hashes bytes as well and as fast as tokens: 50 KB take 2 us. Equal bytes have equal
+// digests under one seed on machines of one byte order.
 func (h *Hasher) Digest(p []byte) Hash {
 	var words [pieceMax]uint32 // aligned, as p may not be
 	sum := [1]Hash{Hash(uint64(len(p)) ^ h.keys[keyMix])}
@@ -76,8 +78,8 @@ func (h *Hasher) Digest(p []byte) Hash {
 	return sum[0]
 }
 
-// Mix returns the hash of a block that has extra keys (vLLM's extra_keys: image hashes, for example).
-// The order of several keys matters, and an empty key changes the hash.
+// Mix returns the hash of a block that has extra keys (vLLM's extra_keys: image hashes, for
+// example). The order of several keys matters, and an empty key changes the hash.
 func (h *Hasher) Mix(block Hash, extra []byte) Hash {
 	k := h.keys[keyMix]
 	v := keyed.Fold(uint64(block)^k, uint64(len(extra))^h.keys[keyLength])
@@ -104,8 +106,8 @@ func (h *Hasher) Scope(k DomainKey) Scope {
 	return Scope(v)
 }
 
-// fingerprint changes with the hash functions. A snapshot has it, because blocks hashed by other
-// functions would never match.
+// fingerprint changes with the hash functions. A snapshot has it, because blocks hashed by
+// other functions would never match.
 func (h *Hasher) fingerprint() uint64 {
 	tokens := make([]uint32, 3*pieceMax/2)
 	for i := range tokens {

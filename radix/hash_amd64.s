@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// Both functions equal hashPiecesGo and touch no other memory: they hash n consecutive pieces of size
-// tokens (1 to pieceMax) to dst[0:n]. words are the secret words of the tokens; lo and hi are the initial
-// value of each sum.
+// Both functions equal hashPiecesGo and touch no other memory: they hash n consecutive pieces
+// of size tokens (1 to pieceMax) to dst[0:n]. words are the secret words of the tokens; lo and
+// hi are the initial value of each sum.
 //
 // Throughout:
 //	DI  dst, SI  tokens, CX  pieces left, R9  words
@@ -18,8 +18,9 @@
 	XORQ    DX, AX; \
 	MOVQ    AX, to
 
-// SUM16 leaves the sum of 16 tokens at tokens+at in the stack at sum: four products, added up by halves.
-// x, y and z are one register. The stack lets four sums flow at once; VPEXTRQ is a fifth slower here.
+// SUM16 leaves the sum of 16 tokens at tokens+at in the stack at sum: four products, added up
+// by halves. x, y and z are one register. The stack lets four sums flow at once; VPEXTRQ is a
+// fifth slower here.
 #define SUM16(at, x, y, z, sum) \
 	VPXORQ        at(SI), Z9, z; \
 	VPCLMULQDQ    $1, z, z, z; \

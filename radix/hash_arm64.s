@@ -10,9 +10,9 @@
 	VPMULL V2.D1, V1.D1, V1.Q1; \
 	VEOR   V1.B16, V0.B16, V0.B16
 
-// pieces128 equals hashPiecesGo and touches no other memory: it hashes n consecutive pieces of size tokens
-// (1 to pieceMax) to dst[0:n]. words are the secret words of the tokens; lo and hi are the initial value of
-// each sum.
+// pieces128 equals hashPiecesGo and touches no other memory: it hashes n consecutive pieces of
+// size tokens (1 to pieceMax) to dst[0:n]. words are the secret words of the tokens; lo and hi
+// are the initial value of each sum.
 //
 // func pieces128(dst *Hash, tokens *uint32, n, size int, words *uint64, lo, hi uint64)
 //

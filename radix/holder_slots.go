@@ -2,8 +2,8 @@ package radix
 
 import "sync/atomic"
 
-// holderSlots are the holdings of a run by slot, parallel to the coverage words in the run's view. The
-// run's lock guards them.
+// holderSlots are the holdings of a run by slot, parallel to the coverage words in the run's
+// view. The run's lock guards them.
 type holderSlots struct {
 	slots  []*holding // nil where free
 	free   []uint32
@@ -41,8 +41,8 @@ func (s *holderSlots) remove(v *runView, h *holding) {
 	}
 }
 
-// compact moves the holdings to the first slots of a new coverage table, or of none. Look-ups on the old
-// table finish there: its words were right until now and are never written again.
+// compact moves the holdings to the first slots of a new coverage table, or of none. Look-ups
+// on the old table finish there: its words were right until now and are never written again.
 func (s *holderSlots) compact(v *runView, live int) {
 	packed := s.inline[:0]
 	var words []atomic.Uint64

@@ -13,8 +13,8 @@ const (
 	TierGPU     Tier = 0
 	TierCPU     Tier = 1
 	TierStorage Tier = 2
-	// TierUnknown removes the copy on the GPU if there is one, else the copy in the fastest tier. Blocks
-	// cannot be stored in it.
+	// TierUnknown removes the copy on the GPU if there is one, else the copy in the fastest
+	// tier. Blocks cannot be stored in it.
 	TierUnknown Tier = 255
 
 	tiers = 3
@@ -22,12 +22,12 @@ const (
 	tierPin Tier = tiers
 )
 
-// holding is the part of one run that one worker holds. A listed copy is the only copy of its block in its
-// tier and has the engine hash that the run lists: it costs one bit here. All other copies are entries of
-// the worker's table, counted in entries.
+// holding is the part of one run that one worker holds. A listed copy is the only copy of its
+// block in its tier and has the engine hash that the run lists: it costs one bit here. All
+// other copies are entries of the worker's table, counted in entries.
 //
-// Both the worker's and the run's lock guard it: only the worker's writer changes it, and trimming the run
-// reads it.
+// Both the worker's and the run's lock guard it: only the worker's writer changes it, and
+// trimming the run reads it.
 type holding struct {
 	run     *run
 	worker  Worker
@@ -52,7 +52,8 @@ type entryBlocks struct {
 
 func extraKey(offset uint32, t Tier) uint64 { return uint64(offset)<<2 | uint64(t) }
 
-// addEntry counts one more engine hash of the worker's table with copies of the block in the tier.
+// addEntry counts one more engine hash of the worker's table with copies of the block in the
+// tier.
 func (h *holding) addEntry(offset uint32, t Tier) {
 	if h.entries == nil {
 		h.entries = new(entryBlocks)
@@ -137,8 +138,9 @@ func (h *holding) listedCopies(offset uint32) (n copies) {
 	return n
 }
 
-// addListed adds a listed copy of each of n blocks, and returns the number of blocks that had none before.
-// It fails if a block has a listed copy in this tier: the worker's table counts further copies.
+// addListed adds a listed copy of each of n blocks, and returns the number of blocks that had
+// none before. It fails if a block has a listed copy in this tier: the worker's table counts
+// further copies.
 func (h *holding) addListed(offset, n int, t Tier) (fresh int, ok bool) {
 	end := offset + n
 	for i := offset / 64; i*64 < end && i < len(h.listed[t]); i++ {
@@ -156,8 +158,8 @@ func (h *holding) addListed(offset, n int, t Tier) (fresh int, ok bool) {
 	return fresh, true
 }
 
-// removeListed removes the listed copies of the blocks [from, to) from a tier, and returns the number of
-// blocks that have none left. It fails if a block has no listed copy in this tier.
+// removeListed removes the listed copies of the blocks [from, to) from a tier, and returns the
+// number of blocks that have none left. It fails if a block has no listed copy in this tier.
 func (h *holding) removeListed(from, to int, t Tier) (gone int, ok bool) {
 	if from == to {
 		return 0, true
@@ -194,8 +196,8 @@ func (h *holding) moveToEntries(offset uint32) {
 	}
 }
 
-// advanceCoverage extends the coverage over the blocks that are held now. The coverage falls only in
-// removeEntry and removeListed, and rises only here.
+// advanceCoverage extends the coverage over the blocks that are held now. The coverage falls
+// only in removeEntry and removeListed, and rises only here.
 func (h *holding) advanceCoverage() {
 	h.coveredAny = countOnes(h.coveredAny, h.word)
 	h.coveredGPU = countOnes(h.coveredGPU, func(i int) uint64 { return h.tierWord(TierGPU, i) })

@@ -4,15 +4,15 @@ package radix
 type holdings struct {
 	list   []*holding        // by handle, nil where free
 	free   []uint32          // free handles
-	byRun  map[uint64]uint32 // run id to handle, without holdings that are their run's first; mostly nil
+	byRun  map[uint64]uint32 // run id to handle, but for first holdings; mostly nil
 	mapped int               // the most keys that byRun has had
 	bytes  int64             // of all holdings
 }
 
 // on returns the holding of worker w on r, or nil. The run's lock is not needed.
 func (s *holdings) on(r *run, w Worker) *holding {
-	// Most runs have one holder, so this saves a miss in the map. Another worker's holding may go
-	// meanwhile, but never becomes this worker's.
+	// Most runs have one holder, so this saves a miss in the map. Another worker's holding may
+	// go meanwhile, but never becomes this worker's.
 	if h := r.firstHolding.Load(); h != nil && h.worker == w {
 		return h
 	}
@@ -85,5 +85,6 @@ func (s *holdings) account(h *holding) {
 
 // byteSize returns the bytes of the holdings and of the tables that lead to them.
 func (s *holdings) byteSize() int64 {
-	return s.bytes + mapBytes(s.mapped) + sizeClass(8*int64(cap(s.list))) + sizeClass(4*int64(cap(s.free)))
+	handles := sizeClass(8*int64(cap(s.list))) + sizeClass(4*int64(cap(s.free)))
+	return s.bytes + mapBytes(s.mapped) + handles
 }

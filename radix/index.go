@@ -9,18 +9,20 @@ import (
 
 // Config configures an [Index]. The zero value is good.
 type Config struct {
-	// Seed keys the hash functions: indexes of one seed hash alike. 0 draws a random one, so that no client
-	// can prepare collisions.
+	// Seed keys the hash functions: indexes of one seed hash alike. 0 draws a random one, so
+	// that no client can prepare collisions.
 	Seed uint64
-	// MaxBytes bounds [Stats].Bytes: stores beyond it evict the least used blocks. 0 means no bound; a
-	// value below 1 MiB counts as 1 MiB.
+	// MaxBytes bounds [Stats].Bytes: stores beyond it evict the least used blocks. 0 means no
+	// bound; a value below 1 MiB counts as 1 MiB.
 	MaxBytes int64
-	// Stripes is the number of locks over the child table, rounded up to a power of two. 0 means 64.
+	// Stripes is the number of locks over the child table, rounded up to a power of two. 0
+	// means 64.
 	Stripes int
 }
 
-// defaultStripes is about one for each core of a large router: writers meet there only when runs come and
-// go. A stripe is one cache line, and more of them would push other data out of the first-level cache.
+// defaultStripes is about one for each core of a large router: writers meet there only when
+// runs come and go. A stripe is one cache line, and more of them would push other data out of
+// the first-level cache.
 const defaultStripes = 64
 
 // Index tells which workers hold the leading blocks of a chain. It must not be copied.
@@ -49,17 +51,19 @@ func New(cfg Config) *Index {
 	x.matchers.init(&x.workers)
 	x.evictor.tree, x.evictor.workers = &x.tree, &x.workers
 	x.predictions.init(&x.keys, &x.tree.lastRun)
-	x.tree.count.bytes.Store(int64(unsafe.Sizeof(*x)) + int64(len(x.tree.children.stripes))*(cacheLine+sliceBytes))
+	stripeBytes := int64(len(x.tree.children.stripes)) * (cacheLine + sliceBytes)
+	x.tree.count.bytes.Store(int64(unsafe.Sizeof(*x)) + stripeBytes)
 	return x
 }
 
 // AddWorker returns the id of a new worker, which holds nothing.
 func (x *Index) AddWorker() Worker { return x.workers.add(&x.tree.count.bytes) }
 
-// RemoveWorker drops all that w holds and frees its id. Removing an unknown worker does nothing.
+// RemoveWorker drops all that w holds and frees its id. Removing an unknown worker does
+// nothing.
 //
-// A Match that runs meanwhile may still return w. A caller that keeps ids beyond one Match must forget w
-// first.
+// A Match that runs meanwhile may still return w. A caller that keeps ids beyond one Match must
+// forget w first.
 func (x *Index) RemoveWorker(w Worker) {
 	o := x.workers.remove(w)
 	if o == nil {
@@ -91,8 +95,8 @@ func (x *Index) Blocks(w Worker) int {
 	return int(o.sizes.hashes.Load())
 }
 
-// Partial reports whether the memory budget has kept blocks of w out of the index, or evicted some, since w
-// was last cleared. Unknown removals and [ErrBudget] are to be expected then.
+// Partial reports whether the memory budget has kept blocks of w out of the index, or evicted
+// some, since w was last cleared. Unknown removals and [ErrBudget] are to be expected then.
 func (x *Index) Partial(w Worker) bool {
 	o := x.workers.get(w)
 	return o != nil && o.partial.Load()
@@ -106,13 +110,13 @@ func (x *Index) SetPartial(w Worker) {
 	}
 }
 
-// Domain interns k. A domain that has had no blocks for some time is freed, and a [Store] to it fails with
-// [ErrUnknownDomain]. So intern at each store, which takes no lock for a known key. Keys of client
-// requests go to [Index.FindDomain], as clients choose their content.
+// Domain interns k. A domain that has had no blocks for some time is freed, and a [Store] to it
+// fails with [ErrUnknownDomain]. So intern at each store, which takes no lock for a known key.
+// Keys of client requests go to [Index.FindDomain], as clients choose their content.
 func (x *Index) Domain(k DomainKey) Domain { return x.tree.domains.intern(k) }
 
-// FindDomain returns the domain of k if it has been interned; else there is no block of it. It takes no
-// lock.
+// FindDomain returns the domain of k if it has been interned; else there is no block of it. It
+// takes no lock.
 func (x *Index) FindDomain(k DomainKey) (Domain, bool) {
 	if d := x.tree.domains.find(&k); d != nil {
 		return d.id, true
@@ -123,7 +127,8 @@ func (x *Index) FindDomain(k DomainKey) (Domain, bool) {
 // Store adds blocks behind their parent. It adds all of them or, if it fails, none.
 func (x *Index) Store(s Store) error {
 	if len(s.Engine) != len(s.Blocks) {
-		return fmt.Errorf("cannot store %d engine hashes for %d blocks: %w", len(s.Engine), len(s.Blocks), ErrMismatch)
+		return fmt.Errorf("cannot store %d engine hashes for %d blocks: %w",
+			len(s.Engine), len(s.Blocks), ErrMismatch)
 	}
 	if s.Tier >= tiers {
 		return fmt.Errorf("cannot store in tier %d: %w", s.Tier, ErrUnknownTier)
@@ -132,7 +137,8 @@ func (x *Index) Store(s Store) error {
 	if w == nil {
 		return fmt.Errorf("cannot store for worker %d: %w", s.Worker, ErrUnknownWorker)
 	}
-	// Before all locks: the reservation may evict, and the evictor's lock comes before all others.
+	// Before all locks: the reservation may evict, and the evictor's lock comes before all
+	// others.
 	reserved, err := x.evictor.reserve(w, len(s.Blocks))
 	if err != nil {
 		if w := x.workers.lock(s.Worker); w != nil {
@@ -165,8 +171,8 @@ func (x *Index) store(s *Store) error {
 	return nil
 }
 
-// Remove removes one copy of each block from a tier of w, and returns the number of blocks that had none.
-// These change nothing.
+// Remove removes one copy of each block from a tier of w, and returns the number of blocks that
+// had none. These change nothing.
 func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
 	o := x.workers.lock(w)
 	if o == nil {
@@ -179,9 +185,9 @@ func (x *Index) Remove(w Worker, t Tier, engine []uint64) (unknown int) {
 	return unknown
 }
 
-// Predict makes p the prediction that w will soon hold the blocks of chain, until p.Forget. An earlier
-// prediction of p is forgotten. Forget all predictions of w before w is removed. When memory is short, p
-// has fewer blocks.
+// Predict makes p the prediction that w will soon hold the blocks of chain, until p.Forget. An
+// earlier prediction of p is forgotten. Forget all predictions of w before w is removed. When
+// memory is short, p has fewer blocks.
 func (x *Index) Predict(p *Prediction, w Worker, s Scope, chain []Hash) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,6 +197,6 @@ func (x *Index) Predict(p *Prediction, w Worker, s Scope, chain []Hash) {
 	}
 }
 
-// Dump writes the tree as text for operators, at most maxRuns runs. It walks the whole child table, and a
-// tree that changes meanwhile may come out torn.
+// Dump writes the tree as text for operators, at most maxRuns runs. It walks the whole child
+// table, and a tree that changes meanwhile may come out torn.
 func (x *Index) Dump(w io.Writer, maxRuns int) { dump(&x.tree, w, maxRuns) }

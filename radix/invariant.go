@@ -16,10 +16,12 @@ func checkRunLocked(r *run) {
 			continue
 		}
 		if h.run != r || int(h.slot) != slot {
-			violated("run %d slot %d has the holding of run %d slot %d", r.id, slot, h.run.id, h.slot)
+			violated("run %d slot %d has the holding of run %d slot %d",
+				r.id, slot, h.run.id, h.slot)
 		}
 		if h.blocks <= 0 || h.end() > len(blocks) {
-			violated("run %d of %d blocks: worker %d holds %d up to %d", r.id, len(blocks), h.worker, h.blocks, h.end())
+			violated("run %d of %d blocks: worker %d holds %d up to %d",
+				r.id, len(blocks), h.worker, h.blocks, h.end())
 		}
 		if c := v.coverage(slot); c != h.coverage() {
 			violated("run %d: worker %d publishes %#x, holds %#x", r.id, h.worker, c, h.coverage())
@@ -28,5 +30,6 @@ func checkRunLocked(r *run) {
 }
 
 func violated(format string, args ...any) {
-	panic(fmt.Sprintf("radix: invariant violated: "+format, args...)) //nolint:forbidigo // only with -tags invariants: the index is broken
+	//nolint:forbidigo // only with -tags invariants: the index is broken
+	panic(fmt.Sprintf("radix: invariant violated: "+format, args...))
 }

@@ -1,8 +1,8 @@
 package radix
 
-// A lazy chain hashes its first hashFirst blocks, then as many as have matched, but at most hashAhead: at
-// 1.3 ns a block, a cold prompt and the end of a match waste little, and many blocks share the 10 ns of a
-// round.
+// A lazy chain hashes its first hashFirst blocks, then as many as have matched, but at most
+// hashAhead: at 1.3 ns a block, a cold prompt and the end of a match waste little, and many
+// blocks share the 10 ns of a round.
 const (
 	hashFirst = 4
 	hashAhead = 128

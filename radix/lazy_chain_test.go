@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMatchTokens looks random prompts up as tokens and as a chain: the answers must be equal, and what was hashed a
-// prefix of the chain, however much of it the caller had.
+// TestMatchTokens looks up random prompts as tokens and as chains: the answers must be equal,
+// and the hashes a prefix of the chain, however many the caller had.
 func TestMatchTokens(t *testing.T) {
 	x := New(Config{Seed: 1})
 	r := rand.New(rand.NewPCG(1, 1))
@@ -55,7 +55,8 @@ func TestMatchTokens(t *testing.T) {
 	if got, hashed := x.MatchTokens(nil, nil, 0, prompts[1], 0); got != nil || hashed != nil {
 		t.Errorf("MatchTokens of blocks of 0 tokens = %v, %v", got, hashed)
 	}
-	// Hashes of a longer prompt, as after a session was edited, must not count beyond the tokens.
+	// Hashes of a longer prompt, as after an edit of a session, must not count beyond the
+	// tokens.
 	long := x.AppendHashes(nil, prompts[1], 1)
 	if got, _ := x.MatchTokens(nil, long, 0, prompts[1][:1], 1); len(got) > 0 && got[0].Blocks > 1 {
 		t.Errorf("MatchTokens of one block = %v", got)
@@ -67,7 +68,8 @@ func sorted(o []Overlap) []Overlap {
 	return o
 }
 
-// BenchmarkMatchTokens looks up a prompt of 16,384 tokens that all workers hold, that none holds, and whose hashes are known.
+// BenchmarkMatchTokens looks up a prompt of 16,384 tokens: held by all workers, by none, and
+// with known hashes.
 func BenchmarkMatchTokens(b *testing.B) {
 	x := New(Config{Seed: 1})
 	d := x.Domain(DomainKey{})

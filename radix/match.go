@@ -14,35 +14,39 @@ type Overlap struct {
 	GPU    int32 // on the GPU; at most Blocks
 }
 
-// Match appends to dst the overlap of each worker that holds the first block of chain, in no order. It
-// takes no lock and allocates only to grow dst.
+// Match appends to dst the overlap of each worker that holds the first block of chain, in no
+// order. It takes no lock and allocates only to grow dst.
 func (x *Index) Match(dst []Overlap, d Domain, chain []Hash) []Overlap {
 	v := x.tree.domains.root(d)
 	if v == nil || len(chain) == 0 {
 		return dst
 	}
-	return x.matchers.chain(dst, &x.tree.children, x.tree.children.find(v, 0, chain[0]), chain)
+	t := &x.tree.children
+	return x.matchers.chain(dst, t, t.find(v, 0, chain[0]), chain)
 }
 
-// MatchTokens is Match for a prompt that it hashes only as far as the match goes: a cold prompt of 1,024
-// blocks costs the hashes of 4. hashes are the prompt's first block hashes if the caller has them, from the
-// turn before for example. They are returned with those hashed here appended, a prefix of the result of
-// AppendHashes. A blockSize below 1 matches nothing.
-func (x *Index) MatchTokens(dst []Overlap, hashes []Hash, d Domain, tokens []uint32, blockSize int) ([]Overlap, []Hash) {
+// MatchTokens is Match for a prompt that it hashes only as far as the match goes: a cold prompt
+// of 1,024 blocks costs the hashes of 4. hashes are the prompt's first block hashes if the
+// caller has them, from the turn before for example. They are returned with those hashed here
+// appended, a prefix of the result of AppendHashes. A blockSize below 1 matches nothing.
+func (x *Index) MatchTokens(
+	dst []Overlap, hashes []Hash, d Domain, tokens []uint32, blockSize int,
+) ([]Overlap, []Hash) {
 	v := x.tree.domains.root(d)
 	if v == nil || blockSize < 1 {
 		return dst, hashes
 	}
 	c := lazyChain{keys: &x.keys, hashes: hashes, tokens: tokens, size: blockSize}
 	if c.reach(0) {
-		dst = x.matchers.lazyChain(dst, &x.tree.children, x.tree.children.find(v, 0, c.hashes[0]), &c)
+		t := &x.tree.children
+		dst = x.matchers.lazyChain(dst, t, t.find(v, 0, c.hashes[0]), &c)
 	}
 	return dst, c.hashes
 }
 
-// MatchPredicted appends to dst, for each worker with a prediction that begins with the first block of
-// chain, the predicted overlap: Blocks counts all predictions, and GPU the confirmed ones, see
-// [Prediction]. It takes no lock and allocates only to grow dst.
+// MatchPredicted appends to dst, for each worker with a prediction that begins with the first
+// block of chain, the predicted overlap: Blocks counts all predictions, and GPU the confirmed
+// ones, see [Prediction]. It takes no lock and allocates only to grow dst.
 func (x *Index) MatchPredicted(dst []Overlap, s Scope, chain []Hash) []Overlap {
 	t := &x.predictions
 	if t.runs.Load() == 0 || len(chain) == 0 {
@@ -51,9 +55,11 @@ func (x *Index) MatchPredicted(dst []Overlap, s Scope, chain []Hash) []Overlap {
 	return x.matchers.chain(dst, &t.children, t.find(s, chain[0]), chain)
 }
 
-// MatchPredictedTokens is to [Index.MatchPredicted] as [Index.MatchTokens] is to Match. Without predictions
-// it hashes nothing.
-func (x *Index) MatchPredictedTokens(dst []Overlap, hashes []Hash, s Scope, tokens []uint32, blockSize int) ([]Overlap, []Hash) {
+// MatchPredictedTokens is to [Index.MatchPredicted] as [Index.MatchTokens] is to Match. Without
+// predictions it hashes nothing.
+func (x *Index) MatchPredictedTokens(
+	dst []Overlap, hashes []Hash, s Scope, tokens []uint32, blockSize int,
+) ([]Overlap, []Hash) {
 	t := &x.predictions
 	if t.runs.Load() == 0 || blockSize < 1 {
 		return dst, hashes
@@ -125,8 +131,8 @@ type matcher struct {
 	out   []Overlap
 	base  int // out[base:] are of this look-up
 	depth int // blocks of the runs before this one
-	// index maps a worker to its index in out. It is never cleared: an index is valid only if out agrees
-	// (Briggs and Torczon, 1993).
+	// index maps a worker to its index in out. It is never cleared: an index is valid only if
+	// out agrees (Briggs and Torczon, 1993).
 	index []uint32
 }
 
@@ -142,7 +148,8 @@ func (m *matcher) add(v *runView, n int) (onward bool) {
 	return onward
 }
 
-// addFirst makes an overlap for each worker that holds a part of the first run's first n blocks.
+// addFirst makes an overlap for each worker that holds a part of the first run's first n
+// blocks.
 func (m *matcher) addFirst(words []atomic.Uint64, t *coverageTable, n int32) (onward bool) {
 	reuses := uint32(0)
 	if t != nil {
@@ -184,8 +191,8 @@ func (m *matcher) removeRepeats() {
 	m.out = m.out[:k]
 }
 
-// addNext extends the overlaps of workers that hold all so far by their part of the first n blocks of the
-// run that follows.
+// addNext extends the overlaps of workers that hold all so far by their part of the first n
+// blocks of the run that follows.
 func (m *matcher) addNext(words []atomic.Uint64, n int32) (onward bool) {
 	depth := int32(m.depth)
 	for i := range words {
@@ -219,7 +226,8 @@ func (m *matcher) find(w Worker) *Overlap {
 	return nil
 }
 
-// compareBlocks is the number of blocks compared at once: 256 bytes, one call of the runtime's comparison.
+// compareBlocks is the number of blocks compared at once: 256 bytes, one call of the runtime's
+// comparison.
 const compareBlocks = 32
 
 // commonPrefix returns the number of leading blocks that a and b share.

@@ -2,13 +2,13 @@ package radix
 
 import "sync"
 
-// Scope is the domain of predictions. It is a hash of the key, so that requests with keys that nobody
-// stores leave no entry behind.
+// Scope is the domain of predictions. It is a hash of the key, so that requests with keys that
+// nobody stores leave no entry behind.
 type Scope uint64
 
-// Prediction is a chain of blocks that a worker will soon hold, and that [Index.MatchPredicted] finds. The
-// zero value predicts nothing. It keeps its memory, so reuse mostly allocates nothing. It must not be
-// copied.
+// Prediction is a chain of blocks that a worker will soon hold, and that [Index.MatchPredicted]
+// finds. The zero value predicts nothing. It keeps its memory, so reuse mostly allocates
+// nothing. It must not be copied.
 type Prediction struct {
 	mu        sync.Mutex
 	tree      *predictionTree // nil: nothing is predicted; guarded by mu, as is all below
@@ -52,8 +52,8 @@ func (p *Prediction) Extend(chain []Hash) {
 	}
 }
 
-// Forget takes the prediction back, because events have told of the blocks or the request failed. It may
-// be called again.
+// Forget takes the prediction back, because events have told of the blocks or the request
+// failed. It may be called again.
 func (p *Prediction) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,8 @@ func (p *Prediction) forgetLocked() {
 	if p.tree == nil {
 		return
 	}
-	// From the end on: look-ups meanwhile find a shorter chain, and a run goes after its children.
+	// From the end on: look-ups meanwhile find a shorter chain, and a run goes after its
+	// children.
 	for i := len(p.segments) - 1; i >= 0; i-- {
 		p.tree.leave(p.segments[i], p.confirmed)
 		p.segments[i].run = nil
@@ -87,9 +88,9 @@ func (p *Prediction) addLocked(chain []Hash) {
 	}
 }
 
-// extendSegmentLocked extends the last segment as far as its run has the same blocks, and returns their
-// number. A run with no other segment takes blocks behind its end, as far as it has memory: mostly all
-// that a short answer adds.
+// extendSegmentLocked extends the last segment as far as its run has the same blocks, and
+// returns their number. A run with no other segment takes blocks behind its end, as far as it
+// has memory: mostly all that a short answer adds.
 func (p *Prediction) extendSegmentLocked(chain []Hash) int {
 	if len(p.segments) == 0 || len(chain) == 0 {
 		return 0
@@ -114,8 +115,8 @@ func (p *Prediction) extendSegmentLocked(chain []Hash) int {
 	return n
 }
 
-// addSegmentLocked adds a segment in the run that continues with chain, and returns its blocks: 0 if memory
-// is short.
+// addSegmentLocked adds a segment in the run that continues with chain, and returns its blocks:
+// 0 if memory is short.
 func (p *Prediction) addSegmentLocked(chain []Hash) int {
 	for {
 		r, made := p.nextRunLocked(chain)
@@ -145,8 +146,8 @@ func (p *Prediction) addSegmentLocked(chain []Hash) int {
 	}
 }
 
-// nextRunLocked returns the run that continues with chain behind the last segment. A run made here has the
-// segment already.
+// nextRunLocked returns the run that continues with chain behind the last segment. A run made
+// here has the segment already.
 func (p *Prediction) nextRunLocked(chain []Hash) (r *run, made bool) {
 	t := p.tree
 	var root runView

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkPredict predicts a prompt of 1,024 blocks, and takes that back: one that is predicted already, one that goes on from such by 16
-// blocks, and one of which nothing is known. With foresee, it is looked up in between.
+// BenchmarkPredict predicts a prompt of 1,024 blocks and forgets it: a prompt that is predicted
+// already, one that extends such a prompt by 16 blocks, and an unknown one.
 func BenchmarkPredict(b *testing.B) {
 	const blocks, known = 1024, 1008
 	for _, kind := range []struct {
@@ -30,8 +30,9 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// BenchmarkForesee looks up a prompt of 1,024 blocks beside 256 others that are predicted: it is one of them, it begins like them, or not.
-func BenchmarkForesee(b *testing.B) {
+// BenchmarkMatchPredicted looks up a prompt of 1,024 blocks beside 256 other predictions: one
+// of them, one with their prefix, and an unknown one.
+func BenchmarkMatchPredicted(b *testing.B) {
 	for _, common := range []int{1024, 512, 0} {
 		b.Run(map[int]string{1024: "known", 512: "half", 0: "stranger"}[common], func(b *testing.B) {
 			x := New(Config{Seed: 1})

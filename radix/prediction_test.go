@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// foresight runs ops on predictions and on the obvious list of them side by side.
-type foresight struct {
+// predictHistory runs ops on predictions and on a plain list of them.
+type predictHistory struct {
 	history // for its input
 	made    []*Prediction
 	oracle  []predicted
@@ -17,22 +17,22 @@ type foresight struct {
 
 // predicted is a prediction: block size 1, so its tokens are its blocks.
 type predicted struct {
-	stands, sure bool
-	worker       Worker
-	scope        Scope
-	tokens       []uint32
+	active, confirmed bool
+	worker            Worker
+	scope             Scope
+	tokens            []uint32
 }
 
 const (
-	foresightSize   = 6
-	foresightScopes = 2
+	historyPredictions = 6
+	historyScopes      = 2
 )
 
-func newForesight(tb testing.TB, in []byte) *foresight {
+func newPredictHistory(tb testing.TB, in []byte) *predictHistory {
 	tb.Helper()
-	f := &foresight{
+	f := &predictHistory{
 		history: history{t: tb, in: in, x: New(Config{Seed: 1, Stripes: 2})},
-		made:    make([]*Prediction, foresightSize), oracle: make([]predicted, foresightSize),
+		made:    make([]*Prediction, historyPredictions), oracle: make([]predicted, historyPredictions),
 	}
 	for i := range f.made {
 		f.made[i] = new(Prediction)
@@ -43,12 +43,12 @@ func newForesight(tb testing.TB, in []byte) *foresight {
 	return f
 }
 
-func (f *foresight) scope() Scope {
-	return f.x.Scope(DomainKey{Salt: string(rune('a' + f.next(foresightScopes)))})
+func (f *predictHistory) scope() Scope {
+	return f.x.Scope(DomainKey{Salt: string(rune('a' + f.next(historyScopes)))})
 }
 
-// tokens begin alike often.
-func (f *foresight) tokens() []uint32 {
+// tokens often have common prefixes.
+func (f *predictHistory) tokens() []uint32 {
 	out := make([]uint32, f.next(12))
 	for i := range out {
 		out[i] = uint32(max(f.next(8), 6))
@@ -56,35 +56,35 @@ func (f *foresight) tokens() []uint32 {
 	return out
 }
 
-func (f *foresight) hashes(tokens []uint32) []Hash { return f.x.AppendHashes(nil, tokens, 1) }
+func (f *predictHistory) hashes(tokens []uint32) []Hash { return f.x.AppendHashes(nil, tokens, 1) }
 
-func (f *foresight) op() {
-	i := f.next(foresightSize)
+func (f *predictHistory) op() {
+	i := f.next(historyPredictions)
 	p, o := f.made[i], &f.oracle[i]
 	switch f.next(8) {
 	case 0, 1, 2:
 		*o = predicted{worker: Worker(f.next(historyWorkers + 1)), scope: f.scope(), tokens: f.tokens()}
-		o.stands = int(o.worker) < historyWorkers // the last is nobody
+		o.active = int(o.worker) < historyWorkers // the last is unknown
 		f.x.Predict(p, o.worker, o.scope, f.hashes(o.tokens))
 	case 3, 4:
 		p.Confirm()
-		o.sure = true
+		o.confirmed = true
 	case 5, 6:
 		more := f.tokens()
 		o.tokens = append(o.tokens, more...)
 		p.Extend(f.hashes(more))
 	default:
 		p.Forget()
-		o.stands = false
+		o.active = false
 	}
 }
 
-// foresee is the answer of the list.
-func (f *foresight) foresee(s Scope, tokens []uint32) (out []Overlap) {
+// want is the answer of the list.
+func (f *predictHistory) want(s Scope, tokens []uint32) (out []Overlap) {
 	for w := range Worker(historyWorkers) {
 		o := Overlap{Worker: w}
 		for _, p := range f.oracle {
-			if !p.stands || p.worker != w || p.scope != s {
+			if !p.active || p.worker != w || p.scope != s {
 				continue
 			}
 			n := int32(0)
@@ -92,7 +92,7 @@ func (f *foresight) foresee(s Scope, tokens []uint32) (out []Overlap) {
 				n++
 			}
 			o.Blocks = max(o.Blocks, n)
-			if p.sure {
+			if p.confirmed {
 				o.GPU = max(o.GPU, n)
 			}
 		}
@@ -103,27 +103,27 @@ func (f *foresight) foresee(s Scope, tokens []uint32) (out []Overlap) {
 	return out
 }
 
-func (f *foresight) compare(s Scope, tokens []uint32) {
+func (f *predictHistory) compare(s Scope, tokens []uint32) {
 	f.t.Helper()
-	want := f.foresee(s, tokens)
+	want := f.want(s, tokens)
 	f.buf = f.x.MatchPredicted(f.buf[:0], s, f.hashes(tokens))
 	sortOverlaps(f.buf)
 	if !slices.Equal(f.buf, want) {
-		f.t.Fatalf("Foresee(%v) = %v, want %v", tokens, f.buf, want)
+		f.t.Fatalf("MatchPredicted(%v) = %v, want %v", tokens, f.buf, want)
 	}
 	var hashes []Hash
 	f.buf, hashes = f.x.MatchPredictedTokens(f.buf[:0], nil, s, tokens, 1)
 	sortOverlaps(f.buf)
 	if !slices.Equal(f.buf, want) || !slices.Equal(hashes, f.hashes(tokens)[:len(hashes)]) {
-		f.t.Fatalf("ForeseeTokens(%v) = %v, %v, want %v", tokens, f.buf, hashes, want)
+		f.t.Fatalf("MatchPredictedTokens(%v) = %v, %v, want %v", tokens, f.buf, hashes, want)
 	}
 }
 
-func (f *foresight) run() {
+func (f *predictHistory) run() {
 	for len(f.in) > 0 {
 		f.op()
 		f.compare(f.scope(), f.tokens())
-		checkForetold(f.t, f.x)
+		checkPredictions(f.t, f.x)
 	}
 	for _, p := range f.oracle {
 		f.compare(p.scope, p.tokens)
@@ -132,14 +132,15 @@ func (f *foresight) run() {
 	for _, p := range f.made {
 		p.Forget()
 	}
-	checkForetold(f.t, f.x)
+	checkPredictions(f.t, f.x)
 	if s := f.x.Stats(); s.Predictions != 0 || s.PredictedBlocks != 0 || f.x.predictions.runs.Load() != 0 || f.x.predictions.bytes.Load() != 0 {
-		f.t.Fatalf("Stats() = %+v, %d runs when all is forgotten", s, f.x.predictions.runs.Load())
+		f.t.Fatalf("Stats() = %+v, %d runs after Forget", s, f.x.predictions.runs.Load())
 	}
 }
 
-// checkForetold walks the quiet tree of predictions and compares what is kept twice.
-func checkForetold(tb testing.TB, x *Index) {
+// checkPredictions walks the quiet tree of predictions and compares all that it has in two
+// places.
+func checkPredictions(tb testing.TB, x *Index) {
 	tb.Helper()
 	t := &x.predictions
 	runs, blocks, bytes := int64(0), int64(0), int64(0)
@@ -155,42 +156,46 @@ func checkForetold(tb testing.TB, x *Index) {
 				tb.Fatalf("run %d publishes %#x, want %#x", r.id, got, g.coverage())
 			}
 			if len(g.counts) > 0 && seen[g.worker] {
-				tb.Fatalf("worker %d has two seats in run %d", g.worker, r.id)
+				tb.Fatalf("worker %d has two slots in run %d", g.worker, r.id)
 			}
 			seen[g.worker] = seen[g.worker] || len(g.counts) > 0
 			for _, e := range g.counts {
 				passing += int(e.n)
 				if e.n == 0 || e.confirmed > e.n || e.blocks == 0 || int(e.blocks) > len(r.hashes()) {
-					tb.Fatalf("run %d of %d blocks: worker %d has %+v", r.id, len(r.hashes()), g.worker, e)
+					tb.Fatalf("run %d of %d blocks: worker %d has %+v",
+						r.id, len(r.hashes()), g.worker, e)
 				}
 			}
 		}
 		if r.dead.Load() || passing == 0 || passing != r.predicted.segments {
-			tb.Fatalf("run %d is linked, dead %t, and has %d legs, counts %d", r.id, r.dead.Load(), passing, r.predicted.segments)
+			tb.Fatalf("run %d is linked, dead %t, and has %d segments, counts %d",
+				r.id, r.dead.Load(), passing, r.predicted.segments)
 		}
 	})
 	if runs != t.runs.Load() || blocks != t.blocks.Load() || bytes != t.bytes.Load() {
-		tb.Fatalf("%d runs of %d blocks and %d bytes, counted are %d, %d and %d", runs, blocks, bytes, t.runs.Load(), t.blocks.Load(), t.bytes.Load())
+		tb.Fatalf("%d runs of %d blocks and %d bytes, counted are %d, %d and %d",
+			runs, blocks, bytes, t.runs.Load(), t.blocks.Load(), t.bytes.Load())
 	}
 }
 
-// FuzzPredictAgainstNaive runs any history of predictions that are made, settled, extended and forgotten on the index and on a list.
+// FuzzPredictAgainstNaive runs any history of predictions that are made, confirmed, extended
+// and forgotten on the index and on a list.
 func FuzzPredictAgainstNaive(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(randomBytes(seed, 600))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		newForesight(t, in[:min(len(in), 4096)]).run()
+		newPredictHistory(t, in[:min(len(in), 4096)]).run()
 	})
 }
 
 func TestRandomPredictions(t *testing.T) {
 	for seed := range uint64(200) {
-		newForesight(t, randomBytes(2000+seed, 1500)).run()
+		newPredictHistory(t, randomBytes(2000+seed, 1500)).run()
 	}
 }
 
-// TestPredictionsStayApart: from what is held, from other scopes, and in the numbers of Stats.
+// TestPredictionsStayApart from held blocks, from other scopes, and in Stats.
 func TestPredictionsStayApart(t *testing.T) {
 	x := New(Config{Seed: 1})
 	w, key := x.AddWorker(), DomainKey{Model: "m", BlockSize: 16}
@@ -206,11 +211,11 @@ func TestPredictionsStayApart(t *testing.T) {
 		t.Errorf("Stats() = %+v: a prediction counts as held", after)
 	}
 	if got := x.Match(nil, d, chain(1, 2, 3)); len(got) > 0 {
-		t.Errorf("Match finds what is predicted: %v", got)
+		t.Errorf("Match finds a prediction: %v", got)
 	}
 	mustStore(t, x, Store{Worker: w, Domain: d, Engine: []uint64{7, 8}, Blocks: chain(4, 5)})
 	if got := x.MatchPredicted(nil, s, chain(4, 5)); len(got) > 0 {
-		t.Errorf("Foresee finds what is held: %v", got)
+		t.Errorf("MatchPredicted finds held blocks: %v", got)
 	}
 	others := []DomainKey{
 		{},
@@ -224,17 +229,18 @@ func TestPredictionsStayApart(t *testing.T) {
 	}
 	for _, k := range others {
 		if got := x.MatchPredicted(nil, x.Scope(k), chain(1, 2, 3)); len(got) > 0 {
-			t.Errorf("Foresee finds %v in the scope of %+v", got, k)
+			t.Errorf("MatchPredicted finds %v in the scope of %+v", got, k)
 		}
 	}
 	x.Clear(w)
 	if got := x.MatchPredicted(nil, s, chain(1, 2, 3)); len(got) != 1 || got[0] != (Overlap{Worker: w, Blocks: 3}) {
-		t.Errorf("Foresee = %v after the worker's blocks were cleared", got)
+		t.Errorf("MatchPredicted = %v after the worker's blocks were cleared", got)
 	}
 	checkIndex(t, x)
 }
 
-// TestPredictionsAreBounded: beyond the memory, beginnings are predicted and nothing wrong behind them.
+// TestPredictionsAreBounded predicts beyond the memory bound: only leading blocks are predicted
+// then.
 func TestPredictionsAreBounded(t *testing.T) {
 	x := New(Config{Seed: 1})
 	w := x.AddWorker()
@@ -247,27 +253,29 @@ func TestPredictionsAreBounded(t *testing.T) {
 		p.Extend(chain(1, 2, 3))
 	}
 	if got := x.predictions.bytes.Load(); got > maxPredictedBytes || got < maxPredictedBytes/2 {
-		t.Errorf("predictions take %d bytes, want %d at most and most of that", got, maxPredictedBytes)
+		t.Errorf("predictions take %d bytes, want %d at most and most of that",
+			got, maxPredictedBytes)
 	}
 	c, _ := sequence(99, 10)
 	if got := x.MatchPredicted(nil, 0, c); len(got) > 0 {
-		t.Errorf("Foresee = %v of what had no room", got)
+		t.Errorf("MatchPredicted = %v of a prediction without room", got)
 	}
 	if got := x.MatchPredicted(nil, 0, chain(1, 2, 3)); len(got) > 0 {
-		t.Errorf("Foresee = %v, want no extension of what had no room", got)
+		t.Errorf("MatchPredicted = %v, want no extension", got)
 	}
-	checkForetold(t, x)
+	checkPredictions(t, x)
 	for _, p := range all {
 		p.Forget()
 	}
 	x.Predict(all[0], w, 0, c)
 	if got := x.MatchPredicted(nil, 0, c); len(got) != 1 || got[0].Blocks != 10 {
-		t.Errorf("Foresee = %v when there is room again", got)
+		t.Errorf("MatchPredicted = %v when there is room again", got)
 	}
 }
 
-// TestPredictBesideLookups has goroutines predict, settle, extend and forget few chains while others look them up. What one worker is
-// predicted to hold all the time must always be found; of others, never more than was predicted at any time.
+// TestPredictBesideLookups has goroutines predict, confirm, extend and forget few chains beside
+// look- ups. A constant prediction must always be found; for other workers, never more than was
+// predicted at any time.
 func TestPredictBesideLookups(t *testing.T) {
 	const writers = 4
 	x := New(Config{Seed: 1, Stripes: 2})
@@ -304,7 +312,7 @@ func TestPredictBesideLookups(t *testing.T) {
 			var buf []Overlap
 			for !done.Load() {
 				buf = x.MatchPredicted(buf[:0], 0, c)
-				checkForesight(t, buf, writers)
+				checkPredictedAnswer(t, buf, writers)
 			}
 		})
 	}
@@ -312,13 +320,14 @@ func TestPredictBesideLookups(t *testing.T) {
 	done.Store(true)
 	lookers.Wait()
 	if got := x.MatchPredicted(nil, 0, c); len(got) != 1 || got[0].Worker != writers {
-		t.Errorf("Foresee = %v when all but one is forgotten", got)
+		t.Errorf("MatchPredicted = %v after Forget of all but one", got)
 	}
-	checkForetold(t, x)
+	checkPredictions(t, x)
 	checkIndex(t, x)
 }
 
-// TestPredictionsAreSeen: goroutines predict the same few chains, whose runs come and go; each must find its own at once.
+// TestPredictionsAreSeen has goroutines predict the same few chains, whose runs come and go:
+// each must find its own at once.
 func TestPredictionsAreSeen(t *testing.T) {
 	x := New(Config{Seed: 1})
 	var all sync.WaitGroup
@@ -333,7 +342,7 @@ func TestPredictionsAreSeen(t *testing.T) {
 				x.Predict(&p, w, 0, c)
 				buf = x.MatchPredicted(buf[:0], 0, c)
 				if !slices.Contains(buf, Overlap{Worker: w, Blocks: int32(len(c))}) {
-					t.Errorf("Foresee(%v) = %v, want all of worker %d", c, buf, w)
+					t.Errorf("MatchPredicted(%v) = %v, want all of worker %d", c, buf, w)
 					return
 				}
 				p.Forget()
@@ -341,18 +350,19 @@ func TestPredictionsAreSeen(t *testing.T) {
 		})
 	}
 	all.Wait()
-	checkForetold(t, x)
+	checkPredictions(t, x)
 }
 
-// TestForeseeWhileSeatsChange has a worker move from the first slot of a run to the last while look-ups read the slots between.
-func TestForeseeWhileSeatsChange(t *testing.T) {
+// TestMatchPredictedWhileSlotsChange moves a worker from the first slot of a run to the last
+// while look-ups read the slots between.
+func TestMatchPredictedWhileSlotsChange(t *testing.T) {
 	x := New(Config{Seed: 1})
 	c := chain(1)
-	seats := make([]Prediction, 2000)
-	for i := range seats {
-		x.Predict(&seats[i], x.AddWorker(), 0, c)
+	predictions := make([]Prediction, 2000)
+	for i := range predictions {
+		x.Predict(&predictions[i], x.AddWorker(), 0, c)
 	}
-	w, last := x.AddWorker(), Worker(len(seats)-1)
+	w, last := x.AddWorker(), Worker(len(predictions)-1)
 	var done atomic.Bool
 	var lookers sync.WaitGroup
 	lookers.Go(func() {
@@ -369,25 +379,25 @@ func TestForeseeWhileSeatsChange(t *testing.T) {
 			}
 		}
 	})
-	seats[0].Forget()
+	predictions[0].Forget()
 	var p Prediction
 	var buf []Overlap
 	for range rounds / 2 {
 		x.Predict(&p, w, 0, c)                // takes the first slot
-		buf = x.MatchPredicted(buf[:0], 0, c) // as long as others take to come this far
-		seats[last].Forget()
+		buf = x.MatchPredicted(buf[:0], 0, c) // takes as long as the other look-ups up to here
+		predictions[last].Forget()
 		p.Forget()
 		x.Predict(&p, w, 0, c) // takes the last one
 		buf = x.MatchPredicted(buf[:0], 0, c)
 		p.Forget()
-		x.Predict(&seats[last], last, 0, c)
+		x.Predict(&predictions[last], last, 0, c)
 	}
 	done.Store(true)
 	lookers.Wait()
-	checkForetold(t, x)
+	checkPredictions(t, x)
 }
 
-func checkForesight(t *testing.T, got []Overlap, idle Worker) {
+func checkPredictedAnswer(t *testing.T, got []Overlap, idle Worker) {
 	t.Helper()
 	found := false
 	for i, o := range got {
@@ -401,6 +411,6 @@ func checkForesight(t *testing.T, got []Overlap, idle Worker) {
 		}
 	}
 	if !found {
-		t.Errorf("Foresee = %v, want all of worker %d", got, idle)
+		t.Errorf("MatchPredicted = %v, want all of worker %d", got, idle)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// predictionTree is the radix tree of all predictions, apart from the tree of blocks that workers hold. So
-// predictions and events never wait for each other, and a prediction that ends within a run does not split
-// the runs of the other tree. A run grows only for its sole prediction, never shrinks, and is freed with
-// its last one.
+// predictionTree is the radix tree of all predictions, apart from the tree of blocks that
+// workers hold. So predictions and events never wait for each other, and a prediction that ends
+// within a run does not split the runs of the other tree. A run grows only for its sole
+// prediction, never shrinks, and is freed with its last one.
 type predictionTree struct {
 	children childTable
 	runIDs   *atomic.Uint64 // shared with tree
@@ -22,7 +22,8 @@ type predictionTree struct {
 }
 
 const (
-	// maxPredictedBytes bounds the memory: 4,096 prompts of 1,024 blocks without a common prefix take half.
+	// maxPredictedBytes bounds the memory: 4,096 prompts of 1,024 blocks without a common
+	// prefix take half.
 	maxPredictedBytes = 64 << 20
 	// predictionStripes are few, as there is about one run for each request in flight.
 	predictionStripes = 16
@@ -31,11 +32,12 @@ const (
 	answerBlocks = 2
 
 	// predictedRunBytes is a run with one holder, without its blocks.
-	predictedRunBytes = int64(unsafe.Sizeof(predictedRun{})+2*unsafe.Sizeof(childSlot{})) + 8*answerBlocks
+	predictedRunBytes = int64(unsafe.Sizeof(predictedRun{})) +
+		2*int64(unsafe.Sizeof(childSlot{})) + 8*answerBlocks
 )
 
-// predictedRun is a new run in one piece of memory with its part, its first holder and its view; the
-// blocks lie behind.
+// predictedRun is a new run in one piece of memory with its part, its first holder and its
+// view; the blocks lie behind.
 type predictedRun struct {
 	run    run
 	part   predictedPart
@@ -45,7 +47,7 @@ type predictedRun struct {
 }
 
 // predictedTypes are the types of predictedRun by size class.
-var predictedTypes = typesWithTail(reflect.TypeFor[predictedRun](), func(blocks int) int { return blocks })
+var predictedTypes = typesWithTail(reflect.TypeFor[predictedRun](), 1, 0)
 
 // predictedPart has the predictions of a run. The run's lock guards it.
 type predictedPart struct {
@@ -76,16 +78,16 @@ func (t *predictionTree) find(s Scope, block Hash) *runView {
 	return t.children.find(s.root(&root), 0, block)
 }
 
-// root makes v the root of a scope's chains, so that no root stays in memory. Its id is of no run, and its
-// child bits are all set.
+// root makes v the root of a scope's chains, so that no root stays in memory. Its id is of no
+// run, and its child bits are all set.
 func (s Scope) root(v *runView) *runView {
 	v.id = uint64(s) | 1<<63
 	v.childBits.Store(^uint64(0))
 	return v
 }
 
-// growLocked puts blocks behind the end of a run as far as its view has memory, and returns their number.
-// The run has no children: its only segment would be in them, too.
+// growLocked puts blocks behind the end of a run as far as its view has memory, and returns
+// their number. The run has no children: its only segment would be in them, too.
 func (t *predictionTree) growLocked(r *run, chain []Hash) int {
 	v := r.view.Load()
 	have := int(v.n.Load())
@@ -116,7 +118,8 @@ func (t *predictionTree) leave(s segment, confirmed bool) {
 	t.bytes.Add(-predictedBytes(len(r.hashes())))
 }
 
-// newPredictedRun returns the memory of a run with room for that many blocks, and its size class.
+// newPredictedRun returns the memory of a run with room for that many blocks, and its size
+// class.
 func newPredictedRun(blocks int) (*predictedRun, int) {
 	class := classOf(blocks)
 	return (*predictedRun)(reflect.New(predictedTypes[class]).UnsafePointer()), class
@@ -180,7 +183,8 @@ func (h *predictedHolder) remove(blocks uint32, confirmed bool) {
 	}
 }
 
-// coverage returns the longest segment, and the longest confirmed one in place of the GPU's blocks.
+// coverage returns the longest segment, and the longest confirmed one in place of the GPU's
+// blocks.
 func (h *predictedHolder) coverage() uint64 {
 	longest, confirmed := uint32(0), uint32(0)
 	for _, c := range h.counts {

@@ -9,8 +9,8 @@ type removing struct {
 	last   uint32   // that block's offset
 }
 
-// removeLocked removes one copy of each block from a tier of w, and returns the number of blocks that had
-// none.
+// removeLocked removes one copy of each block from a tier of w, and returns the number of
+// blocks that had none.
 func removeLocked(t *tree, w *worker, tier Tier, engineHashes []uint64) (unknown int) {
 	r := removing{tree: t, worker: w, tier: tier}
 	for i := 0; i < len(engineHashes); i++ {
@@ -31,8 +31,8 @@ func removeLocked(t *tree, w *worker, tier Tier, engineHashes []uint64) (unknown
 	return unknown
 }
 
-// dropAllLocked removes all copies of engine hashes whose blocks have an unknown position: the index may
-// know them as other blocks.
+// dropAllLocked removes all copies of engine hashes whose blocks have an unknown position: the
+// index may know them as other blocks.
 func dropAllLocked(t *tree, w *worker, engineHashes []uint64) {
 	w.partial.Store(true)
 	for tier := range Tier(tiers) {
@@ -42,11 +42,13 @@ func dropAllLocked(t *tree, w *worker, engineHashes []uint64) {
 	}
 }
 
-// neighbours removes a copy of each block next to the last one, as far as the engine hashes go on with
-// them: upwards as SGLang removes a node, or downwards as a tail goes. It returns their number.
+// neighbours removes a copy of each block next to the last one, as far as the engine hashes go
+// on with them: upwards as SGLang removes a node, or downwards as a tail goes. It returns their
+// number.
 func (r *removing) neighbours(engineHashes []uint64) (n int) {
 	h, last, run := r.at, int(r.last), r.at.run
-	// Where an engine hash of the run is a duplicate, or not inserted, each is looked up by itself.
+	// Where an engine hash of the run is a duplicate, or not inserted, each is looked up by
+	// itself.
 	if r.tier >= tiers || r.last >= run.inserted || len(run.duplicates) > 0 {
 		return 0
 	}
@@ -103,14 +105,16 @@ func (r *removing) remove(engineHash uint64) bool {
 	return true
 }
 
-// take removes one copy from the entry table. It is not ok if there is none anywhere. The result has a
-// holding only if this was the block's last copy in the tier. A listed copy is still set in its holding.
+// take removes one copy from the entry table. It is not ok if there is none anywhere. The
+// result has a holding only if this was the block's last copy in the tier. A listed copy is
+// still set in its holding.
 func (r *removing) take(key uint64) (b blockRef, listed, ok bool) {
 	w, t := r.worker, r.tier
 	e := w.entries.find(key)
 	switch {
 	case e == nil && r.at != nil && r.at.run.lists(r.last+1, key):
-		b, listed = blockRef{holding: r.at, offset: r.last + 1, copies: r.at.listedCopies(r.last + 1)}, true
+		next := r.last + 1
+		b, listed = blockRef{holding: r.at, offset: next, copies: r.at.listedCopies(next)}, true
 	case e == nil:
 		b, listed = w.findListed(&r.tree.blocks, key), true
 	case e.handle == aliased:
@@ -134,7 +138,8 @@ func (r *removing) take(key uint64) (b blockRef, listed, ok bool) {
 		return blockRef{}, false, true
 	}
 	if e.empty() {
-		// An empty entry ends the probing of other keys: put the copy back until remove has closed the gap.
+		// An empty entry ends the probing of other keys: put the copy back until remove has
+		// closed the gap.
 		e.copies[t] = 1
 		w.entries.remove(key)
 	}

@@ -6,11 +6,13 @@ import (
 	"unsafe"
 )
 
-// maxRun bounds the blocks of a run: coverage words have 22 bits for them, and growing a run copies it.
+// maxRun bounds the blocks of a run: coverage words have 22 bits for them, and growing a run
+// copies it.
 const maxRun = 1 << 18
 
-// run is a stretch of consecutive blocks, an edge of the compressed tree. Children hang at any offset, so
-// a run is never split: a chain that differs from it at offset o continues in the child (run, o, hash).
+// run is a stretch of consecutive blocks, an edge of the compressed tree. Children hang at any
+// offset, so a run is never split: a chain that differs from it at offset o continues in the
+// child (run, o, hash).
 type run struct {
 	id     uint64
 	parent *run   // nil for a domain's root
@@ -21,7 +23,7 @@ type run struct {
 
 	view         atomic.Pointer[runView] // replaced under mu
 	engineHashes atomic.Pointer[uint64]  // see listed; replaced under mu
-	firstHolding atomic.Pointer[holding] // of the worker that came first, until it goes; written under mu
+	firstHolding atomic.Pointer[holding] // of the first worker, until it goes; written under mu
 
 	mu             sync.Mutex
 	sealed         bool     // was trimmed: extensions go to a child
@@ -36,14 +38,16 @@ type run struct {
 	predicted      *predictedPart // of a run in the prediction tree; nil in others
 }
 
-// runWithHolding is a new run in one piece of memory with the holding of the worker that stores it: most
-// runs never have another.
+// runWithHolding is a new run in one piece of memory with the holding of the worker that stores
+// it: most runs never have another.
 type runWithHolding struct {
 	run     run
 	holding holding
 }
 
-func newRun(id uint64, d Domain, parent *run, offset uint32, blocks []Hash, engineHashes []uint64) *run {
+func newRun(
+	id uint64, d Domain, parent *run, offset uint32, blocks []Hash, engineHashes []uint64,
+) *run {
 	memory := &runWithHolding{run: run{id: id, domain: d, parent: parent, offset: offset}}
 	r := &memory.run
 	if len(blocks) > 0 {
@@ -60,25 +64,30 @@ func newRun(id uint64, d Domain, parent *run, offset uint32, blocks []Hash, engi
 func (r *run) hashes() []Hash { return r.view.Load().hashes() }
 
 // listed returns, for each block, the engine hash that it was first stored by, and room for more.
-func (r *run) listed() []uint64 {
-	size := r.engineHashes.Load()
-	return unsafe.Slice((*uint64)(unsafe.Add(unsafe.Pointer(size), unsafe.Sizeof(*size))), *size)
-}
+func (r *run) listed() []uint64 { return countedWords(r.engineHashes.Load()) }
 
-// setEngineHashes copies engine hashes into a view that becomes the run's.
+// setEngineHashes copies engine hashes into a view that becomes the run's. It publishes them last:
+// look-ups in the block table read them without the run's lock.
 func (r *run) setEngineHashes(hashes []uint64, v *runView) {
 	size := v.engineHashes()
 	*size = uint64(v.size)
-	copy(unsafe.Slice((*uint64)(unsafe.Add(unsafe.Pointer(size), unsafe.Sizeof(*size))), *size), hashes)
+	copy(countedWords(size), hashes)
 	r.engineHashes.Store(size)
 }
 
-// lists reports whether the block table has an engine hash at an offset of the run, which is locked.
+// countedWords returns the words behind their number.
+func countedWords(n *uint64) []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Add(unsafe.Pointer(n), unsafe.Sizeof(*n))), *n)
+}
+
+// lists reports whether the block table has an engine hash at an offset of the run, which is
+// locked.
 func (r *run) lists(offset uint32, engineHash uint64) bool {
 	return offset < r.inserted && r.listed()[offset] == engineHash && !bit(r.duplicates, offset)
 }
 
-// extendLocked appends the first of rest if offset is the run's end, and returns the number appended.
+// extendLocked appends the first of rest if offset is the run's end, and returns the number
+// appended.
 func (r *run) extendLocked(t *tree, offset int, rest []Hash, engineHashes []uint64) int {
 	v := r.view.Load()
 	have := int(v.n.Load())
@@ -91,11 +100,13 @@ func (r *run) extendLocked(t *tree, offset int, rest []Hash, engineHashes []uint
 	}
 	w := v
 	if size := have + n; size > int(v.size) {
-		// The copy has the old blocks in memory twice for a moment; a child for the rest takes less.
+		// The copy has the old blocks in memory twice for a moment; a child for the rest takes
+		// less.
 		if t.memoryLow(int64(16*have + 18*n)) {
 			return 0
 		}
-		// An eighth more bounds both the unused memory and the copying for blocks that come one by one.
+		// An eighth more bounds both the unused memory and the copying for blocks that come one
+		// by one.
 		w = v.resized(have, min(size+size/8, maxRun))
 		r.setEngineHashes(r.listed()[:have], w)
 	}
@@ -111,8 +122,9 @@ func (r *run) extendLocked(t *tree, offset int, rest []Hash, engineHashes []uint
 	return n
 }
 
-// freeLocked marks a run without holders and children as dead and reports true. A run that lives on gives
-// back the tail that nobody needs, once the tail is worth a walk over the holders.
+// freeLocked marks a run without holders and children as dead and reports true. A run that
+// lives on gives back the tail that nobody needs, once the tail is worth a walk over the
+// holders.
 func (r *run) freeLocked(t *tree) bool {
 	if r.children == 0 {
 		r.maxChildOffset = 0
@@ -123,7 +135,8 @@ func (r *run) freeLocked(t *tree) bool {
 	}
 	blocks := r.hashes()
 	if r.holders.count() == 0 && r.children == 0 {
-		// Before others see that it is dead: the run that replaces it inserts the same engine hashes.
+		// Before others see that it is dead: the run that replaces it inserts the same engine
+		// hashes.
 		t.blocks.invalidateLocked(r, 0)
 		t.blocks.runs.remove(r)
 		r.dead.Store(true)
@@ -140,7 +153,8 @@ func (r *run) freeLocked(t *tree) bool {
 	return false
 }
 
-// trimLocked cuts the blocks behind the last holder and the last child, if they are at least half.
+// trimLocked cuts the blocks behind the last holder and the last child, if they are at least
+// half.
 func (r *run) trimLocked(t *tree, blocks []Hash) {
 	r.removed = 0
 	need := int(r.maxChildOffset)

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// runRegistry gives runs handles, small numbers that the slots of the block table and the clock hand of
-// the evictor use in place of pointers.
+// runRegistry gives runs handles, small numbers that the slots of the block table and the clock
+// hand of the evictor use in place of pointers.
 type runRegistry struct {
 	chunks atomic.Pointer[[]*runChunk] // by handle; 0 is never used; replaced under mu
 
@@ -17,9 +17,9 @@ type runRegistry struct {
 	last    uint32   // the highest handle so far; guarded by mu
 }
 
-// runChunk has the runs of consecutive handles, and for each the number of its blocks that may have slots
-// in the block table; 0 if the run is gone. A sweep reads these numbers, which lie close together, and not
-// the scattered runs.
+// runChunk has the runs of consecutive handles, and for each the number of its blocks that may
+// have slots in the block table; 0 if the run is gone. A sweep reads these numbers, which lie
+// close together, and not the scattered runs.
 type runChunk struct {
 	runs     [chunkRuns]atomic.Pointer[run]
 	inserted [chunkRuns]atomic.Uint32
@@ -41,7 +41,8 @@ func (g *runRegistry) inserted(handle uint32) *atomic.Uint32 {
 	return &(*g.chunks.Load())[handle/chunkRuns].inserted[handle%chunkRuns]
 }
 
-// add gives a run a handle. A run that gets none, because all are used, has no slots in the block table.
+// add gives a run a handle. A run that gets none, because all are used, has no slots in the
+// block table.
 func (g *runRegistry) add(r *run) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,7 +64,8 @@ func (g *runRegistry) add(r *run) {
 	g.run(r.handle).Store(r)
 }
 
-// remove retires the handle of a run without slots. The run keeps the number, to no use: it is dead.
+// remove retires the handle of a run without slots. The run keeps the number, to no use: it is
+// dead.
 func (g *runRegistry) remove(r *run) {
 	if r.handle == 0 {
 		return

@@ -18,13 +18,13 @@ func TestStripesShareNoCacheLine(t *testing.T) {
 }
 
 func TestEntryIsSmall(t *testing.T) {
-	// 24 bytes at a load of 3/8 to 3/4, where a worker's names are not those that the runs list.
+	// 24 bytes at a load of 3/8 to 3/4, where a worker's engine hashes are not the listed ones.
 	if n := unsafe.Sizeof(entry{}); n != 24 {
 		t.Errorf("an entry has %d bytes, want 24", n)
 	}
 }
 
-func TestLeadPacking(t *testing.T) {
+func TestCoveragePacking(t *testing.T) {
 	tests := []struct {
 		worker       Worker
 		anyTier, gpu uint32
@@ -32,12 +32,13 @@ func TestLeadPacking(t *testing.T) {
 	for _, tt := range tests {
 		v := packCoverage(tt.worker, tt.anyTier, tt.gpu)
 		if coverageWorker(v) != tt.worker || coveredAny(v) != int32(tt.anyTier) || coveredGPU(v) != int32(tt.gpu) {
-			t.Errorf("packLead(%+v) reads as %d %d/%d", tt, coverageWorker(v), coveredAny(v), coveredGPU(v))
+			t.Errorf("packLead(%+v) reads as %d %d/%d",
+				tt, coverageWorker(v), coveredAny(v), coveredGPU(v))
 		}
 	}
 }
 
-func TestAgree(t *testing.T) {
+func TestCommonPrefix(t *testing.T) {
 	for n := range 100 {
 		a := make([]Hash, n)
 		for i := range a {
@@ -55,7 +56,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-func TestEngines(t *testing.T) {
+func TestEntryTable(t *testing.T) {
 	var table entryTable
 	const n = 5000
 	for k := range uint64(n) {
@@ -80,8 +81,9 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// A look-up between the publishing of a larger table and the first word set in it must see all that was there.
-func TestGrownLeadsKeepAll(t *testing.T) {
+// A look-up after the publishing of a larger table and before the first word set in it must see
+// all holders.
+func TestGrownCoverageTableKeepsAll(t *testing.T) {
 	small := newCoverageTable(2)
 	small.set(0, packCoverage(3, 2, 1))
 	small.set(1, packCoverage(4, 2, 2))
@@ -96,7 +98,7 @@ func TestGrownLeadsKeepAll(t *testing.T) {
 	}
 }
 
-func TestShapes(t *testing.T) {
+func TestSizeClasses(t *testing.T) {
 	for n := 1; n <= maxRun; n += 1 + n/100 {
 		s := classOf(n)
 		if classBlocks(s) < n || s > 0 && classBlocks(s-1) >= n {

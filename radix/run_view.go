@@ -7,13 +7,13 @@ import (
 	"unsafe"
 )
 
-// runView is the part of a run that look-ups read: this header of one cache line, then the block hashes,
-// then the engine hashes, in one piece of memory. So each run costs a look-up two dependent cache misses:
-// the slot of the child table, and the view.
+// runView is the part of a run that look-ups read: this header of one cache line, then the
+// block hashes, then the engine hashes, in one piece of memory. So each run costs a look-up two
+// dependent cache misses: the slot of the child table, and the view.
 //
 // Only n, referenced, table, single and childBits change. The run's lock guards writes, and the
-// replacement of a view that the blocks outgrow. A look-up on the old view finishes there: its words were
-// right until the replacement and are never written again.
+// replacement of a view that the blocks outgrow. A look-up on the old view finishes there: its
+// words were right until the replacement and are never written again.
 type runView struct {
 	id         uint64 // of the run
 	parent     uint64 // run id of the parent; of a root, its domain
@@ -24,7 +24,7 @@ type runView struct {
 	run        *run
 	table      atomic.Pointer[coverageTable] // nil: single is the only coverage word
 	single     [1]atomic.Uint64
-	childBits  atomic.Uint64 // a bit for each child, by hash: most matches end without a look into the table
+	childBits  atomic.Uint64 // a bit for each child, by hash: saves most look-ups at the end of a match
 }
 
 // newRunView returns a view of a run with room for size blocks and their engine hashes.
@@ -45,7 +45,8 @@ func (v *runView) init(r *run, parent uint64, blocks []Hash, class int) {
 	v.n.Store(uint32(copy(v.all(), blocks)))
 }
 
-// hashes returns the published blocks. A published hash never changes; writers fill the memory behind.
+// hashes returns the published blocks. A published hash never changes; writers fill the memory
+// behind.
 func (v *runView) hashes() []Hash { return v.all()[:v.n.Load()] }
 
 // all returns the memory of the blocks.
@@ -53,19 +54,20 @@ func (v *runView) all() []Hash {
 	return unsafe.Slice((*Hash)(unsafe.Add(unsafe.Pointer(v), unsafe.Sizeof(runView{}))), v.size)
 }
 
-// engineHashes returns the memory behind the blocks: the number of engine hashes, then the hashes. With
-// the number in front no slice header is needed, which would be one more cache miss between a slot of the
-// block table and the engine hash.
+// engineHashes returns the memory behind the blocks: the number of engine hashes, then the
+// hashes. With the number in front no slice header is needed, which would be one more cache
+// miss between a slot of the block table and the engine hash.
 func (v *runView) engineHashes() *uint64 {
-	return (*uint64)(unsafe.Add(unsafe.Pointer(v), unsafe.Sizeof(runView{})+uintptr(v.size)*unsafe.Sizeof(Hash(0))))
+	blocks := uintptr(v.size) * unsafe.Sizeof(Hash(0))
+	return (*uint64)(unsafe.Add(unsafe.Pointer(v), unsafe.Sizeof(runView{})+blocks))
 }
 
 func (v *runView) hasKey(parent uint64, offset uint32, first Hash) bool {
 	return v.parent == parent && v.offset == offset && v.all()[0] == first
 }
 
-// markReferenced sets the reference bit. Its cache line is read anyway, and is written only if the clock
-// hand has passed since.
+// markReferenced sets the reference bit. Its cache line is read anyway, and is written only if
+// the clock hand has passed since.
 func (v *runView) markReferenced() {
 	if v.referenced.Load() == 0 {
 		v.referenced.Store(1)
@@ -112,20 +114,26 @@ func (v *runView) resized(n, size int) *runView {
 	return w
 }
 
-// viewTypes are the types of views by size class: the collector needs to know that pointers are in the
-// header and none behind it. Eight classes to an octave leave less than an eighth unused.
-var viewTypes = typesWithTail(reflect.TypeFor[runView](), func(blocks int) int { return 2*blocks + 1 })
+// viewTypes are the types of views by size class: the collector needs to know that pointers are
+// in the header and none behind it. Eight classes to an octave leave less than an eighth
+// unused.
+var viewTypes = typesWithTail(reflect.TypeFor[runView](), 2, 1)
 
-// typesWithTail returns, for each size class, the type of a header with that many words behind it.
-func typesWithTail(header reflect.Type, words func(blocks int) int) (types []reflect.Type) {
+// typesWithTail returns, for each size class, the type of a header with words behind it: perBlock
+// for each block, and some fixed ones.
+func typesWithTail(header reflect.Type, perBlock, fixed int) (types []reflect.Type) {
 	for class := 0; class == 0 || classBlocks(class-1) < maxRun; class++ {
-		tail := reflect.ArrayOf(words(classBlocks(class)), reflect.TypeFor[uint64]())
-		types = append(types, reflect.StructOf([]reflect.StructField{{Name: "Header", Type: header}, {Name: "Words", Type: tail}}))
+		words := perBlock*classBlocks(class) + fixed
+		types = append(types, reflect.StructOf([]reflect.StructField{
+			{Name: "Header", Type: header},
+			{Name: "Words", Type: reflect.ArrayOf(words, reflect.TypeFor[uint64]())},
+		}))
 	}
 	return types
 }
 
-// classBlocks returns the blocks of a size class: 1 to 8, then 9, 10 … 16, 18 … 32, 36 … and so on.
+// classBlocks returns the blocks of a size class: 1 to 8, then 9, 10 … 16, 18 … 32, 36 and so
+// on.
 func classBlocks(class int) int {
 	if class < 8 {
 		return class + 1

@@ -31,7 +31,8 @@ type workerImage struct {
 	hashes   int // engine hashes
 }
 
-// stretchPart is a new stretch, or an extension. Its slices alias the run's, whose content never changes.
+// stretchPart is a new stretch, or an extension. Its slices alias the run's, whose content
+// never changes.
 type stretchPart struct {
 	number       uint32 // of the stretch
 	fresh        bool   // a new stretch
@@ -66,8 +67,8 @@ type runPrefix struct {
 	blocks uint32
 }
 
-// worker copies a worker with its lock held. Its holdings keep their runs and all runs above unchanged, as
-// far as the copy reads them.
+// worker copies a worker with its lock held. Its holdings keep their runs and all runs above
+// unchanged, as far as the copy reads them.
 func (c *capturer) worker(id Worker) (workerImage, error) {
 	w := c.x.workers.lock(id)
 	if w == nil {
@@ -109,13 +110,15 @@ func (c *capturer) block(b blockRef) blockRecord {
 	return blockRecord{c.written[b.holding.run.id].number, b.offset, b.copies}
 }
 
-// stretchLocked returns the number of a run's stretch, and adds to the parts the blocks that the snapshot
-// lacks of the run's first blocks and of those that lead to it. The worker that holds the last of these
-// blocks is locked.
+// stretchLocked returns the number of a run's stretch, and adds to the parts the blocks that
+// the snapshot lacks of the run's first blocks and of those that lead to it. The worker that
+// holds the last of these blocks is locked.
 func (c *capturer) stretchLocked(im *workerImage, r *run, blocks int) uint32 {
 	c.prefixes = c.prefixes[:0]
-	for q, n := r, uint32(blocks); q.parent != nil && c.written[q.id].blocks < n; q, n = q.parent, q.offset {
+	q, n := r, uint32(blocks)
+	for q.parent != nil && c.written[q.id].blocks < n {
 		c.prefixes = append(c.prefixes, runPrefix{q, n})
+		q, n = q.parent, q.offset
 	}
 	for _, prefix := range slices.Backward(c.prefixes) {
 		q := prefix.run
@@ -126,7 +129,7 @@ func (c *capturer) stretchLocked(im *workerImage, r *run, blocks int) uint32 {
 		p := stretchPart{number: have.number, fresh: !old, offset: q.offset, domain: q.domain}
 		p.parent, p.root = c.written[q.parent.id].number, q.parent.parent == nil
 		if p.root {
-			p.key = c.x.tree.domains.key(q.domain) // now: the domain may be freed before it is written
+			p.key = c.x.tree.domains.key(q.domain) // now: it may be freed before Flush
 		}
 		p.blocks = q.view.Load().all()[have.blocks:prefix.blocks]
 		p.engineHashes = q.listed()[have.blocks:prefix.blocks]
@@ -136,8 +139,8 @@ func (c *capturer) stretchLocked(im *workerImage, r *run, blocks int) uint32 {
 	return c.written[r.id].number
 }
 
-// pieces encodes the set bits: the number of pieces, and for each the bits left out before it and its
-// length.
+// pieces encodes the set bits: the number of pieces, and for each the bits left out before it
+// and its length.
 func (c *capturer) pieces(dst []byte, words []uint64) []byte {
 	c.bounds = c.bounds[:0]
 	for from := nextBit(words, 0, 0); from < 64*len(words); {

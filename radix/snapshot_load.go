@@ -2,8 +2,8 @@ package radix
 
 import "encoding/binary"
 
-// loader builds an index from the records of a snapshot. No other goroutine knows the index, so it locks no
-// runs.
+// loader builds an index from the records of a snapshot. No other goroutine knows the index, so
+// it locks no runs.
 type loader struct {
 	recordReader
 	x         *Index
@@ -20,8 +20,8 @@ type loader struct {
 }
 
 const (
-	// stretchBytes and pieceBytes are the estimates for a stretch without its blocks and for a holding, with
-	// their shares of tables.
+	// stretchBytes and pieceBytes are the estimates for a stretch without its blocks and for a
+	// holding, with their shares of tables.
 	stretchBytes, pieceBytes = 360, 200
 
 	// maxStretch bounds the blocks of one record.
@@ -55,7 +55,10 @@ func (l *loader) record() {
 }
 
 func (l *loader) domain() {
-	k := DomainKey{Model: string(l.text()), BlockSize: l.number(1 << 30), LoRA: string(l.text()), Salt: string(l.text()), Bigram: l.number(1) == 1}
+	k := DomainKey{
+		Model: string(l.text()), BlockSize: l.number(1 << 30),
+		LoRA: string(l.text()), Salt: string(l.text()), Bigram: l.number(1) == 1,
+	}
 	if l.err != nil {
 		return
 	}
@@ -210,7 +213,7 @@ func (l *loader) entry(w *worker, last int) int {
 		l.fail(errTwice)
 		return i
 	}
-	w.entries.insert(entry{key: key, handle: b.holding.handle, offset: b.offset, copies: b.copies})
+	w.entries.insert(b.entry(key))
 	for t, n := range b.copies {
 		if n > 0 {
 			b.holding.addEntry(b.offset, Tier(t))

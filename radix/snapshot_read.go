@@ -10,21 +10,25 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// LoadSnapshot reads a snapshot into a new index and returns its workers. The seed is that of the written
-// index, not cfg's, as the hashes depend on it. On an error there is no index. Whatever the file, memory
-// stays in proportion to the bytes read, up to twice cfg.MaxBytes, or 8 GiB if there is no budget.
+// LoadSnapshot reads a snapshot into a new index and returns its workers. The seed is that of
+// the written index, not cfg's, as the hashes depend on it. On an error there is no index.
+// Whatever the file, memory stays in proportion to the bytes read, up to twice cfg.MaxBytes, or
+// 8 GiB if there is no budget.
 func LoadSnapshot(r io.Reader, cfg Config) (*Index, []Restored, error) {
 	head := make([]byte, len(snapshotMagic)+1)
 	if _, err := io.ReadFull(r, head); err != nil {
 		return nil, nil, fmt.Errorf("cannot load snapshot: %w: %w", ErrSnapshotCorrupt, err)
 	}
 	if string(head[:len(snapshotMagic)]) != snapshotMagic {
-		return nil, nil, fmt.Errorf("cannot load snapshot: %w: it begins with %q", ErrSnapshotCorrupt, head)
+		return nil, nil, fmt.Errorf("cannot load snapshot: %w: it begins with %q",
+			ErrSnapshotCorrupt, head)
 	}
 	if v := head[len(snapshotMagic)]; v != snapshotVersion {
-		return nil, nil, fmt.Errorf("cannot load snapshot: %w: %d, want %d", ErrSnapshotVersion, v, snapshotVersion)
+		return nil, nil, fmt.Errorf("cannot load snapshot: %w: %d, want %d",
+			ErrSnapshotVersion, v, snapshotVersion)
 	}
-	in, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(snapshotWindow))
+	in, err := zstd.NewReader(r,
+		zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(snapshotWindow))
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot load snapshot: %w", err)
 	}
@@ -32,8 +36,8 @@ func LoadSnapshot(r io.Reader, cfg Config) (*Index, []Restored, error) {
 	return loadRecords(in, cfg, snapshotLimit(cfg.MaxBytes))
 }
 
-// snapshotLimit returns the bound of the index while it is loaded. The estimate compared with it is up to
-// twice the real size; the end of the load evicts down to the budget.
+// snapshotLimit returns the bound of the index while it is loaded. The estimate compared with
+// it is up to twice the real size; the end of the load evicts down to the budget.
 func snapshotLimit(budget int64) int {
 	if budget <= 0 {
 		return maxSnapshotBytes

@@ -1,8 +1,8 @@
 package radix
 
-// loadedStretch is a stretch of a snapshot in the index under construction, mostly one run. Blocks that a
-// run does not take go to the next. Two stretches share a run if content went and came again while the
-// snapshot was taken.
+// loadedStretch is a stretch of a snapshot in the index under construction, mostly one run.
+// Blocks that a run does not take go to the next. Two stretches share a run if content went and
+// came again while the snapshot was taken.
 type loadedStretch struct {
 	blocks       int
 	start        position

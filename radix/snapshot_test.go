@@ -46,12 +46,12 @@ func takeAll(tb testing.TB, s *SnapshotWriter) SnapshotCounts {
 	return count
 }
 
-// plain is a frame that is not compressed, which spares a history most of its time.
+// plain is a frame without compression, which saves most of a history's time.
 type plain struct{ bytes.Buffer }
 
 func (p *plain) Close() error { return nil }
 
-// copyOf returns what is loaded from a snapshot of all workers of an index.
+// copyOf returns the index loaded from a snapshot of all workers.
 func copyOf(tb testing.TB, x *Index) (*Index, []Restored, SnapshotCounts) {
 	tb.Helper()
 	var out plain
@@ -73,7 +73,7 @@ func mustLoad(tb testing.TB, data []byte) (*Index, []Restored) {
 	return x, restored
 }
 
-// facts says in words what each worker of an index holds, by its place in the table.
+// facts describes the content of each worker of an index, in the order of ids.
 func facts(x *Index) (all []string) {
 	names := domainKeys(x)
 	for _, o := range x.workers.list() {
@@ -82,7 +82,8 @@ func facts(x *Index) (all []string) {
 		}
 		all = append(all, fmt.Sprintf("worker, %d entries", x.Blocks(o.id)))
 		where := func(p blockRef) string {
-			return fmt.Sprintf("%+v %x copies %v", names[p.holding.run.domain], path(p.holding.run, p.offset+1), p.copies)
+			return fmt.Sprintf("%+v %x copies %v",
+				names[p.holding.run.domain], path(p.holding.run, p.offset+1), p.copies)
 		}
 		var lines []string
 		for _, h := range o.holdings.list {
@@ -91,7 +92,8 @@ func facts(x *Index) (all []string) {
 			}
 			for i, key := range h.run.listed() {
 				if n := h.listedCopies(uint32(i)); n != (copies{}) {
-					lines = append(lines, fmt.Sprintf("%x at %s", key, where(blockRef{h, uint32(i), n})))
+					lines = append(lines, fmt.Sprintf("%x at %s",
+						key, where(blockRef{h, uint32(i), n})))
 				}
 			}
 		}
@@ -103,9 +105,11 @@ func facts(x *Index) (all []string) {
 				for _, p := range o.aliases[e.key].blocks {
 					at = append(at, where(p))
 				}
-				lines = append(lines, fmt.Sprintf("%x at %q, lost %v", e.key, slices.Sorted(slices.Values(at)), o.aliases[e.key].removals))
+				lines = append(lines, fmt.Sprintf("%x at %q, lost %v",
+					e.key, slices.Sorted(slices.Values(at)), o.aliases[e.key].removals))
 			default:
-				lines = append(lines, fmt.Sprintf("%x at %s", e.key, where(blockRef{o.holdings.list[e.handle], e.offset, e.copies})))
+				lines = append(lines, fmt.Sprintf("%x at %s",
+					e.key, where(blockRef{o.holdings.list[e.handle], e.offset, e.copies})))
 			}
 		}
 		slices.Sort(lines)
@@ -122,7 +126,7 @@ func path(r *run, n uint32) []Hash {
 	return append(path(r.parent, r.offset), r.hashes()[:n]...)
 }
 
-// reload goes on with what is loaded from a snapshot of the history's index.
+// reload continues with the index loaded from a snapshot of the history's index.
 func (h *history) reload() {
 	h.t.Helper()
 	x, restored, count := copyOf(h.t, h.x)
@@ -133,9 +137,9 @@ func (h *history) reload() {
 		h.t.Fatalf("Close() = %+v, loaded are %+v", count, s)
 	}
 	if y, _, _ := copyOf(h.t, x); !slices.Equal(facts(y), facts(x)) {
-		h.t.Fatal("a snapshot of what was loaded is another one")
+		h.t.Fatal("a snapshot of the loaded index differs")
 	}
-	// Ids and domains are new ones: the oracle follows.
+	// The oracle gets the new ids and domains.
 	to := make(map[Domain]Domain)
 	for d, k := range domainKeys(h.x) {
 		to[d] = x.Domain(k)
@@ -148,18 +152,19 @@ func (h *history) reload() {
 		held[w.Worker] = h.oracle.workers[old]
 		h.alive = append(h.alive, w.Worker)
 		for _, e := range held[w.Worker] {
-			places := make(map[Domain]*naivePlace)
-			for d, p := range e.places {
+			places := make(map[Domain]*naiveBlock)
+			for d, p := range e.blocks {
 				p.path = naivePath(to[d]) + p.path[4:]
 				places[to[d]] = p
 			}
-			e.places = places
+			e.blocks = places
 		}
 	}
 	h.oracle.workers, h.x, h.parents, h.removes = held, x, 0, 0
 }
 
-// FuzzSnapshotHistory runs any history on the oracle and on an index that is written and loaded again and again.
+// FuzzSnapshotHistory runs any history on the oracle and on an index that is written and loaded
+// repeatedly.
 func FuzzSnapshotHistory(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(randomBytes(seed, 600), byte(7))
@@ -189,12 +194,12 @@ func TestSnapshotHistories(t *testing.T) {
 	}
 	for seed := range uint64(10) {
 		h := newHistory(t, randomBytes(3000+seed, 1500))
-		h.x.tree.blocks.runs.last = maxHandle // nothing is held by name
+		h.x.tree.blocks.runs.last = maxHandle // no listed copies
 		h.runReloading(50)
 	}
 }
 
-// records returns what a snapshot has in its frame.
+// records returns the records of a snapshot.
 func records(tb testing.TB, data []byte) []byte {
 	tb.Helper()
 	in, err := zstd.NewReader(bytes.NewReader(data[len(snapshotMagic)+1:]))
@@ -220,7 +225,8 @@ func someSnapshot(tb testing.TB, seed uint64, n int) []byte {
 	return data
 }
 
-// FuzzLoadSnapshot loads any records: what is accepted is a sound index, which is written and loaded without a change.
+// FuzzLoadSnapshot loads any records: an accepted index is consistent, and written and loaded
+// without a change.
 func FuzzLoadSnapshot(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(records(f, someSnapshot(f, seed, 100+100*int(seed))))
@@ -235,12 +241,13 @@ func FuzzLoadSnapshot(f *testing.F) {
 		}
 		checkIndex(t, x)
 		if y, _, _ := copyOf(t, x); !slices.Equal(facts(y), facts(x)) {
-			t.Fatal("a snapshot of what was loaded is another one")
+			t.Fatal("a snapshot of the loaded index differs")
 		}
 	})
 }
 
-// TestSnapshotDamage flips each bit and cuts at each byte: what is not refused must be as it was.
+// TestSnapshotDamage flips each bit and cuts at each byte: the load fails, or the index is
+// unchanged.
 func TestSnapshotDamage(t *testing.T) {
 	data := someSnapshot(t, 1, 900)
 	x, _ := mustLoad(t, data)
@@ -276,7 +283,8 @@ func TestSnapshotDamage(t *testing.T) {
 	}
 }
 
-// TestSnapshotClaimsMore: numbers without the bytes for them cost nothing, and a few bytes cannot describe more than the limit.
+// TestSnapshotClaimsMore expects lengths without bytes to cost nothing, and a few bytes to
+// describe no more than the limit.
 func TestSnapshotClaimsMore(t *testing.T) {
 	s := SnapshotWriter{x: New(Config{Seed: 1}), domains: map[Domain]uint64{}}
 	s.buf = append(s.buf, 1, 0, 0, 0, 0, 0, 0, 0)
@@ -351,7 +359,7 @@ func TestSnapshotWriteFails(t *testing.T) {
 	}
 }
 
-// TestSnapshotKeepsSeed: prompts are hashed as before, or what is held is worth nothing.
+// TestSnapshotKeepsSeed expects a loaded index to hash prompts as before.
 func TestSnapshotKeepsSeed(t *testing.T) {
 	x := New(Config{})
 	w, d := x.AddWorker(), x.Domain(DomainKey{Model: "m", BlockSize: 4, LoRA: "l", Salt: "s", Bigram: true})
@@ -372,7 +380,7 @@ func TestSnapshotKeepsSeed(t *testing.T) {
 	}
 }
 
-// TestSnapshotFormat: files of this version stay readable. Where this must change, so must snapshotVersion.
+// TestSnapshotFormat pins the format: change snapshotVersion with it.
 func TestSnapshotFormat(t *testing.T) {
 	x := New(Config{Seed: 0x0102030405060708})
 	x.Domain(DomainKey{Model: "unused"})
@@ -381,7 +389,7 @@ func TestSnapshotFormat(t *testing.T) {
 	w := x.AddWorker()
 	mustStore(t, x, Store{Worker: w, Domain: d, Engine: []uint64{1, 2, 3}, Blocks: []Hash{11, 12, 13}})
 	mustStore(t, x, Store{Worker: w, Domain: d, Tier: TierCPU, Engine: []uint64{1}, Blocks: []Hash{11}})
-	mustStore(t, x, Store{Worker: w, HasParent: true, Parent: 1, Engine: []uint64{4, 4}, Blocks: []Hash{14, 14}}) // 4 moves on
+	mustStore(t, x, Store{Worker: w, HasParent: true, Parent: 1, Engine: []uint64{4, 4}, Blocks: []Hash{14, 14}}) // 4 moves
 	mustStore(t, x, Store{Worker: w, Domain: other, Engine: []uint64{3}, Blocks: []Hash{13}})
 	x.Remove(w, TierGPU, []uint64{2})
 	var out plain
@@ -399,7 +407,7 @@ func TestSnapshotFormat(t *testing.T) {
 		"D\x01n\x00\x00\x00\x00" + "S\x00\x01\x01" + word(13) + word(3) +
 		"W\x04name\x04meta\x03" +
 		"\x00" + "\x01\x00\x01" + "\x01\x00\x01" + "\x00" + // 1 on the GPU and on the CPU
-		"\x02\x00\x00\x00" + "\x02\x00\x00\x00" + // nothing by name
+		"\x02\x00\x00\x00" + "\x02\x00\x00\x00" + // no listed copies
 		"\x01" + "\x01\x01\x01\x00\x00" + word(4) +
 		"\x01" + word(3) + "\x00\x00\x00" + "\x02" + "\x00\x02\x01\x00\x00" + "\x02\x00\x01\x00\x00" +
 		"E\x03\x06\x01\x03"

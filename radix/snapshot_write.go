@@ -11,13 +11,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// SnapshotWriter writes a snapshot while others read and write the index. It locks one worker at a time, so
-// each worker's blocks are of one moment, but those of two workers may not be. Between Take and Flush its
-// memory aliases the blocks of the index; beside them it has some 30 bytes for each run. It is for one
-// goroutine.
+// SnapshotWriter writes a snapshot while others read and write the index. It locks one worker
+// at a time, so each worker's blocks are of one moment, but those of two workers may not be.
+// Between Take and Flush its memory aliases the blocks of the index; beside them it has some 30
+// bytes for each run. It is for one goroutine.
 //
-// The snapshot has the index's seed: a reader of the file can prepare prompts that collide. Keep it from
-// other users.
+// The snapshot has the index's seed: a reader of the file can prepare prompts that collide.
+// Keep it from other users.
 type SnapshotWriter struct {
 	x       *Index
 	capture capturer
@@ -35,7 +35,8 @@ func NewSnapshotWriter(x *Index, w io.Writer) (*SnapshotWriter, error) {
 		return nil, fmt.Errorf("cannot begin snapshot: %w", err)
 	}
 	out, err := zstd.NewWriter(w,
-		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(snapshotWindow))
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(snapshotWindow))
 	if err != nil {
 		return nil, fmt.Errorf("cannot begin snapshot: %w", err)
 	}
@@ -51,12 +52,13 @@ func newRecordWriter(x *Index, out io.WriteCloser) *SnapshotWriter {
 	return s
 }
 
-// Take copies the present blocks of a worker under a name, which need not be unique, with meta for the
-// caller's own use. It does no I/O, so the caller may hold a lock that keeps the worker unchanged; Flush
-// writes the copy.
+// Take copies the present blocks of a worker under a name, which need not be unique, with meta
+// for the caller's own use. It does no I/O, so the caller may hold a lock that keeps the worker
+// unchanged; Flush writes the copy.
 func (s *SnapshotWriter) Take(w Worker, name string, meta []byte) error {
 	if len(name) > maxText || len(meta) > maxText || s.count.Workers == maxSnapshotWorkers {
-		return fmt.Errorf("cannot take worker %d of %d, name of %d bytes, meta of %d: too large", w, s.count.Workers, len(name), len(meta))
+		return fmt.Errorf("cannot take worker %d of %d, name of %d bytes, meta of %d: too large",
+			w, s.count.Workers, len(name), len(meta))
 	}
 	im, err := s.capture.worker(w)
 	if err != nil {
@@ -175,7 +177,8 @@ func (s *SnapshotWriter) worker(im *workerImage) {
 	s.buf = append(s.buf, im.body...)
 	s.number(uint64(len(im.entries)))
 	slices.SortFunc(im.entries, func(a, b entryRecord) int {
-		return cmp.Or(cmp.Compare(a.at.stretch, b.at.stretch), cmp.Compare(a.at.offset, b.at.offset), cmp.Compare(a.key, b.key))
+		byStretch := cmp.Compare(a.at.stretch, b.at.stretch)
+		return cmp.Or(byStretch, cmp.Compare(a.at.offset, b.at.offset), cmp.Compare(a.key, b.key))
 	})
 	last := uint32(0)
 	for i := range im.entries {

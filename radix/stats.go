@@ -2,7 +2,8 @@ package radix
 
 import "sync/atomic"
 
-// Stats describes the index. While writers run, each number is right, but not all are of one moment.
+// Stats describes the index. While writers run, each number is right, but not all are of one
+// moment.
 type Stats struct {
 	Workers int
 	Domains int
@@ -17,8 +18,8 @@ type Stats struct {
 	PredictedBlocks int // distinct blocks in the runs of predictions
 	Bytes           int // on the heap, within some 15 %, garbage excluded
 	MaxBytes        int // the memory budget, which predictions do not count against; 0: none
-	// The cost of the budget so far: copies and runs evicted, stores refused because their parent was
-	// evicted, and stores refused because nothing was left to evict.
+	// The cost of the budget so far: copies and runs evicted, stores refused because their
+	// parent was evicted, and stores refused because nothing was left to evict.
 	EvictedBlocks, EvictedRuns, EvictedParents, Refused uint64
 }
 

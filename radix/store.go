@@ -5,7 +5,7 @@ import "fmt"
 // Store is a stretch of blocks that a worker has stored. The index keeps none of its slices.
 type Store struct {
 	Worker Worker
-	Domain Domain // where a chain without a parent starts; with a parent, the parent's domain counts
+	Domain Domain // of a chain without a parent; else the parent's domain counts
 	Tier   Tier
 	// Parent is the engine hash of the block before the first, if HasParent.
 	Parent    uint64
@@ -26,15 +26,18 @@ func (s *storing) start(st *Store) (position, error) {
 	count := &s.tree.count
 	if st.HasParent {
 		p := s.parent(st.Parent, st.Domain)
-		// The engine still names evicted blocks as parents. No event was lost, so no resync is needed.
+		// The engine still names evicted blocks as parents. No event was lost, so no resync is
+		// needed.
 		if p.holding == nil && s.worker.partial.Load() {
 			count.evictedParents.Add(1)
 			dropAllLocked(s.tree, s.worker, st.Engine)
-			return position{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w", len(st.Blocks), st.Worker, st.Parent, ErrBudget)
+			return position{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w",
+				len(st.Blocks), st.Worker, st.Parent, ErrBudget)
 		}
 		if p.holding == nil {
 			count.unknownParents.Add(1)
-			return position{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w", len(st.Blocks), st.Worker, st.Parent, ErrUnknownParent)
+			return position{}, fmt.Errorf("cannot store %d blocks for worker %d behind %#x: %w",
+				len(st.Blocks), st.Worker, st.Parent, ErrUnknownParent)
 		}
 		return position{p.holding.run, int(p.offset) + 1}, nil
 	}
@@ -60,9 +63,10 @@ func (s *storing) parent(engineHash uint64, d Domain) blockRef {
 	return s.worker.ref(e)
 }
 
-// addBlocks walks down from at, run by run, and adds the blocks. At each step the worker holds a block of
-// the run that the step leaves, or that run is a root: so only the run that it enters can be dead, and then
-// it takes the step again. It fails on a dead root: the domain was freed, and nothing is added yet.
+// addBlocks walks down from at, run by run, and adds the blocks. At each step the worker holds
+// a block of the run that the step leaves, or that run is a root: so only the run that it
+// enters can be dead, and then it takes the step again. It fails on a dead root: the domain was
+// freed, and nothing is added yet.
 func (s *storing) addBlocks(at position, blocks []Hash, engineHashes []uint64) bool {
 	from := at
 	for len(blocks) > 0 {
@@ -111,11 +115,12 @@ func (s *storing) addCopies(h *holding, engineHashes []uint64, offset int) {
 	}
 }
 
-// maxListedPrefix bounds the comparison of engine hashes, which is repeated for each that differs.
+// maxListedPrefix bounds the comparison of engine hashes, which is repeated for each that
+// differs.
 const maxListedPrefix = 512
 
-// listedPrefix returns the number of leading engine hashes that the run lists from an offset on and that
-// are not in the worker's entry table.
+// listedPrefix returns the number of leading engine hashes that the run lists from an offset on
+// and that are not in the worker's entry table.
 func (s *storing) listedPrefix(r *run, offset int, engineHashes []uint64) int {
 	listed := r.listed()[:r.inserted]
 	if offset >= len(listed) {
@@ -142,7 +147,8 @@ func (s *storing) addCopy(h *holding, key uint64, offset uint32) {
 			w.listed += fresh
 			return
 		}
-		e = s.moveToEntry(h, key, blockRef{holding: h, offset: offset, copies: h.listedCopies(offset)})
+		b := blockRef{holding: h, offset: offset, copies: h.listedCopies(offset)}
+		e = s.moveToEntry(h, key, b)
 	}
 	if e == nil {
 		if b := w.findListed(&s.tree.blocks, key); b.holding != nil {
@@ -162,8 +168,8 @@ func (s *storing) addCopy(h *holding, key uint64, offset uint32) {
 	}
 	if e.handle != h.handle || e.offset != offset {
 		old := w.holdings.list[e.handle]
-		// The hash leaves the adapter out, so one hash may be two blocks. Within one domain the engine has
-		// moved the hash, and the older block goes.
+		// The hash leaves the adapter out, so one hash may be two blocks. Within one domain the
+		// engine has moved the hash, and the older block goes.
 		if old.run.domain != h.run.domain {
 			w.makeAliasLocked(e)
 			w.addAliasCopyLocked(key, h, offset, t)
@@ -182,15 +188,17 @@ func (s *storing) addCopy(h *holding, key uint64, offset uint32) {
 	e.copies.add(t)
 }
 
-// moveToEntry makes an entry of the listed copies at b. The run of h is locked, that of b may be another.
+// moveToEntry makes an entry of the listed copies at b. The run of h is locked, that of b may
+// be another.
 func (s *storing) moveToEntry(h *holding, key uint64, b blockRef) *entry {
 	w := s.worker
 	w.listed--
-	w.entries.insert(entry{key: key, handle: b.holding.handle, offset: b.offset, copies: b.copies})
+	w.entries.insert(b.entry(key))
 	if b.holding == h {
 		h.moveToEntries(b.offset)
 	} else {
-		w.deferred = append(w.deferred, deferredChange{holding: b.holding, offset: b.offset, moveToEntries: true})
+		move := deferredChange{holding: b.holding, offset: b.offset, moveToEntries: true}
+		w.deferred = append(w.deferred, move)
 	}
 	return w.entries.find(key)
 }

@@ -29,10 +29,12 @@ func (t *tree) init(stripes int, keys *hashKeys, maxBytes int64) {
 
 // bytes returns the bytes of the tree and the workers.
 func (t *tree) bytes() int64 {
-	return t.count.bytes.Load() + t.domains.bytes.Load() + t.children.byteSize() + t.blocks.byteSize()
+	tables := t.domains.bytes.Load() + t.children.byteSize() + t.blocks.byteSize()
+	return t.count.bytes.Load() + tables
 }
 
-// memoryLow reports whether growing by that many bytes, for speed only, would exceed the budget.
+// memoryLow reports whether growing by that many bytes, for speed only, would exceed the
+// budget.
 func (t *tree) memoryLow(more int64) bool {
 	return t.limit.max > 0 && t.bytes()+t.limit.reserved.Load()+more > t.limit.soft
 }
@@ -45,8 +47,8 @@ func (t *tree) accountLocked(r *run) {
 	}
 }
 
-// growLocked returns the number of blocks that at's run has from there on, extending it at its end, and
-// the run that takes the next block, made if missing.
+// growLocked returns the number of blocks that at's run has from there on, extending it at its
+// end, and the run that takes the next block, made if missing.
 func (t *tree) growLocked(at position, blocks []Hash, engineHashes []uint64) (n int, next *run) {
 	r := at.run
 	n = commonPrefix(r.hashes()[at.offset:], blocks)
@@ -54,7 +56,8 @@ func (t *tree) growLocked(at position, blocks []Hash, engineHashes []uint64) (n 
 		return n, nil
 	}
 	end := uint32(at.offset + n)
-	// At most one child here begins with this block. A dead one does not count: insert replaces it.
+	// At most one child here begins with this block. A dead one does not count: insert replaces
+	// it.
 	if v := t.children.find(r.view.Load(), end, blocks[n]); v != nil && !v.run.dead.Load() {
 		return n, v.run
 	}
@@ -90,7 +93,8 @@ func (t *tree) publishLocked(w *worker, h *holding) {
 	w.holdings.account(h)
 }
 
-// finishLocked publishes a holding after removals, or drops it if it is empty, and unlocks its run.
+// finishLocked publishes a holding after removals, or drops it if it is empty, and unlocks its
+// run.
 func (t *tree) finishLocked(w *worker, h *holding) {
 	r := h.run
 	if h.blocks == 0 {
@@ -102,9 +106,9 @@ func (t *tree) finishLocked(w *worker, h *holding) {
 	t.unlockRun(r)
 }
 
-// unlockRun frees r if nobody needs it and unlocks it, then does the same with its parent, which has lost a
-// child, and so on up. Each run is unlocked before the next is locked: a dead run stays in the child table
-// meanwhile, and a writer that finds it there replaces it.
+// unlockRun frees r if nobody needs it and unlocks it, then does the same with its parent,
+// which has lost a child, and so on up. Each run is unlocked before the next is locked: a dead
+// run stays in the child table meanwhile, and a writer that finds it there replaces it.
 func (t *tree) unlockRun(r *run) {
 	for {
 		dead := r.freeLocked(t)
@@ -124,7 +128,8 @@ func (t *tree) unlockRun(r *run) {
 	}
 }
 
-// clearLocked drops all that a worker holds. Its lock is held throughout, a run's lock for that run only.
+// clearLocked drops all that a worker holds. Its lock is held throughout, a run's lock for that
+// run only.
 func (t *tree) clearLocked(w *worker) {
 	for _, h := range w.forget() {
 		if h == nil {

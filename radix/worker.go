@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// worker is one owner of an id. The next owner of the id is another worker, so a late writer cannot write
-// into it.
+// worker is one owner of an id. The next owner of the id is another worker, so a late writer
+// cannot write into it.
 type worker struct {
 	id Worker
 
@@ -33,16 +33,21 @@ type workerSizes struct {
 	doubling atomic.Int64 // bytes that it grows by then
 }
 
-// blockRef is a block that a worker holds, with some of its copies. Without a holding it refers to no
-// block.
+// blockRef is a block that a worker holds, with some of its copies. Without a holding it refers
+// to no block.
 type blockRef struct {
 	holding *holding
 	offset  uint32
 	copies  copies
 }
 
-// deferredChange is a change of a holding whose run was not locked when the writer came to it: a writer
-// locks one run at a time.
+// entry returns the entry of an engine hash that has these copies.
+func (b *blockRef) entry(key uint64) entry {
+	return entry{key: key, handle: b.holding.handle, offset: b.offset, copies: b.copies}
+}
+
+// deferredChange is a change of a holding whose run was not locked when the writer came to it:
+// a writer locks one run at a time.
 type deferredChange struct {
 	holding       *holding
 	offset        uint32
@@ -82,8 +87,9 @@ func (w *worker) byteSize() int64 {
 	if w.removed {
 		return 0
 	}
+	const deferredBytes = int64(unsafe.Sizeof(deferredChange{}))
 	return workerBytes + w.holdings.byteSize() + int64(len(w.entries.slots))*entryBytes +
-		int64(len(w.aliases))*aliasBytes + int64(cap(w.deferred))*int64(unsafe.Sizeof(deferredChange{}))
+		int64(len(w.aliases))*aliasBytes + int64(cap(w.deferred))*deferredBytes
 }
 
 // on returns the worker's holding on a run, or nil.
@@ -113,7 +119,8 @@ func (w *worker) findListed(t *blockTable, engineHash uint64) blockRef {
 	return blockRef{}
 }
 
-// forget drops all that the worker holds and returns its holdings, which are still in their runs.
+// forget drops all that the worker holds and returns its holdings, which are still in their
+// runs.
 func (w *worker) forget() []*holding {
 	list := w.holdings.list
 	w.entries, w.holdings, w.aliases, w.listed = entryTable{}, holdings{}, nil, 0

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Worker is the id of a holder: one data-parallel rank, or one group of KV layers of it. Ids are dense;
-// an id is reused only when all blocks of its last owner are gone.
+// Worker is the id of a holder: one data-parallel rank, or one group of KV layers of it. Ids
+// are dense; an id is reused only when all blocks of its last owner are gone.
 type Worker uint32
 
 // workerTable has the workers by id. Reading it takes no lock.
@@ -44,8 +44,8 @@ func (t *workerTable) lock(id Worker) *worker {
 	return w
 }
 
-// add returns a new worker. It copies the table, which look-ups read: workers come and go a few times a
-// minute.
+// add returns a new worker. It copies the table, which look-ups read: workers come and go a few
+// times a minute.
 func (t *workerTable) add(total *atomic.Int64) Worker {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +59,8 @@ func (t *workerTable) add(total *atomic.Int64) Worker {
 	} else {
 		id = Worker(len(table))
 		if id == maxWorkers {
-			panic("radix: more than a million workers") //nolint:forbidigo // ids leak: nothing sensible can follow
+			//nolint:forbidigo // ids leak
+			panic("radix: more than a million workers")
 		}
 		table = append(table, nil)
 	}

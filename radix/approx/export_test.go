@@ -25,13 +25,15 @@ func (t *Tree) Check() error {
 		}
 	}
 	if bytes != s.bytes || nodes != s.nodes || holdings != s.holdings {
-		return fmt.Errorf("recount is %d bytes, %d nodes, %d holdings; counted are %d, %d, %d", bytes, nodes, holdings, s.bytes, s.nodes, s.holdings)
+		return fmt.Errorf("recount is %d bytes, %d nodes, %d holdings; counted are %d, %d, %d",
+			bytes, nodes, holdings, s.bytes, s.nodes, s.holdings)
 	}
 	if err := s.free.check(); err != nil {
 		return err
 	}
 	if bytes > t.liveBytes || bytes+s.free.bytes > t.maxBytes {
-		return fmt.Errorf("%d bytes and %d in the free list exceed the bound of %d", bytes, s.free.bytes, t.maxBytes)
+		return fmt.Errorf("%d bytes and %d in the free list exceed the bound of %d",
+			bytes, s.free.bytes, t.maxBytes)
 	}
 	for c, n := range units {
 		if c.units != n {
@@ -91,7 +93,8 @@ func checkList(l *useList) (n int64, err error) {
 	return n, nil
 }
 
-// SetMaxBytes sets a bound below the least that New allows, beside the fixed part and the free list.
+// SetMaxBytes sets a bound below the least that New allows, beside the fixed part and the free
+// list.
 func (t *Tree) SetMaxBytes(n int64) {
 	t.nodes.free = freeList{max: n}
 	t.liveBytes = t.nodes.bytes + n

@@ -2,8 +2,9 @@ package approx
 
 import "math/bits"
 
-// freeList has evicted nodes and holdings for reuse. New prompts come as fast as old ones are evicted, and
-// each would cost the allocator five objects. A node keeps its keys' and its holders' memory.
+// freeList has evicted nodes and holdings for reuse. New prompts come as fast as old ones are
+// evicted, and each would cost the allocator five objects. A node keeps its keys' and its
+// holders' memory.
 type freeList struct {
 	nodes    [freeClasses]*node // by the capacity of their keys, linked by chained
 	holdings *holding           // linked by their place in the list of all
@@ -12,12 +13,13 @@ type freeList struct {
 }
 
 const (
-	// freeShare is the part of the memory bound for the free list: 1 MiB of 64 serves a burst of 200 new
-	// prompts of 64 KiB.
+	// freeShare is the part of the memory bound for the free list: 1 MiB of 64 serves a burst
+	// of 200 new prompts of 64 KiB.
 	freeShare = 64
 	// freeClasses covers nodes of up to 32,767 keys.
 	freeClasses = exactClasses + 11*classSteps
-	// Capacities below exactClasses have a class each; above, there are classSteps to each power of two.
+	// Capacities below exactClasses have a class each; above, there are classSteps to each
+	// power of two.
 	exactClasses = 16
 	classSteps   = 8
 )
@@ -85,7 +87,8 @@ func (f *freeList) putHolding(h *holding) {
 	f.bytes += holdingBytes
 }
 
-// makeRoom reports whether n bytes fit. A full list is emptied: it may have only sizes without demand.
+// makeRoom reports whether n bytes fit. A full list is emptied: it may have only sizes without
+// demand.
 func (f *freeList) makeRoom(n int64) bool {
 	if f.bytes+n > f.max {
 		*f = freeList{max: f.max}

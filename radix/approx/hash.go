@@ -8,16 +8,16 @@ import (
 	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
-// Key is the hash of one unit of a prompt, without the units before it: the tree gives the position. The
-// first key of a chain includes the domain.
+// Key is the hash of one unit of a prompt, without the units before it: the tree gives the
+// position. The first key of a chain includes the domain.
 type Key uint64
 
-// Domain keeps prompts apart that must never match; [Hasher.Domain] makes it. The zero Domain is as good
-// as any other.
+// Domain keeps prompts apart that must never match; [Hasher.Domain] makes it. The zero Domain
+// is as good as any other.
 type Domain uint64
 
-// A unit is hashed in steps of eight words, by four independent multiplications: 64 bytes of text or 16
-// tokens.
+// A unit is hashed in steps of eight words, by four independent multiplications: 64 bytes of
+// text or 16 tokens.
 const (
 	stepWords  = 8
 	stepBytes  = 8 * stepWords
@@ -43,8 +43,8 @@ type Hasher struct {
 	maxChain   int
 }
 
-// Domain returns the domain of all that engines keep caches apart by: model, LoRA adapter, cache salt.
-// Nothing is stored.
+// Domain returns the domain of all that engines keep caches apart by: model, LoRA adapter,
+// cache salt. Nothing is stored.
 func (h *Hasher) Domain(parts ...string) Domain {
 	v := h.keys[keyMix]
 	for _, part := range parts {
@@ -59,8 +59,8 @@ func (h *Hasher) Domain(parts ...string) Domain {
 	return Domain(v)
 }
 
-// AppendText appends the keys of text to dst, one for each whole unit of [Config.UnitBytes]; the tail is
-// left out.
+// AppendText appends the keys of text to dst, one for each whole unit of [Config.UnitBytes];
+// the tail is left out.
 func (h *Hasher) AppendText(dst []Key, d Domain, text []byte) []Key {
 	n, start := min(len(text)/h.unitBytes, h.maxChain), len(dst)
 	dst = slices.Grow(dst, n)
@@ -70,8 +70,8 @@ func (h *Hasher) AppendText(dst []Key, d Domain, text []byte) []Key {
 	return h.addDomain(dst, d, start)
 }
 
-// AppendTokens appends the keys of token ids to dst, one for each whole unit of [Config.UnitTokens]; the
-// tail is left out.
+// AppendTokens appends the keys of token ids to dst, one for each whole unit of
+// [Config.UnitTokens]; the tail is left out.
 func (h *Hasher) AppendTokens(dst []Key, d Domain, tokens []uint32) []Key {
 	n, start := min(len(tokens)/h.unitTokens, h.maxChain), len(dst)
 	dst = slices.Grow(dst, n)

@@ -4,24 +4,27 @@ package approx
 const Unreported = -1
 
 const (
-	// minCapacity is the least capacity, in units, that answers may teach: 2,000 tokens. No engine is smaller.
+	// minCapacity is the least capacity, in units, that answers may teach: 2,000 tokens. No
+	// engine is smaller.
 	minCapacity = 64
 
-	// agreeShare is the part of newly held units by which an uncontradicted capacity rises. Without it a
-	// wrong lesson would last, because prompts believed evicted are rarely sent to that worker.
+	// agreeShare is the part of newly held units by which an uncontradicted capacity rises.
+	// Without it a wrong lesson would last, because prompts believed evicted are rarely sent to
+	// that worker.
 	agreeShare = 16
 
-	// surpriseShare is the part of a surprise by which a capacity rises. It is a quarter because answers,
-	// which the engine caches too, are a part of the surprise.
+	// surpriseShare is the part of a surprise by which a capacity rises. It is a quarter
+	// because answers, which the engine caches too, are a part of the surprise.
 	surpriseShare = 4
 
-	// trimBatch is the number of holdings that a call may drop beyond the units that it added: 20 µs. So a
-	// capacity that fell does not block look-ups; the next calls drop the rest.
+	// trimBatch is the number of holdings that a call may drop beyond the units that it added:
+	// 20 µs. So a capacity that fell does not block look-ups; the next calls drop the rest.
 	trimBatch = 64
 )
 
-// Insert notes that a request with chain was dispatched to w, which will hold it. The result names this
-// moment for [Tree.Correct]. For an unknown worker, removed meanwhile, it does nothing.
+// Insert notes that a request with chain was dispatched to w, which will hold it. The result
+// names this moment for [Tree.Correct]. For an unknown worker, removed meanwhile, it does
+// nothing.
 //
 // The memory bound and the worker's capacity hold again when Insert returns.
 func (t *Tree) Insert(w Worker, chain []Key) Tick {
@@ -37,15 +40,15 @@ func (t *Tree) Insert(w Worker, chain []Key) Tick {
 	return t.clock
 }
 
-// Correct notes an answer: a request with chain, inserted for w at since, was prefilled, and the engine had
-// its first cached units (the answer's cached_tokens over the tokens of a unit), or [Unreported]. So w now
-// holds the whole chain for certain.
+// Correct notes an answer: a request with chain, inserted for w at since, was prefilled, and
+// the engine had its first cached units (the answer's cached_tokens over the tokens of a unit),
+// or [Unreported]. So w now holds the whole chain for certain.
 //
-// Fewer units than an earlier answer had proven mean that the engine has evicted: all of w that was last
-// used no later than the missing part is dropped, and the rest is the believed capacity. It falls by half
-// at most, and not below the prompt. More units than expected raise it. Predictions of requests under way
-// are never contradicted: a burst of requests with one new prompt finds nothing cached, and no eviction
-// follows from that.
+// Fewer units than an earlier answer had proven mean that the engine has evicted: all of w that
+// was last used no later than the missing part is dropped, and the rest is the believed
+// capacity. It falls by half at most, and not below the prompt. More units than expected raise
+// it. Predictions of requests under way are never contradicted: a burst of requests with one
+// new prompt finds nothing cached, and no eviction follows from that.
 func (t *Tree) Correct(w Worker, chain []Key, since Tick, cached int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,8 +66,8 @@ func (t *Tree) Correct(w Worker, chain []Key, since Tick, cached int) {
 	b := t.beliefLocked(c, chain, since, cached)
 	added := t.nodes.insert(c, chain, t.clock)
 	c.prove(t.clock, false)
-	// Without the tick of the insert (the worker was cleared meanwhile) the answer proves, but teaches
-	// nothing.
+	// Without the tick of the insert (the worker was cleared meanwhile) the answer proves, but
+	// teaches nothing.
 	if cached == Unreported || since == 0 {
 		t.trimLocked(c, added)
 		return
@@ -85,8 +88,9 @@ func (t *Tree) Correct(w Worker, chain []Key, since Tick, cached int) {
 	}
 }
 
-// Withdraw takes back an Insert of chain for w, made at since: the request never reached the worker, or was
-// aborted before its prefill. Older holdings stay, and so do those that another request has used since.
+// Withdraw takes back an Insert of chain for w, made at since: the request never reached the
+// worker, or was aborted before its prefill. Older holdings stay, and so do those that another
+// request has used since.
 func (t *Tree) Withdraw(w Worker, chain []Key, since Tick) {
 	if since == 0 {
 		return
@@ -118,8 +122,8 @@ func (t *Tree) clip(c *cache, chain []Key) []Key {
 	return chain[:n]
 }
 
-// tolerance is the error of a count of units: engines count whole pages, and text becomes tokens by the
-// prompt's mean.
+// tolerance is the error of a count of units: engines count whole pages, and text becomes
+// tokens by the prompt's mean.
 func tolerance(units int) int { return 1 + units/8 }
 
 // belief is the state of a chain before its request was dispatched.
@@ -159,7 +163,8 @@ func (t *Tree) beliefLocked(c *cache, chain []Key, since Tick, cached int) (b be
 	return b
 }
 
-// contradictLocked drops the holdings that the engine has evicted, and learns its capacity from the rest.
+// contradictLocked drops the holdings that the engine has evicted, and learns its capacity from
+// the rest.
 func (t *Tree) contradictLocked(c *cache, b belief, added, length int64) {
 	t.stats.Contradicted++
 	// Other requests under way will report the same; one lesson is enough.
@@ -168,15 +173,15 @@ func (t *Tree) contradictLocked(c *cache, b belief, added, length int64) {
 	if c.capacity > 0 {
 		base = min(base, c.capacity)
 	}
-	// Engines evict by last use: all that was used no later than the missing part is gone. The path itself
-	// was used since and stays.
+	// Engines evict by last use: all that was used no later than the missing part is gone. The
+	// path itself was used since and stays.
 	c.stale = max(c.stale, b.missing)
 	t.trimLocked(c, added)
 	c.setCapacity(max(min(c.units, base), base/2, length, minCapacity))
 }
 
-// trimLocked drops the holdings of c that are stale or beyond its capacity, then those beyond the memory
-// bound.
+// trimLocked drops the holdings of c that are stale or beyond its capacity, then those beyond
+// the memory bound.
 func (t *Tree) trimLocked(c *cache, added int64) {
 	for left := added + trimBatch; left > 0; left-- {
 		h := c.list.last()

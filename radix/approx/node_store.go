@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/radix/internal/keyed"
 )
 
-// node is a stretch of keys that the same workers hold. It is split where prompts diverge, as SGLang splits
-// its own nodes, so each part ages by itself.
+// node is a stretch of keys that the same workers hold. It is split where prompts diverge, as
+// SGLang splits its own nodes, so each part ages by itself.
 type node struct {
 	id      uint64 // in the keys of its children
 	parent  *node
@@ -18,7 +18,8 @@ type node struct {
 	holders []holder // by serial; a subset of the parent's, never empty
 }
 
-// holder is one worker of a node. It repeats the numbers of its cache, so that a look-up reads one array.
+// holder is one worker of a node. It repeats the numbers of its cache, so that a look-up reads
+// one array.
 type holder struct {
 	serial  uint32
 	worker  Worker
@@ -29,15 +30,16 @@ const (
 	nodeBytes   = int64(unsafe.Sizeof(node{}))
 	holderBytes = int64(unsafe.Sizeof(holder{}))
 	keyBytes    = int64(unsafe.Sizeof(Key(0)))
-	// minKeysBytes is the size of the shortest keys: the allocator puts two pieces of 8 bytes into one block
-	// and frees them together.
+	// minKeysBytes is the size of the shortest keys: the allocator puts two pieces of 8 bytes
+	// into one block and frees them together.
 	minKeysBytes = 16
 )
 
-// byteSize returns the bytes of a node without holdings. append rounds capacities up to the allocator's size
-// classes.
+// byteSize returns the bytes of a node without holdings. append rounds capacities up to the
+// allocator's size classes.
 func (n *node) byteSize() int64 {
-	return nodeBytes + max(int64(cap(n.keys))*keyBytes, minKeysBytes) + int64(cap(n.holders))*holderBytes
+	keys := max(int64(cap(n.keys))*keyBytes, minKeysBytes)
+	return nodeBytes + keys + int64(cap(n.holders))*holderBytes
 }
 
 // find returns the holding of c on n, or nil, and its index.
@@ -56,7 +58,8 @@ func (n *node) find(c *cache) (*holding, int) {
 	return nil, i
 }
 
-// nodeStore has the nodes and holdings of a tree, and counts their bytes. The tree's lock guards it.
+// nodeStore has the nodes and holdings of a tree, and counts their bytes. The tree's lock
+// guards it.
 type nodeStore struct {
 	hashKeys *hashKeys
 	buckets  []*node // the child table: a power of two, never grown
@@ -69,8 +72,8 @@ type nodeStore struct {
 	bytes    int64 // with buckets and caches, without the free list
 }
 
-// bucketBytes is the part of the memory bound for which the child table has one bucket. The smallest node
-// with its holding takes 200 bytes, so a bucket has at most 2.5 nodes on average.
+// bucketBytes is the part of the memory bound for which the child table has one bucket. The
+// smallest node with its holding takes 200 bytes, so a bucket has at most 2.5 nodes on average.
 const bucketBytes = 512
 
 // bucket returns the bucket of the child of node id that begins with k.
@@ -119,8 +122,9 @@ func (s *nodeStore) newNode(parent *node, keys []Key) *node {
 // newKeys returns an empty slice for n keys, whose capacity is the allocator's size class.
 func newKeys(n int) []Key { return append([]Key(nil), make([]Key, keysCapacity(n))...)[:0] }
 
-// split cuts n at offset, 0 < offset < len(n.keys), and returns the new upper part. The lower part stays
-// the same node, because its children refer to it. Both parts are copies, so each can be freed alone.
+// split cuts n at offset, 0 < offset < len(n.keys), and returns the new upper part. The lower
+// part stays the same node, because its children refer to it. Both parts are copies, so each
+// can be freed alone.
 func (s *nodeStore) split(n *node, offset int) *node {
 	s.unlink(n)
 	upper := s.newNode(n.parent, n.keys[:offset])
@@ -150,11 +154,12 @@ func (s *nodeStore) cutFront(n *node, offset int) {
 	s.free.putNode(free)
 }
 
-// splitHolding returns a holding of upper, the part cut off the top of h's node, just before h in both
-// lists.
+// splitHolding returns a holding of upper, the part cut off the top of h's node, just before h
+// in both lists.
 func (s *nodeStore) splitHolding(h *holding, upper *node) *holding {
 	u := s.free.takeHolding()
-	*u = holding{node: upper, cache: h.cache, created: h.created, proven: h.proven, used: h.used, usedPrev: h.usedPrev}
+	*u = *h
+	u.node, u.links = upper, [2]link{}
 	h.cache.list.insert(u, h.links[ofCache].prev)
 	s.recent.insert(u, h.links[ofAll].prev)
 	s.holdings++
@@ -162,7 +167,8 @@ func (s *nodeStore) splitHolding(h *holding, upper *node) *holding {
 	return u
 }
 
-// use makes c hold n, and its holding the most recently used but for above, the holding of n's parent.
+// use makes c hold n, and its holding the most recently used but for above, the holding of n's
+// parent.
 func (s *nodeStore) use(c *cache, n *node, above *holding, now Tick) *holding {
 	h, at := n.find(c)
 	if h == nil {

@@ -11,18 +11,20 @@ import (
 
 // Config sets the units and bounds of a tree. The zero Config is good.
 type Config struct {
-	// MaxBytes bounds the memory; 0 means 64 MiB, and less than 64 KiB counts as 64 KiB. 64 MiB hold 15,000
-	// different prompts of 64 KiB.
+	// MaxBytes bounds the memory; 0 means 64 MiB, and less than 64 KiB counts as 64 KiB. 64 MiB
+	// hold 15,000 different prompts of 64 KiB.
 	MaxBytes int64
-	// UnitBytes is the text of one key, rounded up to a multiple of 64; 0 means 128, some 32 tokens of
-	// English.
+	// UnitBytes is the text of one key, rounded up to a multiple of 64; 0 means 128, some 32
+	// tokens of English.
 	UnitBytes int
-	// UnitTokens is the number of token ids of one key, rounded up to a multiple of 16; 0 means 16.
+	// UnitTokens is the number of token ids of one key, rounded up to a multiple of 16; 0 means
+	// 16.
 	UnitTokens int
-	// MaxChain bounds the leading units of a prompt that count; 0 means 16,384, 2 MiB of text. It bounds the
-	// time for which one insert blocks look-ups.
+	// MaxChain bounds the leading units of a prompt that count; 0 means 16,384, 2 MiB of text.
+	// It bounds the time for which one insert blocks look-ups.
 	MaxChain int
-	// Seed keys the hash; 0 means a random one. A client that knows it can build prompts that collide.
+	// Seed keys the hash; 0 means a random one. A client that knows it can build prompts that
+	// collide.
 	Seed uint64
 }
 
@@ -34,7 +36,8 @@ const (
 	defaultMaxChain   = 16_384
 )
 
-// Tree has the prompts that workers are believed to hold. Make it with [New]; it must not be copied.
+// Tree has the prompts that workers are believed to hold. Make it with [New]; it must not be
+// copied.
 type Tree struct {
 	Hasher
 	maxBytes  int64
@@ -68,8 +71,8 @@ func New(cfg Config) *Tree {
 	s.free.max = t.maxBytes / freeShare
 	t.liveBytes = t.maxBytes - s.free.max
 	s.recent.init(ofAll)
-	// Made for the whole bound at once: growing would block look-ups for milliseconds, and untouched pages
-	// cost nothing.
+	// Made for the whole bound at once: growing would block look-ups for milliseconds, and
+	// untouched pages cost nothing.
 	s.buckets = make([]*node, 1<<bits.Len64(uint64(t.maxBytes/bucketBytes/2)))
 	s.bytes = int64(len(s.buckets)) * int64(unsafe.Sizeof((*node)(nil)))
 	return t
@@ -92,9 +95,9 @@ type Stats struct {
 	Holds    int64 // pairs of a worker and a node that it holds
 	Units    int64 // sum over workers
 
-	EvictedMemory   int64 // holdings dropped, least recently used first, because MaxBytes was reached
+	EvictedMemory   int64 // holdings dropped because MaxBytes was reached
 	EvictedCapacity int64 // ... because the worker's capacity was reached
-	EvictedStale    int64 // ... because an answer showed that the engine had evicted a part used later
+	EvictedStale    int64 // ... because an answer showed that the engine had evicted them
 	Contradicted    int64 // answers with fewer cached units than an earlier answer had proven
 	Surprised       int64 // answers with more cached units than expected
 	Withdrawn       int64 // holdings dropped because their request failed
@@ -123,8 +126,8 @@ type Overlap struct {
 	Units  int // at least 1
 }
 
-// Match appends to dst the overlap of each worker that is believed to hold the first unit of chain, in no
-// order.
+// Match appends to dst the overlap of each worker that is believed to hold the first unit of
+// chain, in no order.
 func (t *Tree) Match(dst []Overlap, chain []Key) []Overlap {
 	chain = chain[:min(len(chain), t.maxChain)]
 	t.mu.RLock()
@@ -156,7 +159,8 @@ func (t *Tree) appendEnding(dst []Overlap, a, b []holder, depth int) []Overlap {
 			b = b[1:]
 			continue
 		}
-		// The flag is a cache miss away, and matters only for a moment after a worker was cleared.
+		// The flag is a cache miss away, and matters only for a moment after a worker was
+		// cleared.
 		if t.ending > 0 && a[i].holding.cache.ended {
 			continue
 		}

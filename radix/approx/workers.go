@@ -32,8 +32,9 @@ func (t *Tree) cacheLocked(w Worker) *cache {
 	return t.caches[w]
 }
 
-// SetCapacity bounds the believed cache of w in units: the engine's KV tokens (max_total_num_tokens) over
-// the tokens of a unit. Learnt capacities stay below it. 0 removes the bound and the learnt capacity.
+// SetCapacity bounds the believed cache of w in units: the engine's KV tokens
+// (max_total_num_tokens) over the tokens of a unit. Learnt capacities stay below it. 0 removes
+// the bound and the learnt capacity.
 func (t *Tree) SetCapacity(w Worker, units int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,8 +45,8 @@ func (t *Tree) SetCapacity(w Worker, units int) {
 	}
 }
 
-// Clear forgets all that w holds, as after a restart or a flush of its cache. Its capacity stays known.
-// Look-ups that begin after Clear has begun do not see the old holdings.
+// Clear forgets all that w holds, as after a restart or a flush of its cache. Its capacity
+// stays known. Look-ups that begin after Clear has begun do not see the old holdings.
 func (t *Tree) Clear(w Worker) {
 	t.mu.Lock()
 	c := t.cacheLocked(w)

@@ -19,10 +19,11 @@ type mapping struct {
 
 // heap returns the writable mappings of the Go heap.
 //
-// Since Go 1.26 its base is random, so an object's address leads to it: the runtime reserves arenas of 64 MiB
-// one behind the other, and the heap is the series of private anonymous mappings without a gap around the
-// object. Other large anonymous mappings are thread stacks and malloc's arenas, where a first touch must not
-// cost 2 MiB. Few kernels support the names that the runtime gives its mappings.
+// Since Go 1.26 its base is random, so an object's address leads to it: the runtime reserves
+// arenas of 64 MiB one behind the other, and the heap is the series of private anonymous
+// mappings without a gap around the object. Other large anonymous mappings are thread stacks
+// and malloc's arenas, where a first touch must not cost 2 MiB. Few kernels support the names
+// that the runtime gives its mappings.
 func heap() []span {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -55,7 +56,8 @@ func around(p uintptr, maps []mapping) []span {
 	return series
 }
 
-// readMaps parses /proc/self/maps: "start-end rwxp offset device inode name", see proc_pid_maps(5).
+// readMaps parses /proc/self/maps: "start-end rwxp offset device inode name", see
+// proc_pid_maps(5).
 func readMaps(r io.Reader) []mapping {
 	var maps []mapping
 	for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -72,8 +74,9 @@ func readMaps(r io.Reader) []mapping {
 		mode := fields[1]
 		unnamed := len(fields) == 5 || bytes.HasPrefix(fields[5], []byte("[anon:"))
 		maps = append(maps, mapping{
-			span: span{uintptr(start), uintptr(end)}, anonymous: unnamed && mode[3] == 'p' && string(fields[4]) == "0",
-			writable: mode[0] == 'r' && mode[1] == 'w',
+			span:      span{uintptr(start), uintptr(end)},
+			anonymous: unnamed && mode[3] == 'p' && string(fields[4]) == "0",
+			writable:  mode[0] == 'r' && mode[1] == 'w',
 		})
 	}
 	return maps
@@ -82,8 +85,8 @@ func readMaps(r io.Reader) []mapping {
 // advise asks for huge pages in s from the first touch on.
 func advise(s span) { madvise(s, unix.MADV_HUGEPAGE) }
 
-// collapse makes huge pages of the small ones in s. The kernel skips pages in use, and stops without a free
-// huge page: a later tick tries again.
+// collapse makes huge pages of the small ones in s. The kernel skips pages in use, and stops
+// without a free huge page: a later tick tries again.
 func collapse(s span) { madvise(s, unix.MADV_COLLAPSE) }
 
 // madvise ignores the result: memory that the kernel refuses stays as it is.

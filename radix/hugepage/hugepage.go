@@ -9,25 +9,26 @@ import (
 	"time"
 )
 
-// Size is the size of a huge page in bytes. Kernels with another size are left alone: it is 512 MiB on arm64
-// with pages of 64 KiB.
+// Size is the size of a huge page in bytes. Kernels with another size are left alone: it is 512
+// MiB on arm64 with pages of 64 KiB.
 const Size = 2 << 20
 
 // DefaultInterval is short against the minutes in which an index fills.
 const DefaultInterval = 5 * time.Second
 
 const (
-	// perTick bounds the bytes collapsed in one tick: 2 MiB take the kernel 0.6 ms of CPU, so at
-	// DefaultInterval less than 1 % of a core. A GiB takes 40 s.
+	// perTick bounds the bytes collapsed in one tick: 2 MiB take the kernel 0.6 ms of CPU, so
+	// at DefaultInterval less than 1 % of a core. A GiB takes 40 s.
 	perTick = 64 * Size
-	// perCall bounds the bytes collapsed in one call. Each call waits, without a lock, until all CPUs have
-	// drained their page caches; between two huge pages of a call others get at the address space.
+	// perCall bounds the bytes collapsed in one call. Each call waits, without a lock, until
+	// all CPUs have drained their page caches; between two huge pages of a call others get at
+	// the address space.
 	perCall = 16 * Size
-	// minHeap is the heap in use from which ranges are collapsed: at half of it no look-up was measurably
-	// faster, and the memory of requests would be collapsed again and again.
+	// minHeap is the heap in use from which ranges are collapsed: at half of it no look-up was
+	// measurably faster, and the memory of requests would be collapsed again and again.
 	minHeap = 64 << 20
-	// readEvery is the number of ticks between two readings of HugeBytes: the kernel walks all page tables of
-	// the process for one, milliseconds for a GiB.
+	// readEvery is the number of ticks between two readings of HugeBytes: the kernel walks all
+	// page tables of the process for one, milliseconds for a GiB.
 	readEvery = 6
 )
 
@@ -37,8 +38,8 @@ type Collapser struct {
 	next uintptr // where the next tick continues; belongs to Run
 }
 
-// HugeBytes returns the bytes of this process in huge pages at Run's last reading, at most half a minute ago
-// with DefaultInterval.
+// HugeBytes returns the bytes of this process in huge pages at Run's last reading, at most half
+// a minute ago with DefaultInterval.
 func (c *Collapser) HugeBytes() int64 { return c.huge.Load() }
 
 // Run collapses at every interval until ctx ends. It must not run twice at a time.
@@ -60,8 +61,8 @@ func (c *Collapser) Run(ctx context.Context, interval time.Duration) error {
 	}
 }
 
-// collapse is one tick. It continues where the last tick ended, so ranges that the kernel refuses do not
-// block the others.
+// collapse is one tick. It continues where the last tick ended, so ranges that the kernel
+// refuses do not block the others.
 func (c *Collapser) collapse() {
 	small := smallRanges()
 	at := firstFrom(small, c.next)
@@ -76,7 +77,9 @@ func (c *Collapser) collapse() {
 
 // firstFrom returns the index of the first of sorted spans that begins at or behind next.
 func firstFrom(spans []span, next uintptr) int {
-	i, _ := slices.BinarySearchFunc(spans, next, func(s span, next uintptr) int { return cmp.Compare(s.start, next) })
+	i, _ := slices.BinarySearchFunc(spans, next, func(s span, next uintptr) int {
+		return cmp.Compare(s.start, next)
+	})
 	return i
 }
 

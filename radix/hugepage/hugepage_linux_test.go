@@ -29,7 +29,8 @@ func smallHeap(tb testing.TB, n int) []byte {
 	return b
 }
 
-// requireCollapse skips the test unless the kernel reports small pages and makes them huge on request only.
+// requireCollapse skips the test unless the kernel reports small pages and makes them huge on
+// request only.
 func requireCollapse(tb testing.TB) {
 	tb.Helper()
 	if setting := Setting(); setting != "madvise" {
@@ -96,8 +97,8 @@ func TestRunLeavesSmallHeaps(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// TestGivenBackStaysSo: the kernel does not refill pages that Go gives back from collapsed memory, as it does in advised
-// memory.
+// TestGivenBackStaysSo: the kernel does not refill pages that Go gives back from collapsed
+// memory, as it does in advised memory.
 func TestGivenBackStaysSo(t *testing.T) {
 	if !inOwnProcess(t) {
 		return
@@ -112,7 +113,8 @@ func TestGivenBackStaysSo(t *testing.T) {
 	}
 	for line := range strings.Lines(string(maps)) { // "VmFlags: rd wr mr mw me ac hg"
 		if flags := strings.Fields(line); len(flags) > 0 && flags[0] == "VmFlags:" && slices.Contains(flags, "hg") {
-			t.Errorf("memory is advised (%s): khugepaged may refill pages given back", strings.TrimSpace(line))
+			t.Errorf("memory is advised (%s): khugepaged may refill pages given back",
+				strings.TrimSpace(line))
 		}
 	}
 	runtime.KeepAlive(b)

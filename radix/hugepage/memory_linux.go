@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory returns the bytes that this process's heap may use: the least of ProcessMemory and Go's own limit.
+// Memory returns the bytes that this process's heap may use: the least of ProcessMemory and
+// Go's own limit.
 func Memory() int64 { return min(debug.SetMemoryLimit(-1), ProcessMemory()) }
 
-// ProcessMemory returns the bytes that this process may use: those of the machine, or of its control groups
-// if that is less.
+// ProcessMemory returns the bytes that this process may use: those of the machine, or of its
+// control groups if that is less.
 func ProcessMemory() int64 {
 	least := int64(math.MaxInt64)
 	var info unix.Sysinfo_t
@@ -27,8 +28,9 @@ func ProcessMemory() int64 {
 	return min(least, groupLimit("/sys/fs/cgroup", string(groups)))
 }
 
-// groupLimit returns the least limit of the control groups and their parents, in both versions of the
-// interface. Within a container the path may be the host's; the limit is in the root then.
+// groupLimit returns the least limit of the control groups and their parents, in both versions
+// of the interface. Within a container the path may be the host's; the limit is in the root
+// then.
 func groupLimit(root, groups string) int64 {
 	least := int64(math.MaxInt64)
 	for line := range strings.Lines(groups) {

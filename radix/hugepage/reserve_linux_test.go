@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inOwnProcess runs the calling test in its own process, because Reserve changes a process for good, and reports whether
-// this is that process.
+// inOwnProcess runs the calling test in its own process, because Reserve changes a process for
+// good, and reports whether this is that process.
 func inOwnProcess(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("HUGEPAGE_ALONE") == t.Name() {
@@ -33,7 +33,8 @@ func inOwnProcess(t *testing.T) bool {
 	return false
 }
 
-// plenty skips the test if the kernel has no huge pages for n bytes, because memory is fragmented.
+// requireHugePages skips the test if the kernel has no huge pages for n bytes, because memory
+// is fragmented.
 func requireHugePages(tb testing.TB, n int) {
 	tb.Helper()
 	b, err := unix.Mmap(-1, 0, n+Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -95,7 +96,8 @@ func TestReserve(t *testing.T) {
 	}
 	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
 	if metrics.Read(goal); goal[0].Value.Uint64() > 16<<20 {
-		t.Errorf("the heap may grow to %d bytes before it is collected, want a few MiB", goal[0].Value.Uint64())
+		t.Errorf("the heap may grow to %d bytes before it is collected, want a few MiB",
+			goal[0].Value.Uint64())
 	}
 	for round := range 2 {
 		list := objects(fill)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go ends a process that the kernel refuses memory; the race detector does so before Go can.
+// Go ends a process to which the kernel refuses memory; the race detector does so before.
 func TestReserveSurvivesRefusal(t *testing.T) {
 	if !inOwnProcess(t) {
 		return

@@ -2,8 +2,8 @@ package hugepage
 
 import "os"
 
-// minSmall is the number of small pages in memory, of the 512 of a range, from which it is collapsed. A
-// collapse adds the rest, which Go's scavenger may have just given back.
+// minSmall is the number of small pages in memory, of the 512 of a range, from which it is
+// collapsed. A collapse adds the rest, which Go's scavenger may have just given back.
 const minSmall = Size / 4096 * 7 / 8
 
 // From linux/fs.h, since Linux 6.7.
@@ -29,8 +29,8 @@ func newPageScan() *pageScan {
 	return &pageScan{size: 96, length: 1024, inverted: pageIsHuge, mask: pageIsHuge | pageIsPresent}
 }
 
-// smallRanges returns the ranges of the heap that are worth a collapse, each of at most perCall, by address.
-// Before Linux 6.7 it finds none.
+// smallRanges returns the ranges of the heap that are worth a collapse, each of at most
+// perCall, by address. Before Linux 6.7 it finds none.
 func smallRanges() []span {
 	if !available() {
 		return nil
@@ -81,9 +81,11 @@ func (p *pageScan) appendSmall(found []span, fd uintptr, s span) []span {
 
 // join appends s, to the last span if that ends at s and has room in a call.
 func join(spans []span, s span) []span {
-	if n := len(spans); n > 0 && spans[n-1].end == s.start && spans[n-1].end-spans[n-1].start < perCall {
-		spans[n-1].end = s.end
-		return spans
+	if n := len(spans); n > 0 {
+		if last := &spans[n-1]; last.end == s.start && last.end-last.start < perCall {
+			last.end = s.end
+			return spans
+		}
 	}
 	return append(spans, s)
 }

@@ -31,7 +31,8 @@ func TestScanFindsRanges(t *testing.T) {
 		t.Skip(err)
 	}
 	defer pagemap.Close()
-	// Small pages touched of each 2 MiB; the runs are longer than perCall, and the regions more than a query holds.
+	// Small pages touched in each 2 MiB. The series are longer than perCall, the regions more
+	// than one scan returns.
 	touched := []int{512, 0, minSmall, minSmall - 1, 512, 512, 1}
 	for range perCall/Size + 2 {
 		touched = append(touched, 512)
