@@ -3,14 +3,14 @@ package chattemplate
 import "slices"
 
 // tools makes the list of tools that the template gets, or None.
-func (p *prep) tools() (value, error) {
+func (p *preparation) tools() (value, error) {
 	only, mode, err := p.choice()
 	if err != nil {
 		return only, err
 	}
 	v := noneValue
 	if sent(p.req.Tools) {
-		if v, err = p.s.decode(p.req.Tools, false); err != nil {
+		if v, err = decodeJSON(p.s, p.req.Tools, false); err != nil {
 			return v, err
 		}
 		if v.k != kList {
@@ -46,11 +46,11 @@ func (p *prep) tools() (value, error) {
 }
 
 // choice reads tool_choice: a mode, or in only the name of the one tool that is shown.
-func (p *prep) choice() (only value, mode string, err error) {
+func (p *preparation) choice() (only value, mode string, err error) {
 	if !sent(p.req.ToolChoice) {
 		return noneValue, "auto", nil // set_tool_choice_default; without tools it makes no difference
 	}
-	v, err := p.s.decode(p.req.ToolChoice, false)
+	v, err := decodeJSON(p.s, p.req.ToolChoice, false)
 	if err != nil {
 		return v, "", err
 	}
@@ -71,7 +71,7 @@ func (p *prep) choice() (only value, mode string, err error) {
 }
 
 // tool is model_dump of Tool.
-func (p *prep) tool(o *object) (made value, name string, err error) {
+func (p *preparation) tool(o *object) (made value, name string, err error) {
 	kind, ok := o.get("type")
 	if !ok {
 		kind = strValue("function")
@@ -85,11 +85,11 @@ func (p *prep) tool(o *object) (made value, name string, err error) {
 	if err != nil {
 		return made, "", err
 	}
-	return p.s.dict(strValue("type"), kind, strValue("function"), function, strValue("defer_loading"), noneValue), name, nil
+	return newDict(p.s, strValue("type"), kind, strValue("function"), function, strValue("defer_loading"), noneValue), name, nil
 }
 
 // function is model_dump of Function: None for what was not sent, except for strict and defer_loading.
-func (p *prep) function(o *object) (made value, name string, err error) {
+func (p *preparation) function(o *object) (made value, name string, err error) {
 	id, _ := o.get("name")
 	if id.k != kString {
 		return made, "", refuse("a function without a name")
@@ -136,14 +136,14 @@ func (p *prep) function(o *object) (made value, name string, err error) {
 			pairs = append(pairs, strValue(field), values[i])
 		}
 	}
-	return p.s.dict(pairs...), id.s, nil
+	return newDict(p.s, pairs...), id.s, nil
 }
 
 // jsonTypes are the types of JSON Schema. SGLang rewrites others, such as varchar and int, before it renders (0.5.13).
 var jsonTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
 // schema refuses a schema in which normalize_json_schema_types (srt/function_call/utils.py) would change something.
-func (p *prep) schema(v value, depth int) error {
+func (p *preparation) schema(v value, depth int) error {
 	if v.k == kList {
 		return p.schemas(v.o.items, depth)
 	}
@@ -173,7 +173,7 @@ func (p *prep) schema(v value, depth int) error {
 }
 
 // schemas looks at a list of schemas. Depth is bounded by the decoder.
-func (p *prep) schemas(items []value, depth int) error {
+func (p *preparation) schemas(items []value, depth int) error {
 	for _, item := range items {
 		if err := p.schema(item, depth+1); err != nil {
 			return err
@@ -203,7 +203,7 @@ func plainTypes(t value) bool {
 }
 
 // flat is what SGLang makes of the tools for its second attempt.
-func (p *prep) flat(tools value) value {
+func (p *preparation) flat(tools value) value {
 	items := p.s.list(len(tools.o.items))
 	if items == nil {
 		return undefValue

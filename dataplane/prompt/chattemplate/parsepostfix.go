@@ -7,7 +7,7 @@ import (
 )
 
 // postfix parses subscripts and calls behind an expression.
-func (p *parser) postfix(e expr) (expr, error) {
+func (p *exprParser) postfix(e expr) (expr, error) {
 	for {
 		var err error
 		switch t := p.cur(); {
@@ -27,7 +27,7 @@ func (p *parser) postfix(e expr) (expr, error) {
 }
 
 // dot parses an attribute, or an index as in a.0.
-func (p *parser) dot(e expr) (expr, error) {
+func (p *exprParser) dot(e expr) (expr, error) {
 	line := p.next().line
 	t := p.next()
 	switch t.kind {
@@ -44,7 +44,7 @@ func (p *parser) dot(e expr) (expr, error) {
 }
 
 // subscript parses [index] and [slice]; several indices are a tuple.
-func (p *parser) subscript(e expr) (expr, error) {
+func (p *exprParser) subscript(e expr) (expr, error) {
 	line := p.next().line
 	var args []expr
 	for !p.cur().is("]") {
@@ -74,7 +74,7 @@ func (p *parser) subscript(e expr) (expr, error) {
 }
 
 // subscribed parses one subscript or slice.
-func (p *parser) subscribed(line int) (expr, error) {
+func (p *exprParser) subscribed(line int) (expr, error) {
 	s := &sliceExpr{line: line}
 	var err error
 	if !p.cur().is(":") {
@@ -104,14 +104,14 @@ func isSlice(e expr) bool {
 }
 
 // call parses the arguments of a call.
-func (p *parser) call(e expr) (expr, error) {
+func (p *exprParser) call(e expr) (expr, error) {
 	line := p.cur().line
 	args, err := p.arguments()
 	return &callExpr{line: line, fn: e, args: args}, err
 }
 
 // arguments parses the arguments of a call in parentheses.
-func (p *parser) arguments() (argExprs, error) {
+func (p *exprParser) arguments() (argExprs, error) {
 	line := p.next().line
 	var a argExprs
 	invalid := p.fail(line, "invalid syntax for function call expression")
@@ -154,7 +154,7 @@ func (p *parser) arguments() (argExprs, error) {
 }
 
 // filters parses one or more filters, each with its bar.
-func (p *parser) filters(e expr) (expr, error) {
+func (p *exprParser) filters(e expr) (expr, error) {
 	for p.skipOp("|") {
 		f, err := p.filterCall(e)
 		if err != nil {
@@ -166,7 +166,7 @@ func (p *parser) filters(e expr) (expr, error) {
 }
 
 // filterCall parses a filter behind its bar.
-func (p *parser) filterCall(e expr) (*filterExpr, error) {
+func (p *exprParser) filterCall(e expr) (*filterExpr, error) {
 	name, line, err := p.dotted()
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (p *parser) filterCall(e expr) (*filterExpr, error) {
 }
 
 // dotted parses the name of a filter or a test.
-func (p *parser) dotted() (name string, line int, err error) {
+func (p *exprParser) dotted() (name string, line int, err error) {
 	t, err := p.expectName()
 	if err != nil {
 		return "", 0, err
@@ -202,7 +202,7 @@ func (p *parser) dotted() (name string, line int, err error) {
 }
 
 // namedInArgs looks for tests and filters that are named by constants, as in map('upper') and selectattr('a', 'odd').
-func (p *parser) namedInArgs(name string, line int, a argExprs) {
+func (p *exprParser) namedInArgs(name string, line int, a argExprs) {
 	at, inFilters := 0, false
 	switch name {
 	case "map":
@@ -229,7 +229,7 @@ func (p *parser) namedInArgs(name string, line int, a argExprs) {
 }
 
 // test parses behind is. An argument may stand without parentheses, as in x is divisibleby 3.
-func (p *parser) test(e expr) (expr, error) {
+func (p *exprParser) test(e expr) (expr, error) {
 	p.pos++
 	negated := p.skipName("not")
 	name, line, err := p.dotted()

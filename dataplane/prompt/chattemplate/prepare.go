@@ -10,14 +10,52 @@ import (
 // srt/entrypoints/openai/protocol.py, and _process_messages and _apply_jinja_template of serving_chat.py. The sources of 0.5.8 to 0.5.23 were
 // compared; engine.go has the table of differences. Whatever pydantic would convert or refuse is left to the worker.
 
-// prep is the preparation of one request.
-type prep struct {
-	m        *Model
-	s        *state
-	req      Request
-	effort   value // of the variable reasoning_effort; missing if it is not set
-	kwKeys   []string
-	kwValues []value
+// preparation is the preparation of one request.
+type preparation struct {
+	m      *Model
+	s      *state
+	req    Request
+	effort value // of the variable reasoning_effort; missing if it is not set
+	vars   variables
+}
+
+// variables are the names and values that a request adds to the template's input.
+type variables struct {
+	names  []string
+	values []value
+}
+
+// set gives a variable its value; without overwrite only if it has none.
+func (vs *variables) set(name string, v value, overwrite bool) {
+	at := slices.Index(vs.names, name)
+	switch {
+	case at < 0:
+		vs.names, vs.values = append(vs.names, name), append(vs.values, v)
+	case overwrite:
+		vs.values[at] = v
+	}
+}
+
+// get returns the value of a variable; a missing one is None.
+func (vs *variables) get(name string) value {
+	if at := slices.Index(vs.names, name); at >= 0 {
+		return vs.values[at]
+	}
+	return noneValue
+}
+
+// remove deletes a variable.
+func (vs *variables) remove(name string) {
+	if at := slices.Index(vs.names, name); at >= 0 {
+		vs.names, vs.values = slices.Delete(vs.names, at, at+1), slices.Delete(vs.values, at, at+1)
+	}
+}
+
+// emptied returns the memory of vs without the values of a request.
+func (vs *variables) emptied() variables {
+	clear(vs.names)
+	clear(vs.values)
+	return variables{vs.names[:0], vs.values[:0]}
 }
 
 // refuse leaves a request to the worker.
@@ -29,7 +67,7 @@ func refuse(format string, args ...any) error {
 func sent(raw []byte) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
 
 // read makes the template's input of the request.
-func (p *prep) read() (messages, tools value, err error) {
+func (p *preparation) read() (messages, tools value, err error) {
 	switch {
 	case sent(p.req.InputIDs):
 		return messages, tools, refuse("the request brings its own input_ids")
@@ -48,9 +86,9 @@ func (p *prep) read() (messages, tools value, err error) {
 }
 
 // kwargs collects the template's variables: chat_template_kwargs, the server's defaults, and what reasoning_effort adds.
-func (p *prep) kwargs() error {
+func (p *preparation) kwargs() error {
 	if sent(p.req.Kwargs) {
-		v, err := p.s.decode(p.req.Kwargs, false)
+		v, err := decodeJSON(p.s, p.req.Kwargs, false)
 		if err != nil {
 			return err
 		}
@@ -58,51 +96,38 @@ func (p *prep) kwargs() error {
 			return refuse("chat_template_kwargs that are no object")
 		}
 		for i, k := range v.o.keys {
-			p.setKwarg(k.s, v.o.items[i], true)
+			p.vars.set(k.s, v.o.items[i], true)
 		}
 	}
 	if err := p.readEffort(); err != nil {
 		return err
 	}
 	// _convert_to_internal_request: the effort among the kwargs wins over the field.
-	if at := slices.Index(p.kwKeys, "reasoning_effort"); at >= 0 {
-		if v := p.kwValues[at]; v.k != kNone {
-			p.effort = v
-		}
-		p.kwKeys, p.kwValues = slices.Delete(p.kwKeys, at, at+1), slices.Delete(p.kwValues, at, at+1)
+	if v := p.vars.get("reasoning_effort"); v.k != kNone {
+		p.effort = v
 	}
+	p.vars.remove("reasoning_effort")
 	if err := p.addDefaults(); err != nil {
 		return err
 	}
-	for i, k := range p.kwKeys {
-		if err := allowedKwarg(k, p.kwValues[i]); err != nil {
+	for i, k := range p.vars.names {
+		if err := allowedKwarg(k, p.vars.values[i]); err != nil {
 			return err
 		}
 	}
 	low := p.effort.k == kString && p.effort.s == "low"
 	if p.m.lowFlag && low {
-		p.setKwarg("low_effort", boolValue(true), false)
+		p.vars.set("low_effort", boolValue(true), false)
 	}
 	return nil
 }
 
-// setKwarg sets a variable; without overwrite only if it is not set.
-func (p *prep) setKwarg(name string, v value, overwrite bool) {
-	at := slices.Index(p.kwKeys, name)
-	switch {
-	case at < 0:
-		p.kwKeys, p.kwValues = append(p.kwKeys, name), append(p.kwValues, v)
-	case overwrite:
-		p.kwValues[at] = v
-	}
-}
-
 // readEffort reads the field reasoning_effort and sets what depends on it (normalize_reasoning_inputs).
-func (p *prep) readEffort() error {
+func (p *preparation) readEffort() error {
 	if !sent(p.req.ReasoningEffort) {
 		return nil
 	}
-	v, err := p.s.decode(p.req.ReasoningEffort, false)
+	v, err := decodeJSON(p.s, p.req.ReasoningEffort, false)
 	if err != nil {
 		return err
 	}
@@ -112,18 +137,18 @@ func (p *prep) readEffort() error {
 	p.effort = v
 	if p.m.dialect.effortThinks || v.s == "none" {
 		thinking := boolValue(v.s != "none")
-		p.setKwarg("thinking", thinking, false)
-		p.setKwarg("enable_thinking", thinking, false)
+		p.vars.set("thinking", thinking, false)
+		p.vars.set("enable_thinking", thinking, false)
 	}
 	return nil
 }
 
 // addDefaults fills in the server's default kwargs.
-func (p *prep) addDefaults() error {
+func (p *preparation) addDefaults() error {
 	if p.m.defaults == nil {
 		return nil
 	}
-	v, err := p.s.decode(p.m.defaults, false)
+	v, err := decodeJSON(p.s, p.m.defaults, false)
 	if err != nil {
 		return err
 	}
@@ -131,10 +156,10 @@ func (p *prep) addDefaults() error {
 		return refuse("default template kwargs that are no object")
 	}
 	for i, k := range v.o.keys {
-		p.setKwarg(k.s, v.o.items[i], false)
+		p.vars.set(k.s, v.o.items[i], false)
 	}
-	if at := slices.Index(p.kwKeys, "reasoning_effort"); at >= 0 && p.effort.k == kMissing && p.kwValues[at].k != kNone {
-		p.effort = p.kwValues[at]
+	if v := p.vars.get("reasoning_effort"); v.k != kNone && p.effort.k == kMissing {
+		p.effort = v
 	}
 	return nil
 }
@@ -164,9 +189,9 @@ func allowedKwarg(name string, v value) error {
 	return nil
 }
 
-// dict makes a dict of string keys and values in turn.
-func (s *state) dict(pairs ...value) value {
-	v, err := s.dictOf(pairs)
+// newDict makes a dict of string keys and values in turn.
+func newDict(s *state, pairs ...value) value {
+	v, err := dictOf(s, pairs)
 	if err != nil {
 		return undefValue
 	}
@@ -183,4 +208,24 @@ func want(o *object, name string, k kind) (value, error) {
 		return v, refuse("%s is %s, where %s is due", name, v.typeName(), value{k: k}.typeName())
 	}
 	return v, nil
+}
+
+// attempt renders with the given tools.
+func (p *preparation) attempt(messages, tools value) error {
+	s := p.s
+	setGlobals(s)
+	s.set("messages", messages)
+	s.set("tools", tools)
+	s.set("documents", noneValue)
+	s.set("add_generation_prompt", boolValue(true))
+	for _, t := range p.m.tokens {
+		s.set(t.name, strValue(t.text))
+	}
+	if p.effort.k != kMissing {
+		s.set("reasoning_effort", p.effort)
+	}
+	for i, k := range p.vars.names {
+		s.set(k, p.vars.values[i])
+	}
+	return s.render()
 }

@@ -6,8 +6,8 @@ import "slices"
 var genericRoles = []string{"system", "assistant", "tool", "function", "developer"}
 
 // messages makes the list that the template gets.
-func (p *prep) messages() (value, error) {
-	v, err := p.s.decode(p.req.Messages, false)
+func (p *preparation) messages() (value, error) {
+	v, err := decodeJSON(p.s, p.req.Messages, false)
 	if err != nil {
 		return v, err
 	}
@@ -34,7 +34,7 @@ func (p *prep) messages() (value, error) {
 }
 
 // message is model_dump of one message, with its content in the template's format and without what is None.
-func (p *prep) message(o *object) (value, error) {
+func (p *preparation) message(o *object) (value, error) {
 	role, _ := o.get("role")
 	if role.k != kString {
 		return role, refuse("a message without a role")
@@ -47,9 +47,9 @@ func (p *prep) message(o *object) (value, error) {
 		if content.k == kNone {
 			return role, refuse("a user message without content")
 		}
-		return p.s.dict(strValue("role"), role, strValue("content"), content), nil
+		return newDict(p.s, strValue("role"), role, strValue("content"), content), nil
 	}
-	role.s = p.s.lower(role.s)
+	role.s = lowerCase(p.s, role.s)
 	if !slices.Contains(genericRoles, role.s) {
 		return role, refuse("the role %s", role.s)
 	}
@@ -57,7 +57,7 @@ func (p *prep) message(o *object) (value, error) {
 }
 
 // generic is a message of any role but user. The order is that of the fields of ChatCompletionMessageGenericParam.
-func (p *prep) generic(o *object, role value) (value, error) {
+func (p *preparation) generic(o *object, role value) (value, error) {
 	content, last, err := p.content(o, role.s)
 	if err != nil {
 		return role, err
@@ -108,12 +108,12 @@ func (p *prep) generic(o *object, role value) (value, error) {
 	if last {
 		pairs = append(pairs, strValue("content"), content)
 	}
-	return p.s.dict(pairs...), nil
+	return newDict(p.s, pairs...), nil
 }
 
 // content is process_content_for_template_format and normalize_tool_content, for text alone. last says that the field is put behind all
 // others, which SGLang does with lists where the template takes lists.
-func (p *prep) content(o *object, role string) (content value, last bool, err error) {
+func (p *preparation) content(o *object, role string) (content value, last bool, err error) {
 	v, ok := o.get("content")
 	switch {
 	case !ok || v.k == kNone:
@@ -135,7 +135,7 @@ func (p *prep) content(o *object, role string) (content value, last bool, err er
 		if kind.k != kString || kind.s != "text" || text.k != kString {
 			return v, false, refuse("a part of a content that is no text")
 		}
-		v.o.items[i] = p.s.dict(strValue("type"), kind, strValue("text"), text)
+		v.o.items[i] = newDict(p.s, strValue("type"), kind, strValue("text"), text)
 		if i > 0 {
 			texts = append(texts, " ")
 			size++
@@ -150,7 +150,7 @@ func (p *prep) content(o *object, role string) (content value, last bool, err er
 }
 
 // calls is the field tool_calls: ToolCall of protocol.py, whose fields stay where they are None, with arguments parsed for assistants.
-func (p *prep) calls(o *object, role string) (value, error) {
+func (p *preparation) calls(o *object, role string) (value, error) {
 	v, err := want(o, "tool_calls", kList)
 	if err != nil || v.k == kNone {
 		return v, err
@@ -167,7 +167,7 @@ func (p *prep) calls(o *object, role string) (value, error) {
 }
 
 // call is one entry of tool_calls. Arguments that are no JSON object are refused by the worker, so they are not rendered.
-func (p *prep) call(o *object, role string) (value, error) {
+func (p *preparation) call(o *object, role string) (value, error) {
 	id, err := want(o, "id", kString)
 	if err != nil {
 		return id, err
@@ -192,7 +192,7 @@ func (p *prep) call(o *object, role string) (value, error) {
 	case !ok:
 		arguments = noneValue
 	case arguments.k == kString && role == "assistant":
-		if arguments, err = p.s.decode(bytesOf(arguments.s), true); err != nil {
+		if arguments, err = decodeJSON(p.s, bytesOf(arguments.s), true); err != nil {
 			return arguments, err
 		}
 		if arguments.k != kDict {
@@ -201,16 +201,16 @@ func (p *prep) call(o *object, role string) (value, error) {
 	case arguments.k != kString && arguments.k != kDict && arguments.k != kNone:
 		return arguments, refuse("such arguments")
 	}
-	function := p.s.dict(strValue("name"), name, strValue("arguments"), arguments)
-	return p.s.dict(strValue("id"), id, strValue("index"), index, strValue("type"), strValue("function"), strValue("function"), function), nil
+	function := newDict(p.s, strValue("name"), name, strValue("arguments"), arguments)
+	return newDict(p.s, strValue("id"), id, strValue("index"), index, strValue("type"), strValue("function"), strValue("function"), function), nil
 }
 
 // lastAssistant is _handle_last_assistant_message: an assistant's text at the end becomes a user's.
-func (p *prep) lastAssistant(items []value) {
+func (p *preparation) lastAssistant(items []value) {
 	last := items[len(items)-1]
 	role, _ := last.o.get("role")
 	content, _ := last.o.get("content")
 	if role.k == kString && role.s == "assistant" && content.k == kString {
-		items[len(items)-1] = p.s.dict(strValue("role"), strValue("user"), strValue("content"), content)
+		items[len(items)-1] = newDict(p.s, strValue("role"), strValue("user"), strValue("content"), content)
 	}
 }
