@@ -82,7 +82,7 @@ func New(cfg Config, parts Parts) *API {
 	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready}
 	a := &API{
 		cfg: cfg, responder: out, index: parts.Index,
-		metrics:   newMetrics(&parts, status),
+		metrics:   newMetrics(&parts),
 		status:    status,
 		readiness: ready,
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},

@@ -120,9 +120,11 @@ func (s *workers) change(ctx *fasthttp.RequestCtx, apply func(url string, answer
 	case err == nil:
 		s.json(ctx, fasthttp.StatusOK, answer)
 	case errors.Is(err, worker.ErrUnknown):
-		s.fail(ctx, &openai.Error{Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Param: "url", Code: "worker_not_found", Message: err.Error()})
+		s.fail(ctx,
+			&openai.Error{Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Param: "url", Code: "worker_not_found", Message: err.Error()})
 	case errors.Is(err, worker.ErrDuplicate):
-		s.fail(ctx, &openai.Error{Status: fasthttp.StatusConflict, Type: "invalid_request_error", Param: "url", Code: "worker_exists", Message: err.Error()})
+		s.fail(ctx,
+			&openai.Error{Status: fasthttp.StatusConflict, Type: "invalid_request_error", Param: "url", Code: "worker_exists", Message: err.Error()})
 	case errors.Is(err, cluster.ErrDown):
 		s.fail(ctx, openai.Overloaded(err.Error()))
 	case errors.Is(err, worker.ErrBadURL):

@@ -86,7 +86,8 @@ func (a *aborter) abort(w *worker.Worker, ids []string) {
 	for _, id := range ids {
 		body := append(openai.AppendStringField([]byte{'{'}, "rid", id), '}')
 		resp, err := a.transport.Do(nil, &upstream.Request{
-			Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: methodPost, Path: abortPath, Extra: abortType,
+			Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: methodPost,
+			Path: abortPath, Extra: abortType,
 			Body: [][]byte{body}, HeaderTimeout: abortTimeout, ReadTimeout: abortTimeout,
 		})
 		if err != nil {

@@ -148,7 +148,8 @@ func (a *answer) learn(usage openai.Usage) {
 	if !usage.HasPrompt || !usage.HasCached || x.req.N > 1 || x.req.PromptLogprobs {
 		usage = openai.Usage{}
 	}
-	x.h.Router.Answered(&x.choice.scratch, &x.choice.prompt, &x.choice.decision, usage.PromptTokens, usage.CachedTokens)
+	x.h.Router.Answered(&x.choice.scratch, &x.choice.prompt, &x.choice.decision, usage.PromptTokens,
+		usage.CachedTokens)
 }
 
 // stored returns how many prompt tokens the rank must have added to its cache, in whole pages. It

@@ -46,7 +46,8 @@ var (
 	// errUnpaired refuses a route that neither worker of a pair can serve. Without a bootstrap room
 	// they answer 400, and an engine with several prefill ranks dies (SGLang 0.5.23, --dp-size 2).
 	errUnpaired = openai.BadRequest("",
-		"Pairs of prefill and decode workers do not serve this route: it needs an aggregated worker.")
+		"Pairs of prefill and decode workers do not serve this route: it needs an aggregated "+
+			"worker.")
 )
 
 // pairRuleOf returns the rule for a request.

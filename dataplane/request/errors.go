@@ -160,7 +160,8 @@ func (h *Handler) Fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
 func (h *Handler) WrongMethod(ctx *fasthttp.RequestCtx, allow string) {
 	ctx.Response.Header.Set(fasthttp.HeaderAllow, allow)
 	h.Fail(ctx, &openai.Error{
-		Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
+		Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error",
+		Code:    "method_not_allowed",
 		Message: string(ctx.Path()) + " takes " + allow + ", not " + string(ctx.Method()) + ".",
 	})
 }

@@ -28,7 +28,8 @@ type isolation struct {
 
 func newIsolation(cfg *Config, registry *worker.Registry) *isolation {
 	return &isolation{
-		quarantine: quarantine.New(quarantine.Config{For: cfg.Quarantine, Log: cfg.Log}), seed: maphash.MakeSeed(), registry: registry,
+		quarantine: quarantine.New(quarantine.Config{For: cfg.Quarantine, Log: cfg.Log}),
+		seed:       maphash.MakeSeed(), registry: registry,
 	}
 }
 
@@ -325,8 +326,9 @@ func (g *guard) answerCut(err error) {
 	failed.Suspect()
 	if isGone(failed, false) {
 		g.x.h.isolation.quarantine.Lost(quarantine.Loss{
-			Key: g.key, Worker: failed.URL, Died: true, Likely: failed.Alive().Sub(g.x.attempt.sent) < settledAfter,
-			At: time.Now(), Alive: failed.Alive(),
+			Key: g.key, Worker: failed.URL, Died: true,
+			Likely: failed.Alive().Sub(g.x.attempt.sent) < settledAfter,
+			At:     time.Now(), Alive: failed.Alive(),
 		})
 	}
 }
@@ -387,7 +389,8 @@ func isGone(w *worker.Worker, hung bool) bool {
 // errCulprit is the error of a request that ends engines.
 func errCulprit(s quarantine.Status) error {
 	return &openai.Error{
-		Status: fasthttp.StatusBadRequest, Type: "invalid_request_error", Code: "request_ends_engines",
+		Status: fasthttp.StatusBadRequest, Type: "invalid_request_error",
+		Code: "request_ends_engines",
 		Message: "This request was in flight when " + strconv.Itoa(max(s.Deaths, 2)) + " engines died. It is refused for " +
 			max(s.Refused, time.Second).Round(time.Second).String() + ".",
 	}

@@ -122,7 +122,8 @@ func (m *pairWriter) leg(x *exchange, rank *worker.Rank, which leg, firstByte, s
 		}
 	}
 	return upstream.Request{
-		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: x.call.method(), Path: x.call.target(),
+		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: x.call.method(),
+		Path:  x.call.target(),
 		Lines: m.lines, Extra: l.extra, Body: l.parts, HeaderTimeout: firstByte, ReadTimeout: stall,
 		Once:  true, // its bootstrap rooms are the attempt's own
 		Fresh: x.guard.trial != nil,

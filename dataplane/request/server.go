@@ -72,7 +72,8 @@ func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, maxCli
 			s.requests.log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n",
 				"connections", maxClients)
 		}),
-		Idle: idleTimeout, TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.watcher, Log: s.requests.log,
+		Idle: idleTimeout, TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.watcher,
+		Log: s.requests.log,
 	})
 }
 

@@ -181,7 +181,8 @@ func (m *Merger) document(dst, doc []byte) []byte {
 			case len(text) == 0:
 			case m.kind == Generate && list == firstOutput:
 				if own := first(doc, lo); string(own) == "null" {
-					m.edits = append(m.edits, edit{at: lo + bytes.Index(doc[lo:hi], own), drop: len(own), text: text})
+					m.edits = append(m.edits,
+						edit{at: lo + bytes.Index(doc[lo:hi], own), drop: len(own), text: text})
 				}
 			default:
 				m.edits = append(m.edits, edit{at: lo + 1, text: text, comma: len(inside(doc, lo, hi)) > 0})
