@@ -114,7 +114,9 @@ func (e *explainer) serve(ctx *fasthttp.RequestCtx) {
 		seed = n
 	}
 	var answer Explained
-	err := e.requests.Explain(ctx, seed, func(x *routing.Explanation, p *routing.Prompt) { answer = e.explained(x, p) })
+	err := e.requests.Explain(ctx, seed, func(x *routing.Explanation, p *routing.Prompt) {
+		answer = e.explained(x, p)
+	})
 	if err != nil {
 		e.fail(ctx, request.ErrorFor(err, ""))
 		return

@@ -44,7 +44,9 @@ func explainedPair(x *routing.Explanation) *ExplainedPair {
 	if x.First == nil {
 		return nil
 	}
-	out := &ExplainedPair{Prefill: x.First.ID(), Decode: x.Second.ID(), TTFT: x.PairTTFT, Decodes: []ExplainedDecode{}}
+	out := &ExplainedPair{
+		Prefill: x.First.ID(), Decode: x.Second.ID(), TTFT: x.PairTTFT, Decodes: []ExplainedDecode{},
+	}
 	if x.Err == nil && x.Decision.Decode != nil {
 		out.Chosen, out.Why = true, x.Decision.DecodeChoice.Why
 	}

@@ -71,13 +71,14 @@ func newGoCollector() prometheus.Collector {
 
 // counter registers a counter that is read at each scrape.
 func (m *metrics) counter(name, help string, value func() uint64) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help},
-		func() float64 { return float64(value()) }))
+	opts := prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help}
+	m.registry.MustRegister(prometheus.NewCounterFunc(opts, func() float64 { return float64(value()) }))
 }
 
 // gauge registers a gauge that is read at each scrape.
 func (m *metrics) gauge(name, help string, value func() float64) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "warmpath", Name: name, Help: help}, value))
+	opts := prometheus.GaugeOpts{Namespace: "warmpath", Name: name, Help: help}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, value))
 }
 
 func (m *metrics) registerQuarantine(q *quarantine.Quarantine) {

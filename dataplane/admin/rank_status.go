@@ -103,8 +103,10 @@ func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 	w, now := r.Worker, time.Now()
 	seen := r.Load.See(now)
 	st := WorkerStatus{
-		RankIdentity: RankIdentity{ID: r.ID(), URL: w.URL, Rank: r.DP, Role: w.Role().String(), Bootstrap: bootstrapOf(w)},
-		State:        w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
+		RankIdentity: RankIdentity{
+			ID: r.ID(), URL: w.URL, Rank: r.DP, Role: w.Role().String(), Bootstrap: bootstrapOf(w),
+		},
+		State: w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
 		Error: w.LastError(),
 		Drain: w.DrainReasons(), Sources: s.Fleet.Origins(w.URL),
 		RankTraffic: rankTraffic(r),
@@ -119,7 +121,9 @@ func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 		st.ApproxTokens = a.Held(r)
 	}
 	if info := w.Info(); info != nil {
-		st.EngineStatus = EngineStatus{Model: info.Model(), Engine: info.Engine, Version: info.Version, PageSize: info.PageSize}
+		st.EngineStatus = EngineStatus{
+			Model: info.Model(), Engine: info.Engine, Version: info.Version, PageSize: info.PageSize,
+		}
 	}
 	if stream := s.Ingest.Stream(r); stream != nil {
 		st.Blocks, st.Events = stream.Blocks(), eventsStatus(&stream.Stats)

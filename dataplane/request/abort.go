@@ -35,7 +35,10 @@ const (
 )
 
 func newAborter(t *upstream.Transport, m *Metrics, log *slog.Logger) *aborter {
-	return &aborter{transport: t, metrics: m, log: log, slots: make(chan struct{}, maxAborts), stop: make(chan struct{})}
+	return &aborter{
+		transport: t, metrics: m, log: log,
+		slots: make(chan struct{}, maxAborts), stop: make(chan struct{}),
+	}
 }
 
 // send aborts a request in the background. The worker names the prompts of a batch rid_0, rid_1 and

@@ -42,7 +42,8 @@ const pathResponses = "/v1/responses"
 var (
 	// errManyAnswers refuses several answers to one prompt. SGLang 0.5.23 gives all of them the one
 	// bootstrap room of their prompt, so that their KV pages would be mixed up.
-	errManyAnswers = openai.BadRequest("n", "Pairs of prefill and decode workers give one answer to a prompt: send n requests.")
+	errManyAnswers = openai.BadRequest("n",
+		"Pairs of prefill and decode workers give one answer to a prompt: send n requests.")
 	// errUnpaired refuses a route that neither worker of a pair can serve. Without a bootstrap room
 	// they answer 400, and an engine with several prefill ranks dies (SGLang 0.5.23, --dp-size 2).
 	errUnpaired = openai.BadRequest("",

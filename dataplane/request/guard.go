@@ -70,7 +70,8 @@ var errDuplicates = errors.New("request: two workers have equal requests")
 // HTTP process of SGLang 0.5.23 answers nothing when its scheduler has died, and ends 5 s later, or
 // 65 s where it waits for a dump of the GPU.
 func died(err error) bool {
-	return errors.Is(err, upstream.ErrNoResponse) || errors.Is(err, upstream.ErrTruncated) || errors.Is(err, errHung)
+	return errors.Is(err, upstream.ErrNoResponse) || errors.Is(err, upstream.ErrTruncated) ||
+		errors.Is(err, errHung)
 }
 
 // identify gives the request its digest; false: it has no body that could end an engine.
@@ -298,7 +299,9 @@ func (g *guard) lost(err error) (otherCause bool, refusal error) {
 	likely := g.x.req.Stream || failed.Alive().Sub(sent) < settledAfter
 	gone := isGone(failed, errors.Is(err, errHung))
 	g.resent = time.Now()
-	loss := quarantine.Loss{Key: g.key, Worker: failed.URL, Died: gone, Likely: likely, At: now, Alive: failed.Alive(), Trial: trial}
+	loss := quarantine.Loss{
+		Key: g.key, Worker: failed.URL, Died: gone, Likely: likely, At: now, Alive: failed.Alive(), Trial: trial,
+	}
 	if trial != nil && d.Decode != nil {
 		loss.Worker = d.Rank.Worker.URL // the trial is a pair's
 	}
@@ -391,7 +394,7 @@ func errCulprit(s quarantine.Status) error {
 	return &openai.Error{
 		Status: fasthttp.StatusBadRequest, Type: "invalid_request_error",
 		Code: "request_ends_engines",
-		Message: "This request was in flight when " + strconv.Itoa(max(s.Deaths, 2)) + " engines died. It is refused for " +
-			max(s.Refused, time.Second).Round(time.Second).String() + ".",
+		Message: "This request was in flight when " + strconv.Itoa(max(s.Deaths, 2)) +
+			" engines died. It is refused for " + max(s.Refused, time.Second).Round(time.Second).String() + ".",
 	}
 }

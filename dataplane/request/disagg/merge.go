@@ -28,8 +28,10 @@ var ErrNoLogprobs = errors.New("disagg: prefill answer without log probabilities
 
 // generateLists are the lists of meta_info, echoLists those of a choice's logprobs.
 var (
-	generateLists = [...]string{"input_token_logprobs", "input_top_logprobs", "input_token_ids_logprobs", "output_token_ids_logprobs"}
-	echoLists     = [...]string{"tokens", "token_logprobs", "text_offset", "top_logprobs"}
+	generateLists = [...]string{
+		"input_token_logprobs", "input_top_logprobs", "input_token_ids_logprobs", "output_token_ids_logprobs",
+	}
+	echoLists = [...]string{"tokens", "token_logprobs", "text_offset", "top_logprobs"}
 )
 
 const (
