@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 	"github.com/warmpath/warmpath/dataplane/routing"
@@ -37,7 +38,7 @@ type exchange struct {
 	leg      *prefillLeg // of requests to pairs; nil until the first of them
 	paired   bool        // leg has been started, and not stopped
 	failed   int         // of a pair that failed, 1 for the decode leg; else 0
-	client   *upstream.Client
+	client   *ingress.Client
 	lease    worker.Lease
 	flight   *routing.Flight
 	place    queue.Place // in front of full workers

@@ -18,6 +18,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
@@ -83,7 +84,7 @@ type Parts struct {
 	Index     *radix.Index
 	Router    *routing.Router
 	Transport *upstream.Transport
-	Watcher   *upstream.Watcher
+	Watcher   *ingress.Watcher
 	Tokenizer Tokenizer          // nil: text is known by its answers only
 	Models    *tokens.Models     // nil: all ids are made by workers
 	Sessions  *promptcache.Cache // nil: every prompt is read from its beginning
@@ -105,8 +106,8 @@ type Server struct {
 	Parts
 	cfg       Config                 // as it was at first
 	current   atomic.Pointer[Config] // see Configure
-	client    *upstream.Server
-	operator  *upstream.Server // nil when the client's listener serves both
+	client    *ingress.Server
+	operator  *ingress.Server // nil when the client's listener serves both
 	metrics   *metrics
 	exchanges sync.Pool
 	aborts    *aborter
@@ -155,8 +156,8 @@ func New(cfg Config, parts Parts) *Server {
 }
 
 // listen returns what serves h to those who connect to one of the listeners.
-func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, mostClients int) *upstream.Server {
-	return upstream.NewServer(upstream.ServerConfig{
+func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, mostClients int) *ingress.Server {
+	return ingress.NewServer(ingress.Config{
 		Handler: h, Refuse: s.badRequest,
 		MaxBody: func() int { return s.live().MaxBodyBytes }, MaxHead: s.cfg.MaxHeaderBytes,
 		MaxClients: mostClients,
@@ -179,7 +180,7 @@ func (s *Server) Connections() int { return s.client.Connections() }
 func (s *Server) Run(ctx context.Context) error {
 	var g errgroup.Group
 	failed := make(chan struct{}, 2)
-	serve := func(srv *upstream.Server, l net.Listener) {
+	serve := func(srv *ingress.Server, l net.Listener) {
 		g.Go(func() error {
 			err := srv.Serve(l)
 			failed <- struct{}{}

@@ -70,12 +70,12 @@ func testHostileUploads(t *testing.T) {
 		status int
 		code   string
 	}{
-		"too large":            {head + "\r\n200000\r\n" + strings.Repeat(" ", 0x180000), 413, "request_too_large"},
-		"too large, elsewhere": {strings.Replace(head, "/generate", "/none", 1) + "\r\n200000\r\n" + strings.Repeat(" ", 0x180000), 413, "request_too_large"},
-		"endless extensions":   {head + "\r\n" + strings.Repeat("1;"+strings.Repeat("x", 1000)+"\r\n{\r\n", 100), 400, ""},
-		"an endless trailer":   {head + "\r\n0\r\n" + strings.Repeat("X: 1\r\n", 100_000), 431, "header_too_large"},
-		"a length, too":        {head + "Content-Length: 1\r\n\r\n0\r\n\r\n", 400, ""},
-		"no end of a chunk":    {head + "\r\n1\r\n{}\r\n0\r\n\r\n", 400, ""},
+		"too large":              {head + "\r\n200000\r\n" + strings.Repeat(" ", 0x180000), 413, "request_too_large"},
+		"too large, elsewhere":   {strings.Replace(head, "/generate", "/none", 1) + "\r\n200000\r\n" + strings.Repeat(" ", 0x180000), 413, "request_too_large"},
+		"endless extensions":     {head + "\r\n" + strings.Repeat("1;"+strings.Repeat("x", 1000)+"\r\n{\r\n", 100), 400, ""},
+		"an endless trailer":     {head + "\r\n0\r\n" + strings.Repeat("X: 1\r\n", 100_000), 431, "header_too_large"},
+		"a length, too":          {head + "Content-Length: 1\r\n\r\n0\r\n\r\n", 400, ""},
+		"no end of a chunk":      {head + "\r\n1\r\n{}\r\n0\r\n\r\n", 400, ""},
 		"a line that ends in LF": {"POST /generate HTTP/1.1\r\nHost: x\nContent-Length: 0\r\n\r\n", 400, ""},
 	} {
 		conn, br := h.dial()

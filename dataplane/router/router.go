@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/load"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
@@ -37,7 +38,7 @@ type Router struct {
 	places    *places
 	reloads   reloads
 	transport *upstream.Transport
-	watcher   *upstream.Watcher
+	watcher   *ingress.Watcher
 	models    *tokens.Models // nil: workers make all token ids
 	server    *request.Server
 	lint      *lint.Sampler    // nil: prompts are not looked at
@@ -75,7 +76,7 @@ func New(cfg Config) (*Router, error) {
 	saved := &snapshots{maxBytes: cfg.IndexMaxBytes, file: cfg.Snapshot, every: cfg.SnapshotInterval, log: cfg.Log}
 	restored := saved.load()
 	d := &Router{cfg: cfg, pages: hugePages(cfg), snapshots: saved, index: saved.index, transport: upstream.NewTransport(upstream.Config{}), started: time.Now()}
-	if d.watcher, err = upstream.NewWatcher(); err != nil {
+	if d.watcher, err = ingress.NewWatcher(); err != nil {
 		return nil, err
 	}
 	believed := routing.NewApprox(cfg.ApproxMaxBytes)
