@@ -57,7 +57,9 @@ var rules = map[string]rule{
 	// Rules that can be replayed: what they say of a machine follows from the facts alone, and their clock is passed in.
 	"dataplane/sidecar/health":     {allow: []string{"nvml"}, never: append([]string{"sync", "os", "net", "context", "log", "unsafe"}, anyHTTP...)},
 	"dataplane/request/disagg":     {allow: []string{"dataplane/prompt/openai"}},
-	"dataplane/upstream":           {allow: []string{"dataplane/tlsconfig"}},
+	"dataplane/socket":             {never: anyHTTP},
+	"dataplane/ingress":            {allow: []string{"dataplane/socket", "dataplane/tlsconfig"}, never: []string{"net/http"}},
+	"dataplane/upstream":           {allow: []string{"dataplane/socket", "dataplane/tlsconfig"}, never: []string{"net/http"}},
 	"dataplane/admin/console":      {},
 	"dataplane/prompt/promptcache": {allow: []string{"radix"}, never: anyHTTP},
 	"dataplane/fleet/worker":       {allow: []string{"dataplane/routing/policy", "dataplane/tlsconfig"}},
@@ -74,7 +76,7 @@ var rules = map[string]rule{
 	"dataplane/request": {allow: []string{
 		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",
 		"dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
-		"dataplane/routing/queue", "dataplane/upstream", "dataplane/fleet/worker",
+		"dataplane/routing/queue", "dataplane/ingress", "dataplane/upstream", "dataplane/fleet/worker",
 	}},
 	"dataplane/admin": {allow: []string{
 		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet/worker", "dataplane/ingest",
@@ -84,7 +86,7 @@ var rules = map[string]rule{
 	}},
 	"dataplane/router": {allow: []string{
 		"radix", "radix/hugepage", "zmq", "nvml", "dataplane/request/accesslog", "dataplane/cluster", "dataplane/admin", "dataplane/fleet/discover", "dataplane/sidecar/health",
-		"dataplane/kvtier/hint", "dataplane/ingest", "dataplane/fleet/load", "dataplane/prompt/lint", "dataplane/sidecar", "dataplane/routing/peers", "dataplane/sidecar/resident", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/upstream",
+		"dataplane/kvtier/hint", "dataplane/ingest", "dataplane/fleet/load", "dataplane/prompt/lint", "dataplane/sidecar", "dataplane/routing/peers", "dataplane/sidecar/resident", "dataplane/prompt/openai", "dataplane/routing/policy", "dataplane/ingress", "dataplane/upstream",
 		"dataplane/routing", "dataplane/tlsconfig", "dataplane/request", "dataplane/prompt/promptcache", "dataplane/kvtier/directory", "dataplane/prompt/tokens", "dataplane/fleet/worker",
 	}},
 	"dataplane/bubbletest":        {never: anyHTTP},

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
@@ -18,7 +19,7 @@ import (
 type exchange struct {
 	h         *Handler
 	call      call
-	client    *upstream.Client
+	client    *ingress.Client
 	api       openai.API
 	inference bool // the body was read, and the answer's usage counts
 	req       openai.Request

@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/load"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
@@ -38,7 +39,7 @@ type Router struct {
 	places    *places
 	reloads   reloads
 	transport *upstream.Transport
-	watcher   *upstream.Watcher
+	watcher   *ingress.Watcher
 	models    *tokens.Models // nil: workers make all token ids
 	requests  *request.Handler
 	admin     *admin.API
@@ -78,7 +79,7 @@ func New(cfg Config) (*Router, error) {
 	saved := &snapshots{maxBytes: cfg.IndexMaxBytes, file: cfg.Snapshot, every: cfg.SnapshotInterval, log: cfg.Log}
 	restored := saved.load()
 	d := &Router{cfg: cfg, pages: hugePages(cfg), snapshots: saved, index: saved.index, transport: upstream.NewTransport(upstream.Config{}), started: time.Now()}
-	if d.watcher, err = upstream.NewWatcher(); err != nil {
+	if d.watcher, err = ingress.NewWatcher(); err != nil {
 		return nil, err
 	}
 	believed := routing.NewApprox(cfg.ApproxMaxBytes)
