@@ -77,7 +77,7 @@ func isTokenizer(path string) bool {
 // choose picks the rank or the pair for the next attempt.
 func (c *choice) choose() (routing.Decision, error) {
 	d, err := c.pick()
-	for errors.Is(err, routing.ErrNoWorker) && c.relent() {
+	for errors.Is(err, routing.ErrNoWorker) && c.retrySuspect() {
 		d, err = c.pick()
 	}
 	if err != nil || d.Decode == nil {
@@ -140,9 +140,9 @@ func (c *choice) exclude(rank *worker.Rank) { c.excluded = append(c.excluded, ra
 // one first, when no other rank is left.
 func (c *choice) suspect(ranks ...*worker.Rank) { c.suspects = append(c.suspects[:0], ranks...) }
 
-// relent makes one suspected rank eligible again, starting with the one that reported the failure:
+// retrySuspect makes one suspected rank eligible again, starting with the one that reported the failure:
 // it was alive enough to report it.
-func (c *choice) relent() bool {
+func (c *choice) retrySuspect() bool {
 	if len(c.suspects) == 0 {
 		return false
 	}

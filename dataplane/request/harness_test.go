@@ -56,8 +56,8 @@ type fakeWorker struct {
 
 func newFakeWorker(t *testing.T, info string) *fakeWorker {
 	t.Helper()
-	// A router looks for a worker that has gone. Its port is one that no listener of another test,
-	// in whatever process, is given by chance.
+	// A router keeps probing a worker that is gone. Its port must not be given to a listener of
+	// another test, in any process.
 	l, err := net.Listen("tcp", natstest.Address(t))
 	require.NoError(t, err)
 	w := &fakeWorker{t: t, url: "http://" + l.Addr().String(), handlers: map[string]http.HandlerFunc{}, aborted: make(chan string, 16)}
@@ -94,7 +94,7 @@ func (w *fakeWorker) answers(path, body string) {
 	})
 }
 
-// dies makes path close the connection after writing what write writes.
+// dies makes path close the connection after write.
 func (w *fakeWorker) dies(path string, write func(rw http.ResponseWriter)) {
 	w.on(path, func(rw http.ResponseWriter, _ *http.Request) {
 		write(rw)

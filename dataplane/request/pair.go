@@ -243,7 +243,7 @@ func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 
 // suspectBoth counts a failure of the transfer between the legs against both ranks: the innocent
 // one is cleared by its next answer together with another rank. Other ranks are tried first; see
-// choice.relent.
+// choice.retrySuspect.
 func (p *pairAttempt) suspectBoth(reporter *worker.Rank) {
 	c := &p.x.choice
 	partner := c.decision.Rank
