@@ -77,9 +77,6 @@ func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, maxCli
 	})
 }
 
-// Addr returns the address of the clients' listener.
-func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
-
 // Connections returns the number of open connections of clients.
 func (s *Server) Connections() int { return s.client.Connections() }
 
