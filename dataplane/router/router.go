@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/upstream"
@@ -27,7 +28,7 @@ type Router struct {
 	registry  *worker.Registry
 	fleet     *fleet.Manager
 	transport *upstream.Transport
-	watcher   *upstream.Watcher
+	watcher   *ingress.Watcher
 	requests  *request.Handler
 	admin     *admin.API
 	server    *request.Server
@@ -54,7 +55,7 @@ func New(cfg Config) (*Router, error) {
 	r := &Router{cfg: cfg, transport: upstream.NewTransport(upstream.Config{})}
 	r.reload.begin(&given)
 	var err error
-	if r.watcher, err = upstream.NewWatcher(); err == nil {
+	if r.watcher, err = ingress.NewWatcher(); err == nil {
 		if err = r.listen(); err == nil {
 			err = newBuilder(r).build()
 		}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
 // A connection that was idle for less is taken without asking the kernel whether it still lives: under load that system
@@ -59,7 +61,7 @@ var (
 
 func newConn(nc, tcp net.Conn, k poolKey, readers *sync.Pool) *conn {
 	if nc == tcp {
-		nc = newSocket(tcp)
+		nc = socket.New(tcp)
 	}
 	cn := &conn{nc: nc, tcp: tcp, key: k, readers: readers}
 	sc, ok := tcp.(syscall.Conn)

@@ -10,8 +10,20 @@ import (
 // idleConn returns an idle connection to a worker, and the worker's end of it.
 func idleConn(t *testing.T) (*conn, net.Conn) {
 	t.Helper()
-	s, peer := socketPair(t)
-	near := s.(*socket).Conn
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	near, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close(); peer.Close() })
 	return newConn(near, near, poolKey{addr: "worker"}, new(sync.Pool)), peer
 }
 

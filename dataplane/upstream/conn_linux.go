@@ -5,13 +5,15 @@ import (
 	"io"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
 // peek looks at the receive queue of an idle connection; the result goes to peeked. Requests that come in a burst look at several, one each:
-// the scheduler is not told (see socket).
+// the scheduler is not told (see package socket).
 func (cn *conn) peek(fd uintptr) {
 	var b [1]byte
-	_, err := look(fd, b[:])
+	_, err := socket.Peek(fd, b[:])
 	// Else it is closed, or there are bytes that no request asked for: they would become the next answer's, or are TLS's word that the worker
 	// closes. Tickets do not lie here: workers send them behind their handshake, and they were read with the first answer.
 	cn.peeked = errors.Is(err, unix.EAGAIN)
@@ -65,7 +67,7 @@ func (cn *conn) tryFill(fd uintptr) bool {
 
 // readNow is Read within tryFill.
 func (cn *conn) readNow(p []byte) (int, error) {
-	n, err := receive(cn.filling-1, p)
+	n, err := socket.Receive(cn.filling-1, p)
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 		return 0, err
@@ -96,7 +98,7 @@ func (cn *conn) tryWrite(fd uintptr) bool {
 // sendParts sends as much as one system call takes.
 func (cn *conn) sendParts(fd uintptr) (int, error) {
 	if len(cn.out.parts) == 1 {
-		return send(fd, cn.out.parts[0])
+		return socket.Send(fd, cn.out.parts[0])
 	}
 	cn.vec = cn.vec[:0]
 	for _, p := range cn.out.parts[:min(len(cn.out.parts), maxVec)] {
@@ -104,7 +106,7 @@ func (cn *conn) sendParts(fd uintptr) (int, error) {
 		v.SetLen(len(p))
 		cn.vec = append(cn.vec, v)
 	}
-	n, err := gather(fd, cn.vec)
+	n, err := socket.Gather(fd, cn.vec)
 	clear(cn.vec) // the pieces are the caller's
 	return n, err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/socket"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -59,7 +60,7 @@ func (t *Transport) open(ctx context.Context, k poolKey) (*conn, error) {
 	if k.tls == nil {
 		return newConn(tcp, tcp, k, &t.readers), nil
 	}
-	session := tls.Client(newSocket(tcp), clientTLS(k))
+	session := tls.Client(socket.New(tcp), clientTLS(k))
 	if err := session.HandshakeContext(ctx); err != nil {
 		_ = tcp.Close()
 		return nil, fmt.Errorf("cannot begin TLS: %w", tlsconfig.Explain(err))
@@ -68,13 +69,13 @@ func (t *Transport) open(ctx context.Context, k poolKey) (*conn, error) {
 }
 
 // Dial is net.Dialer's DialContext of a connection that costs little where a process has nothing else to do, as that of probes: reading and
-// writing it do not wake the runtime's monitor thread (see socket). Of its readers there may be one at a time, and one of its writers.
+// writing it do not wake the runtime's monitor thread (see package socket). Of its readers there may be one at a time, and one of its writers.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	return newSocket(nc), nil
+	return socket.New(nc), nil
 }
 
 // clientTLS fills in the name to verify, as net/http does.

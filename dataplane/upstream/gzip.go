@@ -21,7 +21,7 @@ type compressor struct {
 	out *bufio.Writer
 }
 
-// gzipBlock is how much output makes a chunk: fits an aheadBuffer with what fasthttp adds.
+// gzipBlock is how much output makes a chunk: fits a socket.Buffer with what fasthttp adds.
 const gzipBlock = 8 << 10
 
 func (c *Compressors) get(w io.Writer) *compressor {
@@ -88,7 +88,7 @@ func (s *Stream) writeGzip(w io.Writer) (n int64, err error) {
 		case err == nil:
 		case errors.Is(err, io.EOF):
 			s.end()
-			s.to.hold()
+			s.hold()
 			if err = z.zip.Close(); err == nil {
 				err = z.out.Flush()
 			}

@@ -2,16 +2,6 @@ package upstream
 
 import "bytes"
 
-// nameByte has the bytes of a field's name (tchar of RFC 9110 5.6.2).
-var nameByte = nameBytes()
-
-func nameBytes() (name [256]bool) {
-	for c := ' '; c < 0x7f; c++ {
-		name[c] = c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || bytes.IndexByte(tokenMarks, byte(c)) >= 0
-	}
-	return name
-}
-
 // Where a head that is not there as a whole stands.
 const (
 	headShort = 0  // its end is yet to come

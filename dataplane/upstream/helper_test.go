@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -242,20 +243,20 @@ func await(t testing.TB, what string, ch <-chan struct{}) time.Duration {
 func refuse(ctx *fasthttp.RequestCtx, err error) {
 	status := fasthttp.StatusBadRequest
 	switch {
-	case errors.Is(err, upstream.ErrBodyTooLarge):
+	case errors.Is(err, ingress.ErrBodyTooLarge):
 		status = fasthttp.StatusRequestEntityTooLarge
-	case errors.Is(err, upstream.ErrHeadTooLarge):
+	case errors.Is(err, ingress.ErrHeadTooLarge):
 		status = fasthttp.StatusRequestHeaderFieldsTooLarge
-	case errors.Is(err, upstream.ErrSlowRequest):
+	case errors.Is(err, ingress.ErrSlowRequest):
 		status = fasthttp.StatusRequestTimeout
 	}
 	ctx.Error(err.Error(), status)
 }
 
 // startServer serves h on ln until the test ends, with TLS where the test has it.
-func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, change ...func(*upstream.ServerConfig)) *upstream.Server {
+func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, change ...func(*ingress.Config)) *ingress.Server {
 	t.Helper()
-	cfg := upstream.ServerConfig{
+	cfg := ingress.Config{
 		Handler: h, Refuse: refuse, MaxBody: func() int { return 64 << 20 }, MaxHead: 16 << 10, Idle: patience,
 		Watcher: startWatcher(t), Log: slog.New(slog.DiscardHandler),
 	}
@@ -266,7 +267,7 @@ func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, chang
 	for _, c := range change {
 		c(&cfg)
 	}
-	s := upstream.NewServer(cfg)
+	s := ingress.NewServer(cfg)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ln) }()
 	t.Cleanup(func() {
@@ -291,9 +292,9 @@ func listen(t testing.TB) net.Listener {
 }
 
 // startWatcher runs a Watcher until the test ends.
-func startWatcher(t testing.TB) *upstream.Watcher {
+func startWatcher(t testing.TB) *ingress.Watcher {
 	t.Helper()
-	w, err := upstream.NewWatcher()
+	w, err := ingress.NewWatcher()
 	if err != nil {
 		t.Fatal(err)
 	}

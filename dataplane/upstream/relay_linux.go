@@ -8,7 +8,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
 )
+
+// inbox is socket.Inbox.
+type inbox = socket.Inbox
 
 // relayLook is how often a stream is looked at that goes on: whether its time is over, and whether its connection was reset. A reset that
 // comes together with the last bytes is not told again.
@@ -19,24 +24,23 @@ const relayLook = time.Second
 // finds nothing; that, and all that is done for each wait, is a tenth of what a stream costs.
 type relay struct {
 	s     *Stream
-	to    *socket
-	room  *aheadBuffer // what rest is in; nil: there is none
-	rest  []byte       // what the client's socket did not take
-	n     int64        // bytes of the body
-	again bool         // there is more to read
-	err   error        // of the client's side
-	heard time.Time    // when the worker was last found to have sent something
-	got   int64        // conn.got, then
+	to    *socket.Conn
+	room  *socket.Buffer // what rest is in; nil: there is none
+	rest  []byte         // what the client's socket did not take
+	n     int64          // bytes of the body
+	again bool           // there is more to read
+	err   error          // of the client's side
+	heard time.Time      // when the worker was last found to have sent something
+	got   int64          // conn.got, then
 }
 
 // relays tells whether the stream is one of chunks, without TLS on either side, of which nothing is here yet.
 func (s *Stream) relays() bool {
 	r := s.resp
-	if r.body != bodyChunked || r.ready() || !r.cn.lends() || s.to == nil || s.to.holding || s.to.keep != nil || len(r.events.tail) > 0 {
+	if r.body != bodyChunked || r.ready() || !r.cn.lends() || s.to == nil || len(r.events.tail) > 0 {
 		return false
 	}
-	_, ok := s.to.Conn.(*socket)
-	return ok
+	return s.to.Socket() != nil
 }
 
 // relay sends pieces to the client as they come, up to one that is not like the others, which it leaves to next. An error is the worker's,
@@ -45,18 +49,17 @@ func (s *Stream) relay() (n int64, worker, client error) {
 	cn := s.resp.cn
 	if cn.relayFn == nil {
 		cn.relayFn = cn.tryRelay
-		_ = cn.raw.Control(cn.inbox.ask)
+		_ = cn.raw.Control(cn.inbox.Ask)
 	}
 	l := &cn.relay
-	to, _ := s.to.Conn.(*socket)
-	*l = relay{s: s, to: to, again: true, heard: time.Now(), got: cn.got}
+	*l = relay{s: s, to: s.to.Socket(), again: true, heard: time.Now(), got: cn.got}
 	for l.again && worker == nil && l.err == nil {
 		l.again = false
 		if worker = cn.relayWait(); len(l.rest) > 0 {
 			_, l.err = s.to.Write(l.rest)
 		}
 		if l.room != nil {
-			aheadBuffers.Put(l.room)
+			l.room.Release()
 			l.room, l.rest = nil, nil
 		}
 	}
@@ -108,10 +111,10 @@ func (cn *conn) relayArm(now time.Time) error {
 // tryRelay takes one piece, and waits for the next where nothing is left to read.
 func (cn *conn) tryRelay(fd uintptr) bool {
 	l := &cn.relay
-	room := takeBuffer()
-	n, err := cn.inbox.receive(fd, room[relayHead:relayHead+relayMax])
+	room := socket.TakeBuffer()
+	n, err := cn.inbox.Receive(fd, room[relayHead:relayHead+relayMax])
 	if errors.Is(err, unix.EAGAIN) {
-		aheadBuffers.Put(room)
+		room.Release()
 		return false
 	}
 	if err == nil && n == 0 {
@@ -120,16 +123,16 @@ func (cn *conn) tryRelay(fd uintptr) bool {
 	n, cn.fillErr = cn.note(n, err)
 	goes := err == nil && l.take(room, n)
 	if l.room == nil {
-		aheadBuffers.Put(room)
+		room.Release()
 	}
-	if goes && cn.inbox.left {
+	if goes && cn.inbox.Left {
 		l.again, goes = true, false // Outside, so that whoever closes the connection need not wait for a worker to pause.
 	}
 	return !goes
 }
 
 // take sends what was read: n bytes of room, behind relayHead. It reports whether all of it is on its way.
-func (l *relay) take(room *aheadBuffer, n int) bool {
+func (l *relay) take(room *socket.Buffer, n int) bool {
 	r, src := l.s.resp, room[relayHead:relayHead+n]
 	// Fast path: an event is written as one chunk, and comes so nearly always. It goes as it came.
 	body := r.chunks.whole(src)
@@ -152,7 +155,7 @@ func (l *relay) take(room *aheadBuffer, n int) bool {
 }
 
 // pass sends what can be sent of the n bytes behind relayHead, the first that are not held back. all says that more is to come.
-func (l *relay) pass(room *aheadBuffer, n int, all bool) bool {
+func (l *relay) pass(room *socket.Buffer, n int, all bool) bool {
 	if n == 0 {
 		return all
 	}
@@ -177,11 +180,11 @@ func (cn *conn) hand(p []byte) {
 
 const (
 	relayHead = len("3fff\r\n")
-	relayMax  = len(aheadBuffer{}) - relayHead - len("\r\n") // bytes of a piece
+	relayMax  = len(socket.Buffer{}) - relayHead - len("\r\n") // bytes of a piece
 )
 
 // send makes a chunk of the n bytes behind relayHead, and sends as much of it as the client's socket takes.
-func (l *relay) send(room *aheadBuffer, n int) {
+func (l *relay) send(room *socket.Buffer, n int) {
 	var digits [4]byte
 	size := strconv.AppendUint(digits[:0], uint64(n), 16)
 	begin, end := relayHead-len("\r\n")-len(size), relayHead+n
@@ -190,7 +193,7 @@ func (l *relay) send(room *aheadBuffer, n int) {
 	copy(room[end:], "\r\n")
 	chunk := room[begin : end+len("\r\n")]
 	if n <= maxHeld && l.s.resp.ended() {
-		l.s.to.hold() // the end is here: one write does
+		l.s.to.Hold() // the end is here: one write does
 		_, l.err = l.s.to.Write(chunk)
 		return
 	}
@@ -198,8 +201,8 @@ func (l *relay) send(room *aheadBuffer, n int) {
 }
 
 // push sends as much of p, which is in room, as the client's socket takes.
-func (l *relay) push(room *aheadBuffer, p []byte) {
-	sent, err := l.to.writeSome(p)
+func (l *relay) push(room *socket.Buffer, p []byte) {
+	sent, err := l.to.WriteSome(p)
 	if l.err = err; err == nil && sent < len(p) {
 		l.room, l.rest = room, p[sent:]
 	}

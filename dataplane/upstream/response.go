@@ -230,7 +230,7 @@ func (r *Response) finish(err error) error {
 }
 
 // errUnread is how a body ends that its owner closed before its end.
-var errUnread = errors.New("proxy: closed before the end of the body")
+var errUnread = errors.New("upstream: closed before the end of the body")
 
 // Close ends the answer. A body that was read to its end (even if the caller did not ask for the io.EOF behind it) leaves
 // its connection for reuse; otherwise the connection is closed, which is how a worker learns that nobody listens.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
 // Observer watches one forwarded answer. Its methods are called from the goroutine that serves the client.
@@ -35,8 +37,7 @@ type Observer interface {
 type Stream struct {
 	resp *Response
 	obs  Observer
-	to   *Client                  // nil: not from a Watcher's listener
-	conn net.Conn                 // to's, or TLS over it
+	to   Client                   // nil: not an ingress connection
 	head *fasthttp.ResponseHeader // of the client's answer
 	err  error
 	done bool // the client has all of it
@@ -45,6 +46,39 @@ type Stream struct {
 var (
 	_ fasthttp.BodyWriterTo = (*Stream)(nil)
 	_ io.ReadCloser         = (*Stream)(nil)
+)
+
+// Client is the connection of the client as package ingress has it: a Stream writes to it beside
+// fasthttp.
+type Client interface {
+	net.Conn
+	// Hold keeps writes back until Unhold; the next write or Flush then sends them with its own.
+	Hold()
+	Unhold()
+	Flush() error
+	// Socket returns the socket for bytes of an answer; nil where TLS or bytes held back come first.
+	Socket() *socket.Conn
+}
+
+// clientOf returns the client's connection, nil where the server is not of package ingress.
+func clientOf(ctx *fasthttp.RequestCtx) Client {
+	cl, _ := ctx.Conn().(Client)
+	return cl
+}
+
+// hold has the end of a chunked answer leave in one write: fasthttp (1.74) makes three.
+func (s *Stream) hold() {
+	if s.to != nil {
+		s.to.Hold()
+	}
+}
+
+const (
+	// maxHeld is the longest last piece of a stream that is worth a copy: it holds the last events.
+	maxHeld = 1 << 10
+	// maxWhole is the longest answer that is copied so that it leaves in one write: fasthttp's own buffer, which each stream has
+	// one of, is smaller. With its header it fits a socket.Buffer.
+	maxWhole = 15 << 10
 )
 
 // maxCopied is the longest whole answer that is copied, so that its connection is free at once. With its
@@ -97,7 +131,7 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time)
 		size = -1
 	}
 	r.events.on = r.events.on && size < 0
-	r.stream = Stream{resp: r, obs: obs, to: ClientOf(ctx.Conn()), conn: ctx.Conn(), head: &out.Header}
+	r.stream = Stream{resp: r, obs: obs, to: clientOf(ctx), head: &out.Header}
 	out.SetBodyStream(&r.stream, int(size))
 	// Without a body byte at hand the header must not wait for one; with it, both leave in one packet.
 	out.ImmediateHeaderFlush = size < 0 && !r.ready()
@@ -180,7 +214,7 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 		case errors.Is(err, io.EOF):
 			s.end()
 			if !buffered {
-				s.to.hold()
+				s.hold()
 			}
 			return s.rest(w, n)
 		default:
@@ -191,7 +225,7 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 			continue
 		}
 		if !buffered && len(p) <= maxHeld && s.resp.ended() {
-			s.to.hold() // the end is here: one write does
+			s.hold() // the end is here: one write does
 		}
 		m, err := s.write(w, p)
 		n += int64(m)
@@ -221,16 +255,16 @@ func (s *Stream) write(w io.Writer, p []byte) (int, error) {
 	if !fixed || s.to == nil || len(p) <= b.Available() || len(p) > maxWhole {
 		return w.Write(p)
 	}
-	s.to.hold()
+	s.to.Hold()
 	n, err := w.Write(p)
 	if err == nil {
 		err = b.Flush()
 	}
-	s.to.unhold()
+	s.to.Unhold()
 	if err != nil {
 		return n, err
 	}
-	return n, s.to.release(s.conn)
+	return n, s.to.Flush()
 }
 
 // broken ends the client's answer after the worker's ended early.
@@ -258,7 +292,9 @@ func (s *Stream) clientFailed(err error) error {
 
 // Close closes the Response and tells the Observer how it went.
 func (s *Stream) Close() error {
-	s.to.unhold()
+	if s.to != nil {
+		s.to.Unhold()
+	}
 	obs, err := s.obs, s.err
 	if err == nil && !s.done {
 		err = ErrClient // The server gave up before the body's end; only the client's side makes it do so.

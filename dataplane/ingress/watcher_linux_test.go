@@ -1,4 +1,4 @@
-package upstream_test
+package ingress_test
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/warmpath/warmpath/dataplane/upstream"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 )
 
 // pair returns both ends of a TCP connection.
@@ -107,29 +107,6 @@ func TestWatcherIgnoresBytes(t *testing.T) {
 	await(t, "gone", gone)
 }
 
-// TestWatcherStop leaves right around stop: after it, gone must be silent.
-func TestWatcherStop(t *testing.T) {
-	w := startWatcher(t)
-	for range 300 {
-		client, server := pair(t)
-		var stopped, late atomic.Bool
-		stop, err := w.Watch(server, func() { late.Store(stopped.Load()) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		var wg sync.WaitGroup
-		wg.Go(func() { client.Close() })
-		stop()
-		stopped.Store(true)
-		stop()
-		wg.Wait()
-		server.Close()
-		if late.Load() {
-			t.Fatal("gone was called after stop")
-		}
-	}
-}
-
 // TestWatcherReusedDescriptor closes watched connections under the Watcher's feet while others take their numbers.
 func TestWatcherReusedDescriptor(t *testing.T) {
 	w := startWatcher(t)
@@ -175,27 +152,6 @@ func TestWatcherReusedDescriptor(t *testing.T) {
 	}
 }
 
-// TestWatcherSameConnectionAgain watches a kept-alive client request after request.
-func TestWatcherSameConnectionAgain(t *testing.T) {
-	w := startWatcher(t)
-	client, server := pair(t)
-	for range 100 {
-		stop, err := w.Watch(server, func() { t.Error("gone was called for a client that is there") })
-		if err != nil {
-			t.Fatal(err)
-		}
-		stop()
-	}
-	gone := make(chan struct{})
-	stop, err := w.Watch(server, func() { close(gone) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	client.Close()
-	await(t, "gone", gone)
-	stop()
-}
-
 func TestWatcherNotTCP(t *testing.T) {
 	w := startWatcher(t)
 	a, b := net.Pipe()
@@ -209,7 +165,7 @@ func TestWatcherNotTCP(t *testing.T) {
 }
 
 func TestWatcherClosed(t *testing.T) {
-	w, err := upstream.NewWatcher()
+	w, err := ingress.NewWatcher()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +182,7 @@ func TestWatcherClosed(t *testing.T) {
 		t.Errorf("Run = %v, want nil", err)
 	}
 	stop()
-	if _, err := w.Watch(server, func() {}); !errors.Is(err, upstream.ErrClosed) {
+	if _, err := w.Watch(server, func() {}); !errors.Is(err, ingress.ErrClosed) {
 		t.Errorf("Watch after Close = %v, want ErrClosed", err)
 	}
 }
@@ -251,18 +207,4 @@ func TestWatcherCrowd(t *testing.T) {
 		go c.Close()
 	}
 	within(t, "crowd", wg.Wait)
-}
-
-func BenchmarkWatch(b *testing.B) {
-	w := startWatcher(b)
-	_, server := pair(b)
-	gone := func() {}
-	b.ReportAllocs()
-	for b.Loop() {
-		stop, err := w.Watch(server, gone)
-		if err != nil {
-			b.Fatal(err)
-		}
-		stop()
-	}
 }

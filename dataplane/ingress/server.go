@@ -1,6 +1,7 @@
-package upstream
+package ingress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,15 +16,16 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
-// ServerConfig holds the settings of a Server; Handler and Refuse are required.
-type ServerConfig struct {
+// Config holds the settings of a Server.
+type Config struct {
 	// Handler gets each request whose head is sound, with its body read: Request.Body returns it.
 	Handler fasthttp.RequestHandler
-	// Refuse answers a request that cannot be read. err wraps ErrRequest, ErrBodyTooLarge,
-	// ErrHeadTooLarge, ErrExpectation, ErrSlowRequest or fasthttp's own error. The connection ends with the
-	// answer.
+	// Refuse answers a request that cannot be read. err wraps one of this package's sentinels or is
+	// fasthttp's own. The connection ends with the answer.
 	Refuse func(ctx *fasthttp.RequestCtx, err error)
 	// MaxBody returns the longest body of a request, in bytes.
 	MaxBody func() int
@@ -31,24 +33,27 @@ type ServerConfig struct {
 	MaxHead int
 	// MaxClients bounds open connections; further clients wait to be accepted. 0: any number.
 	MaxClients int
-	// Full, which may be nil, is called whenever a client has to wait.
+	// Full, which may be nil, is called when a client has to wait.
 	Full func()
 	// Idle is the longest wait for the next request on a connection.
 	Idle time.Duration
+	// Grace is the time for a request that sends next to nothing; default 30 s.
+	Grace time.Duration
 	// TLS of the clients; nil: plain HTTP.
 	TLS *tls.Config
-	// HandshakeFailed, which may be nil, is told of each TLS handshake that failed.
+	// HandshakeFailed, which may be nil, is told of each failed TLS handshake, from the connection's
+	// goroutine.
 	HandshakeFailed func(client net.Addr, err error)
 	// Watcher tells when clients leave.
 	Watcher *Watcher
 	Log     *slog.Logger
 }
 
-// Server accepts the connections of clients and has fasthttp serve their requests. fasthttp sees a
-// connection while requests are under way: one that waits for longer than parkAfter is taken
-// back, without buffers, until the next request begins.
+// Server accepts connections of clients and has fasthttp serve their requests. fasthttp has a
+// connection while requests are under way; one that waits for longer than parkAfter waits without
+// fasthttp and its buffers until the next request begins.
 type Server struct {
-	cfg  ServerConfig
+	cfg  Config
 	http *fasthttp.Server
 
 	draining atomic.Bool
@@ -61,21 +66,21 @@ type Server struct {
 }
 
 // NewServer returns a Server; Serve makes it work.
-func NewServer(cfg ServerConfig) *Server {
+func NewServer(cfg Config) *Server {
+	cfg.Grace = cmp.Or(cfg.Grace, defaultGrace)
 	s := &Server{cfg: cfg, left: make(chan struct{}, 1), closed: make(chan struct{}), clients: make(map[*Client]struct{})}
 	s.http = &fasthttp.Server{
 		Handler:        s.handle,
 		HeaderReceived: s.headerReceived,
 		ExpectHandler:  s.expect,
 		ErrorHandler:   s.badRequest,
-		ConnState:      clientState,
+		ConnState:      noteState,
 
-		// The handler is called with the head; readBody makes room for a body as its bytes come.
-		StreamRequestBody: true,
+		StreamRequestBody: true, // readBody makes room for a body as its bytes come
 		ReadBufferSize:    cfg.MaxHead,
-		WriteBufferSize:   4 << 10, // each stream has one; longer whole answers leave in one write by Stream
-		ReduceMemoryUsage: true,    // no writer is kept from answer to answer, and each answer is flushed
-		// A form would be taken apart, and its long parts written to files, for nobody.
+		WriteBufferSize:   4 << 10, // each stream has one
+		ReduceMemoryUsage: true,    // a connection keeps no writer between two answers
+		// fasthttp would take a form apart, and write its long parts to files, for nobody.
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
 		NoDefaultDate:                true,
@@ -93,11 +98,11 @@ func (l debugLog) Printf(format string, args ...any) {
 	l.log.Debug("fasthttp", "message", fmt.Sprintf(format, args...))
 }
 
-// acceptPause is for the process to get descriptors back when it ran out of them.
+// acceptPause lets a process that ran out of descriptors get some back.
 const acceptPause = 50 * time.Millisecond
 
-// Serve accepts connections until Shutdown, and then returns nil. It outlives running out of
-// descriptors and clients that are gone before they are accepted.
+// Serve accepts connections until Shutdown, and then returns nil. It goes on when the process runs
+// out of descriptors and when clients leave before they are accepted.
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	s.listeners = append(s.listeners, ln)
@@ -137,7 +142,7 @@ func (s *Server) awaitRoom() bool {
 	return true
 }
 
-// passing reports whether an error of Accept is about a moment and not about the listener.
+// passing reports whether an error of Accept concerns one moment and not the listener.
 func passing(err error) bool {
 	for _, errno := range []syscall.Errno{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EPROTO,
@@ -149,11 +154,11 @@ func passing(err error) bool {
 	return false
 }
 
-// newClient returns the connection of a client that was accepted. One that cannot be watched (the
-// system's limit on watches) is noticed to have left when it is written to.
+// newClient returns a client's connection. Where the Watcher cannot take it (the system limits
+// watches), a write finds that the client has left.
 func (s *Server) newClient(nc net.Conn) *Client {
-	cl := &Client{Conn: newSocket(nc), tcp: nc, s: s}
-	cl.reg, _ = s.cfg.Watcher.register(nc, cl)
+	cl := &Client{Conn: socket.New(nc), tcp: nc, s: s, limit: readLimit{grace: s.cfg.Grace}}
+	cl.watch, _ = s.cfg.Watcher.register(nc, cl)
 	if s.cfg.TLS != nil {
 		cl.Conn = newSession(cl.Conn, s.cfg.TLS)
 	}
@@ -186,7 +191,8 @@ func (s *Server) Connections() int {
 const silentGrace = 200 * time.Millisecond
 
 // Shutdown closes the listeners and the connections that wait for a request, and waits for the
-// answers under way, which end their connections. When ctx ends, the rest is cut.
+// answers under way, which end their connections. When ctx ends, it cuts the rest and returns ctx's
+// error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.draining.Swap(true) {
 		return nil
@@ -222,8 +228,8 @@ func (s *Server) open() []*Client {
 	return slices.Collect(maps.Keys(s.clients))
 }
 
-// endWaiting closes the connections that wait for a request; silent tells whether those that have
-// not sent a byte yet are among them.
+// endWaiting closes the connections that wait for a request, with or without those that have not sent
+// a byte yet.
 func (s *Server) endWaiting(silent bool) {
 	for _, cl := range s.open() {
 		if silent || !cl.silent.Load() {

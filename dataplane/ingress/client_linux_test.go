@@ -1,4 +1,4 @@
-package upstream_test
+package ingress_test
 
 import (
 	"io"
@@ -7,15 +7,15 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/warmpath/warmpath/dataplane/upstream"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 )
 
 // watchedPair returns a client's end of a connection, and the server's while it serves a request.
-func watchedPair(t testing.TB) (client *net.TCPConn, server *upstream.Client) {
+func watchedPair(t testing.TB) (client *net.TCPConn, server *ingress.Client) {
 	t.Helper()
-	ln, served, end := listen(t), make(chan *upstream.Client), make(chan struct{})
+	ln, served, end := listen(t), make(chan *ingress.Client), make(chan struct{})
 	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
-		served <- upstream.ClientOf(ctx.Conn())
+		served <- ingress.ClientOf(ctx.Conn())
 		<-end
 	})
 	c, err := net.Dial("tcp", ln.Addr().String())
@@ -27,15 +27,12 @@ func watchedPair(t testing.TB) (client *net.TCPConn, server *upstream.Client) {
 	return c.(*net.TCPConn), <-served
 }
 
-// waitCanceled runs a request that only its Canceler ends.
-func waitCanceled(t *testing.T, c *upstream.Canceler) {
-	t.Helper()
-	w := startWorker(t, func(_ int, p *peer) { p.gone() })
-	within(t, "request", func() {
-		_, err := newTransport(t, upstream.Config{}).Do(c, post(w.addr(), "{}"))
-		wantErr(t, "Do", err, upstream.ErrCanceled)
-	})
-}
+// canceled is a Canceler that counts.
+type canceled struct{ ch chan struct{} }
+
+func newCanceled() *canceled { return &canceled{make(chan struct{}, 10)} }
+
+func (c *canceled) Cancel() { c.ch <- struct{}{} }
 
 func TestClientGuard(t *testing.T) {
 	tests := []struct {
@@ -50,19 +47,18 @@ func TestClientGuard(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			client, cl := watchedPair(t)
 			// A request before this one ended well; its Canceler must stay untouched.
-			var before, c upstream.Canceler
-			cl.Guard(&before)
+			before, c, after := newCanceled(), newCanceled(), newCanceled()
+			cl.Guard(before)
 			cl.Release()
-			cl.Guard(&c)
+			cl.Guard(c)
 			go tt.leave(client)
-			waitCanceled(t, &c)
+			<-c.ch
 			cl.Release()
-			// The client stays gone for what comes after.
-			var after upstream.Canceler
-			cl.Guard(&after)
+			// The client stays gone for later requests.
+			cl.Guard(after)
 			cl.Release()
-			if before.Canceled() || !after.Canceled() {
-				t.Errorf("canceled before %v after %v, want false true", before.Canceled(), after.Canceled())
+			if len(before.ch) != 0 || len(after.ch) != 1 || !cl.Gone() {
+				t.Errorf("canceled before %d after %d, want 0 1", len(before.ch), len(after.ch))
 			}
 		})
 	}
@@ -70,21 +66,23 @@ func TestClientGuard(t *testing.T) {
 
 func TestClientOfOthers(t *testing.T) {
 	_, server := pair(t)
-	cl := upstream.ClientOf(server)
+	cl := ingress.ClientOf(server)
 	if cl != nil {
 		t.Fatal("ClientOf a plain connection is not nil")
 	}
-	var c upstream.Canceler
-	cl.Guard(&c)
+	cl.Guard(newCanceled())
 	cl.Release()
+	if cl.Gone() {
+		t.Error("nobody has left")
+	}
 }
 
 func BenchmarkGuard(b *testing.B) {
 	_, cl := watchedPair(b)
-	var c upstream.Canceler
+	c := newCanceled()
 	b.ReportAllocs()
 	for b.Loop() {
-		cl.Guard(&c)
+		cl.Guard(c)
 		cl.Release()
 	}
 }

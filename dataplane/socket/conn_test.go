@@ -1,4 +1,4 @@
-package upstream
+package socket_test
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
 // socketPair returns a socket and the plain connection at its other end.
@@ -28,7 +30,7 @@ func socketPair(t testing.TB) (s net.Conn, peer *net.TCPConn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { near.Close(); far.Close() })
-	return newSocket(near), far.(*net.TCPConn)
+	return socket.New(near), far.(*net.TCPConn)
 }
 
 // TestSocketMovesBytes sends more than any buffer of the kernel takes, both ways at once, in pieces of any size.

@@ -1,4 +1,4 @@
-package upstream
+package ingress
 
 import (
 	"math/bits"
@@ -6,17 +6,17 @@ import (
 )
 
 // memory is room for a request's body, from a pool of its size. fasthttp's pool for bodies (1.74)
-// drops the largest of them, by the sizes it has seen: where most are small, each large one would be
-// allocated anew.
+// drops the largest by the sizes it has seen: where most are small, each large one would be allocated
+// anew.
 type memory struct{ b []byte }
 
 const (
 	leastMemory = 4 << 10
-	// promised is how many times the bytes that have come a body gets room for. Steps end at the whole
-	// length, so that a long body is copied by a fifteenth of its length at most.
-	promised = 16
-	// trusted is a length that is believed.
-	trusted = 16 << 10
+	// believed is a length for which there is room at once; longer bodies get room step by step.
+	believed = 16 << 10
+	// roomAhead is how many times the bytes that have come a longer body gets room for. Steps end at the
+	// whole length, so that a long body is copied by a fifteenth of its length at most.
+	roomAhead = 16
 )
 
 // memories are by size, in powers of two from leastMemory to 64 MiB. Larger memory is not kept.
@@ -24,10 +24,7 @@ var memories [15]sync.Pool
 
 // memoryOf returns memory for size bytes.
 func memoryOf(size int) *memory {
-	class := max(bits.Len(uint(size-1)/leastMemory), 0)
-	if size <= 0 {
-		class = 0
-	}
+	class := bits.Len(uint(max(size, 1)-1) / leastMemory)
 	if class >= len(memories) {
 		return &memory{make([]byte, size)}
 	}
@@ -37,6 +34,7 @@ func memoryOf(size int) *memory {
 	return &memory{make([]byte, leastMemory<<class)}
 }
 
+// release makes m available to others.
 func (m *memory) release() {
 	n := len(m.b)
 	if class := bits.Len(uint(n)/leastMemory) - 1; class < len(memories) && n == leastMemory<<class {
@@ -46,8 +44,8 @@ func (m *memory) release() {
 
 // roomFor returns the memory for a body of length bytes of which come have come.
 func roomFor(length, come int) int {
-	for length > trusted && length/promised > come {
-		length = max(length/promised, trusted)
+	for length > believed && length/roomAhead > come {
+		length = max(length/roomAhead, believed)
 	}
 	return length
 }

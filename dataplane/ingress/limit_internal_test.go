@@ -1,4 +1,4 @@
-package upstream
+package ingress
 
 import (
 	"bufio"
@@ -42,7 +42,7 @@ func (c *timedConn) Read(p []byte) (int, error) {
 // TestArrival: the time for a request grows with the bytes that have come, and starts again with the next one.
 func TestArrival(t *testing.T) {
 	c := &timedConn{}
-	cl := &Client{Conn: c, s: NewServer(ServerConfig{Watcher: &Watcher{}})}
+	cl := &Client{Conn: c, s: NewServer(Config{}), limit: readLimit{grace: defaultGrace}}
 	read := func() {
 		t.Helper()
 		_, err := cl.Read(make([]byte, 100))
@@ -50,25 +50,25 @@ func TestArrival(t *testing.T) {
 	}
 	before := time.Now()
 	read()
-	require.WithinRange(t, cl.due(), before.Add(DefaultGrace), time.Now().Add(DefaultGrace+time.Millisecond))
+	require.WithinRange(t, cl.limit.due(), before.Add(defaultGrace), time.Now().Add(defaultGrace+time.Millisecond))
 	require.Equal(t, 1, c.told)
-	first := cl.due()
+	first := cl.limit.due()
 	for range 1024 {
 		read()
 	}
-	require.Equal(t, first.Add(time.Second), cl.due(), "1 KiB is a second more")
+	require.Equal(t, first.Add(time.Second), cl.limit.due(), "1 KiB is a second more")
 	require.Equal(t, 1, c.told, "the poller is told once")
 	c.deadline = time.Unix(1, 0) // the one that the poller knows has passed
 	read()
 	require.Equal(t, 2, c.told, "there is time left")
-	cl.arrival.since = time.Now().Add(-DefaultGrace - 2*time.Second) // as if it had begun then
+	cl.limit.since = time.Now().Add(-defaultGrace - 2*time.Second) // as if it had begun then
 	c.deadline = time.Unix(1, 0)
 	_, err := cl.Read(make([]byte, 100))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	require.True(t, cl.Late())
-	clientState(cl, fasthttp.StateIdle)
-	require.False(t, cl.Late())
-	require.True(t, cl.due().Before(time.Now().Add(DefaultGrace)), "another request")
+	require.True(t, cl.limit.late)
+	noteState(cl, fasthttp.StateIdle)
+	require.False(t, cl.limit.late)
+	require.True(t, cl.limit.since.IsZero(), "another request")
 }
 
 // slowServer serves with a short grace until the test ends; its handler echoes.
@@ -76,10 +76,9 @@ func slowServer(t *testing.T) (addr string) {
 	t.Helper()
 	w, err := NewWatcher()
 	require.NoError(t, err)
-	w.Grace(200 * time.Millisecond)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := NewServer(ServerConfig{
+	s := NewServer(Config{
 		Handler: func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.Request.Body()) },
 		Refuse: func(ctx *fasthttp.RequestCtx, err error) {
 			ctx.SetStatusCode(fasthttp.StatusBadRequest)
@@ -87,7 +86,7 @@ func slowServer(t *testing.T) (addr string) {
 				ctx.SetStatusCode(fasthttp.StatusRequestTimeout)
 			}
 		},
-		MaxBody: func() int { return 1 << 20 }, MaxHead: 16 << 10, Idle: time.Minute, Watcher: w, Log: slog.New(slog.DiscardHandler),
+		MaxBody: func() int { return 1 << 20 }, MaxHead: 16 << 10, Idle: time.Minute, Watcher: w, Grace: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
