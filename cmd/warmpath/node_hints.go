@@ -9,7 +9,7 @@ import (
 )
 
 // hearHints lets the tier of a node, which may be nil, hear what routers of its cluster say comes to the node's engines.
-func hearHints(t *kvtier.Tier, shared *cluster.Cluster, node string, log *slog.Logger) (stop func()) {
+func hearHints(t *kvtier.Store, shared *cluster.Cluster, node string, log *slog.Logger) (stop func()) {
 	if t == nil || shared == nil {
 		return func() {}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // newAnnouncer makes what tells the cluster's routers of a tier's contents, and adds its metrics to the node; nil without either. Its Run must follow.
-func newAnnouncer(cfg *sidecar.Config, pages *kvtier.Tier, shared *cluster.Cluster, log *slog.Logger) *announce.Announcer {
+func newAnnouncer(cfg *sidecar.Config, pages *kvtier.Store, shared *cluster.Cluster, log *slog.Logger) *announce.Announcer {
 	if pages == nil || shared == nil {
 		return nil
 	}
@@ -19,7 +19,7 @@ func newAnnouncer(cfg *sidecar.Config, pages *kvtier.Tier, shared *cluster.Clust
 	if name == "" {
 		name, _ = os.Hostname() // where that fails node.New does, too
 	}
-	a := announce.New(announce.Config{Node: name, Bus: shared, Source: pages, Log: log})
+	a := announce.New(announce.Config{Node: name, Bus: shared, Source: pages.Feed(), Log: log})
 	cfg.Extra.Metrics = append(cfg.Extra.Metrics, a.Collector())
 	return a
 }

@@ -34,7 +34,7 @@ type tierOptions struct {
 func (o *tierOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.size, "kv-tier", "", "host memory for KV pages, as in 8GiB: engines with the package warmpath-sglang keep and find pages there (default none)")
 	f.StringVar(&o.cfg.Socket, "kv-tier-socket", "/run/warmpath/kv-tier.sock", "Unix socket of the KV tier, for this node's engines")
-	f.StringVar(&o.cfg.Group, "kv-tier-socket-group", "", "group, by name or number, whose members may use the socket too: for engines of another user (default: this user alone)")
+	f.StringVar(&o.cfg.SocketGroup, "kv-tier-socket-group", "", "group, by name or number, whose members may use the socket too: for engines of another user (default: this user alone)")
 	f.StringVar(&o.cfg.Listen, "kv-tier-listen", "127.0.0.1:0",
 		"where other nodes' tiers ask for pages: give it an address of the network that KV transfers use, and all nodes a key or certificates; none is \"\"")
 	f.StringVar(&o.key, "kv-tier-key-file", "", "file with a key that all nodes' tiers have, and know each other by; connections are encrypted with it. At least 32 characters, "+
@@ -46,10 +46,10 @@ func (o *tierOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.server.ClientCA, "kv-tier-tls-ca", "", "authorities of the certificates of other nodes' tiers, PEM")
 	f.BoolVar(&o.cfg.Insecure, "kv-tier-insecure", false, "let --kv-tier-listen be an address that other machines reach, without a key or certificates")
 	f.StringArrayVar(&o.peers, "kv-tier-peer", nil, "`host:port` of another node's tier; may be repeated. A cluster's are found besides")
-	f.StringVar(&o.cfg.Policy, "kv-tier-eviction", "adaptive", "which pages go first: adaptive or lru")
-	f.DurationVar(&o.cfg.Ask, "kv-tier-ask", 100*time.Millisecond, "the longest that an engine's question waits for other nodes' tiers")
+	f.StringVar(&o.cfg.Eviction, "kv-tier-eviction", "adaptive", "which pages go first: adaptive or lru")
+	f.DurationVar(&o.cfg.AskTimeout, "kv-tier-ask", 100*time.Millisecond, "the longest that an engine's question waits for other nodes' tiers")
 	f.StringVar(&o.warm, "kv-tier-warm", "256MiB", "bytes a second at which a cold tier fills up to half of itself with other nodes' most used pages; 0 is not at all")
-	f.Float64Var(&o.cfg.Prefill, "kv-tier-prefill", kvtier.UsualPrefill,
+	f.Float64Var(&o.cfg.PrefillRate, "kv-tier-prefill", kvtier.DefaultPrefillRate,
 		"prompt tokens a second that one engine here computes: when it asks, pages that come slower from another node are not pulled; 0 pulls all")
 	f.BoolVar(&o.noNIXL, "kv-tier-no-nixl", false, "move pages between nodes by TCP only")
 }
@@ -123,7 +123,7 @@ func (o *tierOptions) trust(token string, log *slog.Logger) error {
 }
 
 // open makes the tier and adds it to the node; nil where none is asked for. Its run must follow. token is the cluster's, if it has one.
-func (o *tierOptions) open(cfg *sidecar.Config, token string, log *slog.Logger) (*kvtier.Tier, error) {
+func (o *tierOptions) open(cfg *sidecar.Config, token string, log *slog.Logger) (*kvtier.Store, error) {
 	if o.size == "" {
 		return nil, nil
 	}
@@ -136,7 +136,7 @@ func (o *tierOptions) open(cfg *sidecar.Config, token string, log *slog.Logger) 
 			errSize, o.size, float64(most)/(1<<30))
 	}
 	if o.warm != "0" {
-		if o.cfg.Warm, err = parseBytes(o.warm); err != nil {
+		if o.cfg.WarmRate, err = parseBytes(o.warm); err != nil {
 			return nil, fmt.Errorf("cannot use --kv-tier-warm: %w", err)
 		}
 	}
@@ -162,7 +162,7 @@ func (o *tierOptions) open(cfg *sidecar.Config, token string, log *slog.Logger) 
 }
 
 // run serves the tier until ctx ends. shared may be nil.
-func (o *tierOptions) run(ctx context.Context, t *kvtier.Tier, shared *cluster.Cluster, log *slog.Logger) error {
+func (o *tierOptions) run(ctx context.Context, t *kvtier.Store, shared *cluster.Cluster, log *slog.Logger) error {
 	named := make([]kvtier.Peer, len(o.peers))
 	for i, endpoint := range o.peers {
 		named[i] = kvtier.Peer{Name: endpoint, Endpoint: endpoint}

@@ -46,7 +46,7 @@ func TestTierOptionsRefuse(t *testing.T) {
 		{size: "1MiB", warm: "0"},
 		{size: "1000TiB", warm: "0"}, // more than the machine has: the kernel would end the sidecar once it is full
 		{size: "8MiB", warm: "fast"},
-		{size: "8MiB", warm: "0", cfg: kvtier.Config{Policy: "fifo"}},
+		{size: "8MiB", warm: "0", cfg: kvtier.Config{Eviction: "fifo"}},
 		{size: "8MiB", warm: "0", cfg: kvtier.Config{Listen: "0.0.0.0:0"}},
 		{size: "8MiB", warm: "0", key: "/no/such/file"},
 		{size: "8MiB", warm: "0", server: tlsconfig.ServerFiles{Cert: "c", Key: "k"}},

@@ -62,18 +62,18 @@ func startShelfSite(t *testing.T) *shelfSite {
 
 // runSecond is the second node's sidecar, as far as its tier goes, and says that its link to the first one was measured. Only where it
 // pulls does it know the other tier and hear hints.
-func (s *shelfSite) runSecond(url string, pulls bool) *kvtier.Tier {
+func (s *shelfSite) runSecond(url string, pulls bool) *kvtier.Store {
 	s.t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	joined, err := cluster.Open(s.t.Context(), cluster.Config{URLs: []string{url}, Log: quiet})
 	require.NoError(s.t, err)
-	pages, err := kvtier.New(kvtier.Config{Bytes: 16 << 20, Socket: s.sockets[1], Node: "second", Ask: patience, Log: quiet})
+	pages, err := kvtier.New(kvtier.Config{Bytes: 16 << 20, Socket: s.sockets[1], Node: "second", AskTimeout: patience, Log: quiet})
 	require.NoError(s.t, err)
 	require.NoError(s.t, joined.AnnounceNode(cluster.Node{
 		Name: "second", Workers: []cluster.Worker{{URL: s.workers[1]}}, Tier: pages.Record(),
 		Links: []cluster.Link{{To: "first", Read: 50e9, Write: 50e9}},
 	}))
-	a := announce.New(announce.Config{Node: "second", Bus: joined, Source: pages, Log: quiet})
+	a := announce.New(announce.Config{Node: "second", Bus: joined, Source: pages.Feed(), Log: quiet})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	silent, sees := func() {}, (*cluster.Cluster)(nil)

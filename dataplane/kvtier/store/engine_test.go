@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 const patience = time.Minute
 
 // serve runs a tier until the test ends.
-func serve(t *testing.T, cfg Config) *Tier {
+func serve(t *testing.T, cfg Config) *Store {
 	t.Helper()
 	tier, stop := serveUntil(t, cfg)
 	t.Cleanup(stop)
@@ -40,7 +40,7 @@ func serve(t *testing.T, cfg Config) *Tier {
 }
 
 // serveUntil runs a tier until the returned call, which may be called twice.
-func serveUntil(t *testing.T, cfg Config) (tier *Tier, stop func()) {
+func serveUntil(t *testing.T, cfg Config) (tier *Store, stop func()) {
 	t.Helper()
 	if cfg.Bytes == 0 {
 		cfg.Bytes = minBytes
@@ -48,11 +48,11 @@ func serveUntil(t *testing.T, cfg Config) (tier *Tier, stop func()) {
 	if cfg.Socket == "" {
 		cfg.Socket = filepath.Join(t.TempDir(), "kv.sock")
 	}
-	if cfg.Ask == 0 {
-		cfg.Ask = patience
+	if cfg.AskTimeout == 0 {
+		cfg.AskTimeout = patience
 	}
-	if cfg.pull == 0 {
-		cfg.pull = patience / 2
+	if cfg.pullTimeout == 0 {
+		cfg.pullTimeout = patience / 2
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -166,7 +166,7 @@ func dialRaw(t *testing.T, socket string) *engine {
 }
 
 // dialTier connects an engine.
-func dialTier(t *testing.T, tier *Tier, name string) *engine {
+func dialTier(t *testing.T, tier *Store, name string) *engine {
 	t.Helper()
 	e := dialRaw(t, tier.cfg.Socket)
 	e.file, e.pool = newPool(t)

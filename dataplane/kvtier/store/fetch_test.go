@@ -112,9 +112,9 @@ func TestFetchPastAPageWithoutRoom(t *testing.T) {
 	if n := here.exists(append(hashes[:3:3], hashes[5:]...), patience); n != 16-2 {
 		t.Fatalf("%d pages are expected, want 14", n)
 	}
-	peer, ns := b.live()[0], uint32(0)
-	b.startPull(peer, ns, hashes, nil, false)
-	b.await(ns, hashes, patience)
+	peer, ns := b.peers.connected()[0], uint32(0)
+	b.peers.pull(peer, ns, hashes, nil, false)
+	b.peers.incoming.await(ns, hashes, patience)
 	pages := here.get(hashes, patience)
 	for i, page := range pages {
 		if i == 3 || i == 4 {

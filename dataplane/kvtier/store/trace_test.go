@@ -49,7 +49,7 @@ func readTrace(t testing.TB) [][]proto.Hash {
 // Batches are SGLang's, of 128 pages at most.
 func play(t testing.TB, x *index, prompts [][]proto.Hash) float64 {
 	t.Helper()
-	ns, err := x.space("trace", 1024)
+	ns, err := x.spaces.get("trace", 1024)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestPolicyOnTrace(t *testing.T) {
 		x := newIndex(slabs, minSlab, adaptive)
 		ours := play(t, x, prompts)
 		t.Logf("%6d pages: lru %.4f, leaves first %.4f, adaptive %.4f, unbounded %.4f; evicted %d, before a follower %d",
-			pages, lru, chain, ours, unbounded, x.stats.evicted, x.stats.orphaned)
+			pages, lru, chain, ours, unbounded, x.evictor.stats.evicted, x.evictor.stats.orphaned)
 		if ours < lru*0.99 {
 			t.Errorf("%d pages: the adaptive order finds %.4f of all pages, plain LRU %.4f", pages, ours, lru)
 		}

@@ -20,7 +20,7 @@ func fabrics() map[string]func() nixl.Fabric {
 }
 
 // pair serves two nodes that know each other.
-func pair(t *testing.T, f nixl.Fabric) (a, b *Tier) {
+func pair(t *testing.T, f nixl.Fabric) (a, b *Store) {
 	t.Helper()
 	a = serve(t, Config{Listen: "127.0.0.1:0", Node: "a", Fabric: f})
 	b = serve(t, Config{Listen: "127.0.0.1:0", Node: "b", Fabric: f})
@@ -29,7 +29,7 @@ func pair(t *testing.T, f nixl.Fabric) (a, b *Tier) {
 }
 
 // meet introduces tiers to each other and waits until they can ask.
-func meet(t *testing.T, f nixl.Fabric, tiers ...*Tier) {
+func meet(t *testing.T, f nixl.Fabric, tiers ...*Store) {
 	t.Helper()
 	for _, tier := range tiers {
 		if f != nil {
@@ -103,7 +103,7 @@ func TestHintBringsPages(t *testing.T) {
 		tokens[i] = 7
 	}
 	hashes := on.store(7, 25)
-	e, err := b.Prefetch(Hint{Model: "tiny", InputIDs: tokens})
+	e, err := b.prefetch.prefetch(Hint{Model: "tiny", InputIDs: tokens})
 	if err != nil || e != (Expected{Namespaces: 1, Pages: 25, Ready: 25}) {
 		t.Fatalf("Prefetch = %+v, %v", e, err)
 	}
@@ -111,11 +111,11 @@ func TestHintBringsPages(t *testing.T) {
 	if n := here.check(7, hashes, 0); n != 25 {
 		t.Errorf("%d of 25 pages", n)
 	}
-	if e, err := b.Prefetch(Hint{Model: "other", InputIDs: tokens}); err != nil || e.Namespaces != 0 {
+	if e, err := b.prefetch.prefetch(Hint{Model: "other", InputIDs: tokens}); err != nil || e.Namespaces != 0 {
 		t.Errorf("a hint for a model that nobody uses here: %+v, %v", e, err)
 	}
 	for _, bad := range []Hint{{}, {Hashes: []string{"12"}}, {Hashes: []string{"zz"}}} {
-		if _, err := b.Prefetch(bad); err == nil {
+		if _, err := b.prefetch.prefetch(bad); err == nil {
 			t.Errorf("the hint %+v is accepted", bad)
 		}
 	}
@@ -247,7 +247,7 @@ func TestColdTierWarms(t *testing.T) {
 	hashes := on.store(1, 300)
 	on.check(1, hashes, 0) // used again
 	on.store(2, 50)
-	b := serve(t, Config{Listen: "127.0.0.1:0", Node: "b", Warm: 1 << 30})
+	b := serve(t, Config{Listen: "127.0.0.1:0", Node: "b", WarmRate: 1 << 30})
 	meet(t, nil, a, b)
 	if s := b.Stats(); s.Warming != 0 {
 		t.Errorf("%d pages are wanted before an engine is there", s.Warming)
@@ -259,10 +259,10 @@ func TestColdTierWarms(t *testing.T) {
 		t.Errorf("%d of 300 pages", n)
 	}
 	for i, h := range hashes[1:] {
-		b.mu.Lock()
-		p := b.index.parentOf(b.index.find(key{0, h}))
-		ok := p != none && b.index.entries[p].key.hash == hashes[i]
-		b.mu.Unlock()
+		b.pages.mu.Lock()
+		p := b.pages.index.table.parentOf(b.pages.index.table.find(key{0, h}))
+		ok := p != none && b.pages.index.table.entries[p].key.hash == hashes[i]
+		b.pages.mu.Unlock()
 		if !ok {
 			t.Fatalf("page %d does not know the one before it", i+1)
 		}

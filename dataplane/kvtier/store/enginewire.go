@@ -5,29 +5,32 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/warmpath/warmpath/dataplane/cluster/codec"
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// The protocol between an engine's backend and its sidecar, version 2, on a Unix stream socket. All numbers are little-endian.
+// The protocol between an engine's backend and its sidecar, version 2, on a Unix stream socket. All
+// numbers are little-endian.
 //
 //	frame    length u32 (of the body) | op u8 | flags u8 | status u16 | sequence u64 | body
 //
 //	hello    version u32 | page tokens u32 | pieces u32 | name bytes u16 | regions u16 | name | pieces × (region u16 | 0 u16 | bytes u32 | base u64 | stride u64)
 //	         with the regions' descriptors beside the first byte (SCM_RIGHTS)
 //	         -> version u32 | page bytes u32 | instance u64 | arena bytes u64, with the arena's descriptor
-//	exists   wait ms u32 | n u32 | n × hash                  -> n u32, of the leading pages that are here
+//	exists   wait ms u32 | n u32 | n × hash                  -> n u32, leading pages that are present
 //	get      lease ms u32 | wait ms u32 | n u32 | n × hash   -> n u32 | n × offset u64 in the arena, or 2^64-1
 //	release  sequence u64 of a get                           no answer
-//	set      n u32 | flags&1: hash of the page before | n × hash | n × token u64   -> n u32 | n × u8 (0 no room, 1 copied, 2 was here)
+//	set      n u32 | flags&1: hash of the page before | n × hash | n × token u64   -> n u32 | n × u8 (0 no room, 1 copied, 2 was present)
 //	commit   sequence u64 of a set                           no answer
 //	stats                                                    -> JSON
-//	clear    wait ms u32                                     -> pages u64 dropped here | peers u32 that did so too | peers u32 out of reach
-//	retire                                                   no answer; the engine's weights are others now
+//	clear    wait ms u32                                     -> pages u64 dropped | peers u32 that cleared too | peers u32 out of reach
+//	retire                                                   no answer; the engine has loaded other weights
 //
-// An answer has the request's op and sequence. Its status is 0, or 1 with a text as its body; the connection ends after that.
+// An answer has the request's op and sequence. Its status is 0, or 1 with a text as its body; the
+// connection ends after that.
 //
-// A page's bytes are its pieces one after the other: piece p of the page whose first token has the number t lies in its
-// region at base + t × stride.
+// The bytes of a page are its pieces one after the other: piece p of the page whose first token has
+// the number t lies in its region at base + t × stride.
 const (
 	wireVersion = 2
 	headerBytes = 16
@@ -54,18 +57,26 @@ const (
 	statusFailed = 1
 )
 
-// absent is the offset of a page that is not here.
+// absent is the offset of a page that is not in the store.
 const absent = ^uint64(0)
 
-// What became of a page that was to be stored.
+// Results of a set, for each page.
 const (
 	setFull = iota
 	setCopied
 	setPresent
 )
 
-// ErrWire is a message that is not one of the protocol.
-var ErrWire = errors.New("tier: bad message")
+// ErrWire is a message that breaks the protocol.
+var ErrWire = errors.New("store: bad message")
+
+// badWire wraps a fault of the codec; nil stays nil.
+func badWire(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrWire, err)
+}
 
 // header precedes each body.
 type header struct {
@@ -84,16 +95,15 @@ func (h header) append(dst []byte) []byte {
 }
 
 func parseHeader(b []byte) (header, error) {
-	h := header{
-		binary.LittleEndian.Uint32(b), b[4], b[5], binary.LittleEndian.Uint16(b[6:]), binary.LittleEndian.Uint64(b[8:]),
-	}
+	r := codec.NewReader(b)
+	h := header{r.Uint32(), r.Byte(), r.Byte(), r.Uint16(), r.Uint64()}
 	if h.length > maxBody {
-		return h, fmt.Errorf("%w: a body of %d bytes, and %d are the most", ErrWire, h.length, maxBody)
+		return h, fmt.Errorf("%w: a body of %d bytes, and the most are %d", ErrWire, h.length, maxBody)
 	}
-	return h, nil
+	return h, badWire(r.Err())
 }
 
-// piece says where a part of every page lies.
+// piece is the layout of one part of all pages.
 type piece struct {
 	region int
 	bytes  int
@@ -109,7 +119,7 @@ type hello struct {
 	pieces              []piece
 }
 
-// pageBytes is the size of a page.
+// pageBytes returns the size of a page.
 func (m hello) pageBytes() int {
 	n := 0
 	for _, p := range m.pieces {
@@ -118,30 +128,30 @@ func (m hello) pageBytes() int {
 	return n
 }
 
-const helloBytes, pieceBytes = 16, 24
+const pieceBytes = 24
 
 func parseHello(b []byte) (m hello, err error) {
-	if len(b) < helloBytes {
-		return m, fmt.Errorf("%w: hello of %d bytes", ErrWire, len(b))
-	}
-	m.version, m.pageTokens = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-	pieces, name := binary.LittleEndian.Uint32(b[8:]), int(binary.LittleEndian.Uint16(b[12:]))
-	m.regions = int(binary.LittleEndian.Uint16(b[14:]))
+	r := codec.NewReader(b)
+	m.version, m.pageTokens = r.Uint32(), r.Uint32()
+	pieces, name := int(r.Uint32()), int(r.Uint16())
+	m.regions = int(r.Uint16())
 	switch {
+	case r.Err() != nil:
+		return m, badWire(r.Err())
 	case m.version != wireVersion:
 		return m, fmt.Errorf("%w: version %d, and this sidecar speaks %d: install warmpath-sglang and warmpath of one release", ErrWire, m.version, wireVersion)
 	case pieces == 0 || pieces > maxPieces || name > maxName || m.regions > maxRegions || m.pageTokens == 0:
 		return m, fmt.Errorf("%w: hello with %d pieces, %d regions, %d tokens a page", ErrWire, pieces, m.regions, m.pageTokens)
-	case len(b) != helloBytes+name+int(pieces)*pieceBytes:
+	case r.Len() != name+pieces*pieceBytes:
 		return m, fmt.Errorf("%w: hello of %d bytes with %d pieces", ErrWire, len(b), pieces)
 	}
-	m.name = string(b[helloBytes : helloBytes+name])
-	for b = b[helloBytes+name:]; len(b) > 0; b = b[pieceBytes:] {
-		p := piece{
-			int(binary.LittleEndian.Uint16(b)), int(binary.LittleEndian.Uint32(b[4:])), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:]),
-		}
+	m.name = string(r.Take(name))
+	for range pieces {
+		p := piece{region: int(r.Uint16())}
+		zero := r.Uint16()
+		p.bytes, p.base, p.stride = int(r.Uint32()), r.Uint64(), r.Uint64()
 		// 64 MiB is the largest slab, and a sum of 4,096 of them fits an int.
-		if p.region >= m.regions || p.bytes == 0 || p.bytes > maxSlab || binary.LittleEndian.Uint16(b[2:]) != 0 {
+		if p.region >= m.regions || p.bytes == 0 || p.bytes > maxSlab || zero != 0 {
 			return m, fmt.Errorf("%w: a piece of %d bytes in region %d of %d", ErrWire, p.bytes, p.region, m.regions)
 		}
 		m.pieces = append(m.pieces, p)
@@ -166,10 +176,10 @@ func (m hello) encode() (dst []byte) {
 	return dst
 }
 
-// sequence is the body of what ends an earlier message.
+// sequence is the body of release, commit and unpin.
 func sequence(seq uint64) []byte { return binary.LittleEndian.AppendUint64(nil, seq) }
 
-// request is the body of exists, get or set. Its slices are reused by the next parse.
+// request is the body of exists, get or set. The next parse reuses its slices.
 type request struct {
 	lease, wait uint32 // ms
 	hasParent   bool
@@ -178,62 +188,56 @@ type request struct {
 	tokens      []uint64 // of set: number of each page's first token
 }
 
-// parse reads a body whole.
-func (r *request) parse(op, flags uint8, b []byte) error {
-	*r = request{hashes: r.hashes[:0], tokens: r.tokens[:0]}
-	numbers := map[uint8]int{opExists: 2, opGet: 3, opSet: 1}[op] * 4
-	if len(b) < numbers {
-		return fmt.Errorf("%w: op %d with %d bytes", ErrWire, op, len(b))
+// parse reads a whole body.
+func (q *request) parse(op, flags uint8, b []byte) error {
+	*q = request{hashes: q.hashes[:0], tokens: q.tokens[:0]}
+	r := codec.NewReader(b)
+	if op == opGet {
+		q.lease = r.Uint32()
 	}
-	n := int(binary.LittleEndian.Uint32(b[numbers-4:]))
-	each := len(proto.Hash{})
-	switch op {
-	case opExists:
-		r.wait = binary.LittleEndian.Uint32(b)
-	case opGet:
-		r.lease, r.wait = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-	case opSet:
-		each += 8
-		r.hasParent = flags&flagParent != 0
+	if op == opGet || op == opExists {
+		q.wait = r.Uint32()
 	}
-	b = b[numbers:]
-	if r.hasParent {
-		if len(b) < len(r.parent) {
-			return fmt.Errorf("%w: no room for the page before", ErrWire)
-		}
-		b = b[copy(r.parent[:], b):]
+	n := int(r.Uint32())
+	if op == opSet && flags&flagParent != 0 {
+		q.hasParent = copy(q.parent[:], r.Take(len(q.parent))) > 0
 	}
-	if len(b) != n*each { // n is at most 2^32, and int has 64 bits
-		return fmt.Errorf("%w: op %d with %d bytes for %d pages", ErrWire, op, len(b), n)
-	}
-	for i := range n {
-		r.hashes = append(r.hashes, proto.Hash(b[i*len(proto.Hash{}):]))
-	}
+	q.hashes = readHashes(&r, q.hashes, n)
 	if op == opSet {
-		for b = b[n*len(proto.Hash{}):]; len(b) > 0; b = b[8:] {
-			r.tokens = append(r.tokens, binary.LittleEndian.Uint64(b))
+		tokens := codec.NewReader(r.Take(8 * n))
+		for tokens.Len() > 0 {
+			q.tokens = append(q.tokens, tokens.Uint64())
 		}
 	}
-	return nil
+	return badWire(r.End())
 }
 
-// append writes what parse reads.
-func (r *request) encode(op uint8) (dst []byte) {
+// readHashes appends n hashes.
+func readHashes(r *codec.Reader, dst []proto.Hash, n int) []proto.Hash {
+	b := r.Take(n * len(proto.Hash{})) // n is at most 2^32, and int has 64 bits
+	for ; len(b) > 0; b = b[len(proto.Hash{}):] {
+		dst = append(dst, proto.Hash(b))
+	}
+	return dst
+}
+
+// encode writes the body that parse reads.
+func (q *request) encode(op uint8) (dst []byte) {
 	switch op {
 	case opExists:
-		dst = binary.LittleEndian.AppendUint32(dst, r.wait)
+		dst = binary.LittleEndian.AppendUint32(dst, q.wait)
 	case opGet:
-		dst = binary.LittleEndian.AppendUint32(dst, r.lease)
-		dst = binary.LittleEndian.AppendUint32(dst, r.wait)
+		dst = binary.LittleEndian.AppendUint32(dst, q.lease)
+		dst = binary.LittleEndian.AppendUint32(dst, q.wait)
 	}
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.hashes)))
-	if r.hasParent {
-		dst = append(dst, r.parent[:]...)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(q.hashes)))
+	if q.hasParent {
+		dst = append(dst, q.parent[:]...)
 	}
-	for _, h := range r.hashes {
+	for _, h := range q.hashes {
 		dst = append(dst, h[:]...)
 	}
-	for _, t := range r.tokens {
+	for _, t := range q.tokens {
 		dst = binary.LittleEndian.AppendUint64(dst, t)
 	}
 	return dst

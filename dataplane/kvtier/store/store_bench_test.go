@@ -9,19 +9,19 @@ import (
 )
 
 // filled is a tier without sockets that holds n pages of one prompt, or more.
-func filled(tb testing.TB, bytes int64, pages int) (*Tier, uint32, []proto.Hash) {
+func filled(tb testing.TB, bytes int64, pages int) (*Store, uint32, []proto.Hash) {
 	tb.Helper()
 	tier, err := New(Config{Bytes: bytes})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = tier.Close() })
-	ns, err := tier.space("m", testBytes)
+	ns, err := tier.pages.namespace("m", testBytes)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	hashes := chain(1, pages)
-	set, _ := tier.reserve(ns, hashes, nil, nil)
+	set, _ := tier.pages.reserve(ns, hashes, nil, nil, false)
 	set.commit()
 	return tier, ns, hashes
 }
@@ -32,7 +32,7 @@ func BenchmarkExists(b *testing.B) {
 			tier, ns, hashes := filled(b, 64<<20, pages)
 			b.ReportAllocs()
 			for b.Loop() {
-				if tier.exists(ns, hashes) != pages {
+				if tier.engines.lookup(ns, hashes) != pages {
 					b.Fatal("pages are missing")
 				}
 			}
@@ -46,8 +46,8 @@ func BenchmarkGet(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var l *lease
-		offsets, l = tier.get(offsets[:0], ns, hashes, time.Second)
-		tier.release(l)
+		offsets, l = tier.leases.get(offsets[:0], ns, hashes, time.Second)
+		tier.leases.release(l)
 	}
 }
 
@@ -61,8 +61,8 @@ func BenchmarkStore(b *testing.B) {
 	var results []byte
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		var set *pendingSet
-		set, results = tier.reserve(ns, batches[n%len(batches)], nil, results[:0])
+		var set *batch
+		set, results = tier.pages.reserve(ns, batches[n%len(batches)], nil, results[:0], false)
 		set.commit()
 	}
 }
@@ -71,7 +71,7 @@ func BenchmarkStore(b *testing.B) {
 func BenchmarkGather(b *testing.B) {
 	const layers, piece0, tokens = 32, 2 << 10, 1024
 	r := &region{data: make([]byte, 2*layers*piece0*tokens/4)}
-	f := form{regions: []*region{r}}
+	f := layout{regions: []*region{r}}
 	for i := range 2 * layers {
 		f.pieces = append(f.pieces, piece{bytes: piece0, base: uint64(i * piece0 * tokens / 4), stride: piece0 / 4})
 		f.bytes += piece0

@@ -110,8 +110,8 @@ func TestTiersOfTwoUsers(t *testing.T) {
 			eventually(t, "the first tier", func() bool { return statsAt(t, nodes[0].HTTP).NIXL })
 			startAs(t, binary, test.pulls, soakNodeEnv, nodes[1])
 			eventually(t, "the second tier", func() bool { s := statsAt(t, nodes[1].HTTP); return s.NIXL && s.Peers == 1 })
-			on := dialTier(t, &Tier{cfg: Config{Socket: nodes[0].Socket}}, "m")
-			here := dialTier(t, &Tier{cfg: Config{Socket: nodes[1].Socket}}, "m")
+			on := dialTier(t, &Store{cfg: Config{Socket: nodes[0].Socket}}, "m")
+			here := dialTier(t, &Store{cfg: Config{Socket: nodes[1].Socket}}, "m")
 			hashes := on.store(1, 300)
 			if n := here.exists(hashes, patience); n != 300 {
 				t.Fatalf("%d of 300 pages are expected", n)
@@ -147,7 +147,7 @@ func TestEnginesOfOtherUsers(t *testing.T) {
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			socket := filepath.Join(filepath.Dir(binary), strconv.Itoa(i)+".sock")
-			tier := serve(t, Config{Socket: socket, Group: test.group})
+			tier := serve(t, Config{Socket: socket, SocketGroup: test.group})
 			said := startAs(t, binary, test.as, soakEngineEnv, soakEngine{Socket: socket})
 			var last soakCounts
 			eventually(t, "the engine was let in, or refused", func() bool {
@@ -159,7 +159,7 @@ func TestEnginesOfOtherUsers(t *testing.T) {
 			}
 		})
 	}
-	if err := share(t.TempDir(), "no such group"); err == nil {
+	if err := shareSocket(t.TempDir(), "no such group"); err == nil {
 		t.Error("a group that is not there is accepted")
 	}
 }
@@ -169,7 +169,7 @@ func TestPlaces(t *testing.T) {
 	of := func(edit func(*nixl.Place)) uint64 {
 		p := base
 		edit(&p)
-		return placeOf(&p, "")
+		return localityOf(&p, "")
 	}
 	own := of(func(*nixl.Place) {})
 	if own == 0 || own != of(func(*nixl.Place) {}) {
@@ -188,11 +188,11 @@ func TestPlaces(t *testing.T) {
 		"hidden": func(p *nixl.Place) { p.Hidden = true }, "unknown": func(p *nixl.Place) { p.GID = "" },
 	} {
 		if of(edit) != 0 {
-			t.Errorf("a %s process has a place", name)
+			t.Errorf("a %s process has a locality", name)
 		}
 	}
 	t.Setenv("UCX_TLS", "tcp")
-	if here() != 0 {
-		t.Error("without CMA there is a place")
+	if ownLocality() != 0 {
+		t.Error("a locality without CMA")
 	}
 }

@@ -58,13 +58,13 @@ func FuzzPeerMessages(f *testing.F) {
 	r := pageRequest{lease: 5, bytes: 1536, stamp: 7, name: "m", hashes: chain(1, 3)}
 	f.Add(r.encode())
 	f.Add(clears{"m": 5, "": 1 << 63}.encode())
-	f.Add(peerWelcome{1, 2, true, 3, []byte("metadata")}.encode())
-	f.Add(appendHottest(nil, []followed{{proto.Hash{}, proto.Hash{1}}, {proto.Hash{1}, proto.Hash{2}}}))
+	f.Add(welcome{1, 2, true, 3, []byte("metadata")}.encode())
+	f.Add(appendHottest(nil, []chainedPage{{proto.Hash{}, proto.Hash{1}}, {proto.Hash{1}, proto.Hash{2}}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if r, err := parsePageRequest(body); err == nil && !bytes.Equal(r.encode(), body) {
 			t.Errorf("%x reads as %+v, which is written %x", body, r, r.encode())
 		}
-		if w, err := parsePeerWelcome(body); err == nil && !bytes.Equal(w.encode(), body) {
+		if w, err := parseWelcome(body); err == nil && !bytes.Equal(w.encode(), body) {
 			t.Errorf("%x reads as %+v, which is written %x", body, w, w.encode())
 		}
 		if pages, err := parseHottest(body); err == nil && !bytes.Equal(appendHottest(nil, pages), body) {

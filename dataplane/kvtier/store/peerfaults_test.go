@@ -49,7 +49,7 @@ func realFabric(t *testing.T, library string) nixl.Fabric {
 // farNode is a sidecar's tier in a process of its own, and this process's tier that has it as its peer.
 type farNode struct {
 	*soakProcess
-	here *Tier
+	here *Store
 	on   *engine // stores there
 	in   *engine // reads here
 }
@@ -59,7 +59,7 @@ func newFarNode(t *testing.T, library string, env ...string) *farNode {
 	site := &soakSite{t: t}
 	n := &soakNode{Name: "far", Socket: filepath.Join(t.TempDir(), "s"), Listen: natstest.Address(t), HTTP: natstest.Address(t), Bytes: minBytes, Library: library}
 	f := &farNode{soakProcess: site.add("far", soakNodeEnv, n, n, env...)}
-	f.here = serve(t, Config{Node: "here", Fabric: realFabric(t, library), Ask: 5 * time.Second, pull: pullLimit})
+	f.here = serve(t, Config{Node: "here", Fabric: realFabric(t, library), AskTimeout: 5 * time.Second, pullTimeout: defaultPullTimeout})
 	f.here.SetPeers([]Peer{{"far", n.Listen}})
 	f.in = dialTier(t, f.here, "m")
 	f.meet(library != "" && len(env) == 0)
@@ -76,7 +76,7 @@ func (f *farNode) meet(byNIXL bool) {
 		s, ok := f.look(client)
 		return ok && s.NIXL == byNIXL && f.here.Stats().Peers == 1 && (!byNIXL || f.here.Stats().NIXL)
 	})
-	f.on = dialTier(t, &Tier{cfg: Config{Socket: f.node.Socket}}, "m")
+	f.on = dialTier(t, &Store{cfg: Config{Socket: f.node.Socket}}, "m")
 }
 
 // halt stops the other process, with all of its threads, which takes the kernel a moment.
@@ -144,10 +144,10 @@ func TestPeerIsStopped(t *testing.T) {
 		f := newFarNode(t, library)
 		f.moves(1, 64)
 		promised, asked := f.on.store(2, 16), f.on.store(3, 16)
-		ns := f.here.current("m")
-		peer := f.here.live()[0]
+		ns := f.here.pages.current("m")
+		peer := f.here.peers.connected()[0]
 		f.halt()
-		if n := f.here.startPull(peer, ns, promised, nil, false); n != 16 {
+		if n := f.here.peers.pull(peer, ns, promised, nil, false); n != 16 {
 			t.Fatalf("%d of 16 pages are announced", n)
 		}
 		if n := f.in.check(2, promised, 50*time.Millisecond); n != 0 {
@@ -189,7 +189,7 @@ func TestUnreadableHome(t *testing.T) {
 
 // liar is a peer that speaks the protocol, has every page, and says what it likes of its memory.
 type liar struct {
-	welcome peerWelcome
+	welcome welcome
 	offset  uint64 // of each page, as it answers to pin
 	mu      sync.Mutex
 	asked   map[uint8]int // by op; guarded by mu
@@ -280,7 +280,7 @@ func TestGarbageMetadata(t *testing.T) {
 			var log logged
 			here := serve(t, Config{Node: "here", Fabric: nixl.NewLoopback(), Log: log.log()})
 			eventually(t, "NIXL", func() bool { return here.Stats().NIXL })
-			l := &liar{asked: map[uint8]int{}, welcome: peerWelcome{instance: 1, place: here.place, memory: 1, metadata: garbage}}
+			l := &liar{asked: map[uint8]int{}, welcome: welcome{instance: 1, locality: here.nixl.own.locality, memory: 1, metadata: garbage}}
 			here.SetPeers([]Peer{{"liar", l.serve(t)}})
 			eventually(t, "the peer", func() bool { return here.Stats().Peers == 1 })
 			in := dialTier(t, here, "m")
@@ -326,7 +326,7 @@ func TestOutOfRange(t *testing.T) {
 		}
 		here := serve(t, Config{Node: "here", Fabric: f})
 		eventually(t, "NIXL", func() bool { return here.Stats().NIXL })
-		good := peerWelcome{instance: 1, place: here.place, memory: memory.ID(), metadata: metadata}
+		good := welcome{instance: 1, locality: here.nixl.own.locality, memory: memory.ID(), metadata: metadata}
 		other := good
 		other.instance, other.memory = 2, 77
 		liars := []*liar{
@@ -336,7 +336,7 @@ func TestOutOfRange(t *testing.T) {
 		for i, l := range liars {
 			l.asked = map[uint8]int{}
 			here.SetPeers([]Peer{{"liar", l.serve(t)}})
-			eventually(t, "the peer", func() bool { return here.Stats().Peers == 1 && here.live()[0].Endpoint != "" })
+			eventually(t, "the peer", func() bool { return here.Stats().Peers == 1 && here.peers.connected()[0].Endpoint != "" })
 			prompt := uint32(10 + i)
 			hashes := chain(prompt, 8)
 			in.exists(hashes, patience)

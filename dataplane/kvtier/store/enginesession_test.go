@@ -31,7 +31,7 @@ func TestStoreAndRead(t *testing.T) {
 	if results := b.set(hashes[:2], []uint64{0, testTokens}, nil, true); !bytes.Equal(results, []byte{setPresent, setPresent}) {
 		t.Errorf("storing pages that are there: %v, want %v twice", results, setPresent)
 	}
-	if s := tier.Stats(); s.Stored != 40 || s.Pages != 40 || s.Used != 40*testBytes || s.Spaces != 2 {
+	if s := tier.Stats(); s.Stored != 40 || s.Pages != 40 || s.Used != 40*testBytes || s.Namespaces != 2 {
 		t.Errorf("stats: %+v", s)
 	}
 }
@@ -58,7 +58,7 @@ func TestUnconfirmedPagesAreNeverSeen(t *testing.T) {
 }
 
 func TestPinsKeepPages(t *testing.T) {
-	tier := serve(t, Config{Policy: "lru"})
+	tier := serve(t, Config{Eviction: "lru"})
 	a, b := dialTier(t, tier, "m"), dialTier(t, tier, "m")
 	hashes := a.store(1, 16)
 	pages := b.get(hashes, 0)
@@ -89,11 +89,11 @@ func TestLeasesExpire(t *testing.T) {
 	a := dialTier(t, tier, "m")
 	hashes := a.store(1, 4)
 	a.get(hashes, 0)
-	tier.expire(time.Now())
+	tier.leases.expire(time.Now())
 	if n := tier.Stats().Pins; n != 4 {
 		t.Errorf("%d pins before the lease has ended, want 4", n)
 	}
-	tier.expire(time.Now().Add(maxLease + time.Second))
+	tier.leases.expire(time.Now().Add(maxLease + time.Second))
 	if s := tier.Stats(); s.Pins != 0 || s.Expired != 1 {
 		t.Errorf("after the lease's end: %d pins, %d leases expired; want 0 and 1", s.Pins, s.Expired)
 	}
@@ -167,7 +167,7 @@ func TestBadHellos(t *testing.T) {
 		{"no pieces", func(m *hello) { m.pieces = nil }, []*os.File{pool}, "0 pieces"},
 		{"no memory", func(*hello) {}, nil, "0 descriptors"},
 		{"two for one", func(*hello) {}, []*os.File{pool, pool}, "2 descriptors"},
-		{"a pipe", func(*hello) {}, []*os.File{pipe}, "a memfd was expected"},
+		{"a pipe", func(*hello) {}, []*os.File{pipe}, "want a memfd"},
 		{"another size of page", func(m *hello) { m.pieces = m.pieces[1:] }, []*os.File{pool}, "page size"},
 		{"a page that fits no slab", func(m *hello) { m.name, m.pieces = "big", []piece{{bytes: maxSlab}} }, []*os.File{pool}, "page size"},
 		{"a region that is not there", func(m *hello) { m.pieces[0].region = 3 }, []*os.File{pool}, "region 3"},
@@ -191,7 +191,7 @@ func TestMemoryThatGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := request{hashes: chain(1, 1), tokens: []uint64{0}}
-	if _, err := bad.ask(opSet, 0, r.encode(opSet)); err == nil || !strings.Contains(err.Error(), "gone while it was read") {
+	if _, err := bad.ask(opSet, 0, r.encode(opSet)); err == nil || !strings.Contains(err.Error(), "gone during a read") {
 		t.Errorf("storing from memory that was cut off: %v", err)
 	}
 	if n := good.check(2, good.store(2, 8), 0); n != 8 {
@@ -253,7 +253,7 @@ func TestSocketOfADeadSidecar(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for _, cfg := range []Config{{}, {Bytes: minBytes - 1}, {Bytes: minBytes, Policy: "fifo"}} {
+	for _, cfg := range []Config{{}, {Bytes: minBytes - 1}, {Bytes: minBytes, Eviction: "fifo"}} {
 		if _, err := New(cfg); !errors.Is(err, ErrConfig) {
 			t.Errorf("New(%+v) = %v, want ErrConfig", cfg, err)
 		}

@@ -105,13 +105,13 @@ func TestUntrustedPeers(t *testing.T) {
 		asked, asking         Trust
 		askedSays, askingSays string
 	}{
-		{"two keys", keyed(t, "a"), keyed(t, "b"), sayTheirs, sayOurs},
-		{"the asking one has no key", keyed(t, "a"), Trust{}, sayPlain, sayPlain},
-		{"the asked one has no key", Trust{}, keyed(t, "a"), sayPlain, sayPlain},
-		{"two authorities", certified(t, mine), certified(t, other), sayTheirs, sayOurs},
-		{"a key and a certificate", keyed(t, "a"), certified(t, mine), sayTheirs, sayOurs},
-		{"a certificate and a key", certified(t, mine), keyed(t, "a"), sayTheirs, sayOurs},
-		{"only the asking one is not believed", keyed(t, "a"), Trust{Client: believing(t, "b")}, sayOurs, sayTheirs},
+		{"two keys", keyed(t, "a"), keyed(t, "b"), adviceTheirs, adviceOurs},
+		{"the asking one has no key", keyed(t, "a"), Trust{}, advicePlain, advicePlain},
+		{"the asked one has no key", Trust{}, keyed(t, "a"), advicePlain, advicePlain},
+		{"two authorities", certified(t, mine), certified(t, other), adviceTheirs, adviceOurs},
+		{"a key and a certificate", keyed(t, "a"), certified(t, mine), adviceTheirs, adviceOurs},
+		{"a certificate and a key", certified(t, mine), keyed(t, "a"), adviceTheirs, adviceOurs},
+		{"only the asking one is not believed", keyed(t, "a"), Trust{Client: believing(t, "b")}, adviceOurs, adviceTheirs},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,16 +200,21 @@ func TestExposedListenIsRefused(t *testing.T) {
 	}
 }
 
-func TestComplaintsAreRare(t *testing.T) {
-	var c complaints
+func TestWarningsAreRare(t *testing.T) {
 	now := time.Now()
-	if !c.due("a", now) || c.due("a", now.Add(complaintPeriod-1)) || !c.due("b", now) || !c.due("a", now.Add(complaintPeriod)) {
-		t.Error("a complaint is not due once a minute")
+	h := handshaker{now: func() time.Time { return now }}
+	at := func(d time.Duration, peer string) bool {
+		defer func(was time.Time) { now = was }(now)
+		now = now.Add(d)
+		return h.due(peer)
 	}
-	for i := range 3 * maxComplaints {
-		c.due(string(rune(i)), now)
+	if !at(0, "a") || at(warningPeriod-1, "a") || !at(0, "b") || !at(warningPeriod, "a") {
+		t.Error("a warning is not due once a minute")
 	}
-	if n := len(c.last); n > maxComplaints {
-		t.Errorf("%d peers are remembered, want %d at most", n, maxComplaints)
+	for i := range 3 * maxWarnings {
+		at(0, string(rune(i)))
+	}
+	if n := len(h.logged); n > maxWarnings {
+		t.Errorf("%d peers are remembered, want %d at most", n, maxWarnings)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-func TestSpeed(t *testing.T) {
-	var s speed
+func TestRate(t *testing.T) {
+	var s rate
 	add := func(n int, rate float64) {
 		for range n {
 			s.add(1<<20, time.Duration(float64(1<<20)/rate*1e9))
@@ -18,18 +18,18 @@ func TestSpeed(t *testing.T) {
 			t.Errorf("%s: %.3g, want %.3g", what, got, rate)
 		}
 	}
-	s.add(leastSample-1, time.Nanosecond)
-	add(leastSamples-1, 1e9)
+	s.add(minSample-1, time.Nanosecond)
+	add(minSamples-1, 1e9)
 	want("too few to say", 0)
 	add(1, 1e9)
 	want("enough", 1e9)
 	add(3, 1e3)
 	want("an engine that was stopped moves nothing", 1e9)
-	add(speedSamples, 1.2e9)
+	add(rateSamples, 1.2e9)
 	want("what is nearly as before is no news", 1e9)
-	add(speedSamples, 1.3e9)
+	add(rateSamples, 1.3e9)
 	want("what is not is told", 1.3e9)
-	add(speedSamples, 0.9e9)
+	add(rateSamples, 0.9e9)
 	want("what is slower, too", 0.9e9)
 }
 
@@ -38,7 +38,7 @@ func TestReadSpeed(t *testing.T) {
 	tier := serve(t, Config{})
 	e := dialTier(t, tier, "m")
 	hashes := e.store(1, 300)
-	for range leastSamples {
+	for range minSamples {
 		if n := len(e.get(hashes, 0)); n != 300 {
 			t.Fatalf("%d pages", n)
 		}

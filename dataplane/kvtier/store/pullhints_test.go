@@ -119,26 +119,26 @@ func TestHintsThatBringNothing(t *testing.T) {
 	step("noise", []byte("noise"), func() { want.Refused++ })
 	step("cut off", told(t, "", hint.Pages{Model: "tiny", Tokens: tokens})[:100], func() { want.Refused++ })
 	step("another version", append([]byte{2}, told(t, "", hint.Pages{Model: "tiny", Tokens: tokens})[1:]...), func() { want.Refused++ })
-	step("a model that is not served here", told(t, "", hint.Pages{Model: "other", Tokens: tokens}), func() { want.Strange++ })
-	step("pages of another size", told(t, "", hint.Pages{PageSize: 5, Model: "tiny", Tokens: tokens}), func() { want.Strange++ })
+	step("a model that is not served here", told(t, "", hint.Pages{Model: "other", Tokens: tokens}), func() { want.UnknownModel++ })
+	step("pages of another size", told(t, "", hint.Pages{PageSize: 5, Model: "tiny", Tokens: tokens}), func() { want.UnknownModel++ })
 	step("pages that are here", told(t, "a", hint.Pages{Model: "tiny", Tokens: prompted(8, 10)}), func() { want.Needless++ })
 	step("less than a page", told(t, "a", hint.Pages{Model: "tiny", Tokens: tokens[:3]}), func() { want.Needless++ })
 	step("pages that nobody has", told(t, "a", hint.Pages{Model: "tiny", Tokens: prompted(9, 10)}), func() { want.Vain++ })
 	step("pages that a peer has", told(t, "a", hint.Pages{Model: "tiny", Tokens: tokens}), func() { want.Pulled += 10 })
 	step("the same again", told(t, "elsewhere", hint.Pages{Model: "tiny", Tokens: tokens}), func() { want.Duplicate++ })
-	for range hintsAtOnce {
-		b.hints.slots <- struct{}{}
+	for range maxHints {
+		b.prefetch.slots <- struct{}{}
 	}
 	step("too many at once", told(t, "", hint.Pages{Model: "tiny", Tokens: tokens[:8]}), func() { want.Dropped++ })
-	for range hintsAtOnce {
-		<-b.hints.slots
+	for range maxHints {
+		<-b.prefetch.slots
 	}
 	step("which may come again", told(t, "", hint.Pages{Model: "tiny", Tokens: tokens[:8]}), func() { want.Needless++ })
 }
 
 // The node that the router expects the pages at is asked first, and the others where it has not all of them.
 func TestHintPrefersAPeer(t *testing.T) {
-	tiers := map[string]*Tier{}
+	tiers := map[string]*Store{}
 	for _, name := range []string{"a", "b", "c"} {
 		tiers[name] = serve(t, Config{Listen: "127.0.0.1:0", Node: name})
 	}
@@ -175,7 +175,7 @@ func TestUnusedHintsEvictNothingHot(t *testing.T) {
 	for range 2 {
 		here.check(1, hot, 0)
 	}
-	room := int(b.Stats().Bytes / hintShare / testBytes)
+	room := int(b.Stats().Bytes / prefetchShare / testBytes)
 	pages := room + 100
 	for prompt := range uint32(6) {
 		on.store(100+prompt, pages)
@@ -186,7 +186,7 @@ func TestUnusedHintsEvictNothingHot(t *testing.T) {
 			b.Hinted(told(t, "a", hint.Pages{Model: "tiny", Tokens: prompted(100+prompt, pages)}))
 			eventually(t, "a quarter of the tier", func() bool { return b.Stats().Hints.Pulled == n })
 		}
-		later.Add(int64(2 * hintAgain))
+		later.Add(int64(2 * hintInterval))
 	}
 	if s := b.Stats(); s.Evicted < int64(6*room) || s.Hints.Pulled != 12*int64(room) {
 		t.Fatalf("%d evicted, %+v: nothing is shown", s.Evicted, s.Hints)
@@ -215,7 +215,7 @@ func TestHintsAndTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	idle.Hinted(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(1, 2)}))
-	idle.hints.end()
+	idle.prefetch.end()
 	if err := idle.Close(); err != nil {
 		t.Error(err)
 	}
