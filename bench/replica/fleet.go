@@ -94,7 +94,7 @@ func (f *fleet) fill(index *radix.Index) error {
 		for range holders {
 			id, blocks := index.AddWorker(), 1+rng.IntN(len(chain))
 			rank := ranks[rng.IntN(len(ranks))]
-			rank.SetHolders(append(append([]uint32{}, rank.Holders()...), uint32(id)))
+			rank.SetIndexIDs(append(append([]uint32{}, rank.IndexIDs()...), uint32(id)))
 			names := make([]uint64, blocks)
 			for k := range names {
 				names[k] = rng.Uint64()

@@ -32,7 +32,7 @@ func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg rout
 			return r, fmt.Errorf("cannot simulate worker %d: %w", len(r.sims), err)
 		}
 		r.sims = append(r.sims, w)
-		cfg.Workers = append(cfg.Workers, w.URL())
+		cfg.Sources.Workers = append(cfg.Sources.Workers, w.URL())
 	}
 	var where []string
 	for range n {
@@ -43,7 +43,7 @@ func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg rout
 		r.nats = append(r.nats, c)
 		where = []string{r.nats[0].URL()}
 		one := cfg
-		one.Cluster = c
+		one.Cluster.Conn = c
 		router, err := router.New(one)
 		if err != nil {
 			return r, fmt.Errorf("cannot start router %d: %w", len(r.all), err)

@@ -37,9 +37,9 @@ func (f clusterSize) check() error {
 func newCluster(f clusterSize, worker sim.Config, cfg router.Config) (*simulation, error) {
 	c := &simulation{}
 	err := errors.Join(
-		c.add(f.workers, worker, "", &cfg.Workers),
-		c.add(f.prefill, worker, sim.ModePrefill, &cfg.Prefill),
-		c.add(f.decode, worker, sim.ModeDecode, &cfg.Decode),
+		c.add(f.workers, worker, "", &cfg.Sources.Workers),
+		c.add(f.prefill, worker, sim.ModePrefill, &cfg.Sources.Prefill),
+		c.add(f.decode, worker, sim.ModeDecode, &cfg.Sources.Decode),
 	)
 	if err != nil {
 		for _, w := range c.sims {

@@ -37,7 +37,7 @@ func again(given *pflag.FlagSet) (serveOptions, error) {
 	if err == nil {
 		_, err = configure(f, os.Environ())
 	}
-	o.cfg.ConfigFile, o.cfg.Joined = f.Lookup(configFlag).Value.String(), o.cluster
+	o.cfg.ConfigFile, o.cfg.Cluster.Joined = f.Lookup(configFlag).Value.String(), o.cluster
 	return o, err
 }
 
@@ -60,7 +60,7 @@ func (r *reloader) reload() {
 		if err == nil {
 			level, err = parseLevel(o.level)
 		}
-		o.cfg.Cluster = r.shared
+		o.cfg.Cluster.Conn = r.shared
 		return o.cfg, err
 	})
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -37,7 +37,7 @@ With --check it prints nothing and says what is wrong.`,
 				return err
 			}
 			o.cfg.Log = quietLogger()
-			if err := router.Check(o.cfg); err != nil || check {
+			if err := config.Check(o.cfg); err != nil || check {
 				return err
 			}
 			return showConfig(cmd.OutOrStdout(), cmd.Flags(), from)

@@ -91,6 +91,7 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 	if err != nil {
 		return err
 	}
+	opt.setMemoryLimit()
 	pages, err := opt.tier.open(cfg, opt.cluster.cfg.Token, log)
 	if err != nil {
 		return err
@@ -102,14 +103,12 @@ func runNode(cmd *cobra.Command, cfg *sidecar.Config, opt *nodeOptions, log *slo
 	}
 	var route *router.Router
 	if opt.route {
-		opt.router.Cluster, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, n, log, version, opt.workerTLS
+		opt.router.Cluster.Conn, opt.router.Node, opt.router.Log, opt.router.Version, opt.router.WorkerTLS = shared, n.Source(), log, version, opt.workerTLS
 		if route, err = router.New(opt.router); err != nil {
 			n.Close()
 			return err
 		}
 		log.Info("warmpath node routes too", "listen", route.Addr(), "operator", route.OperatorAddr())
-	} else {
-		sidecar.Frugal()
 	}
 	joined := "none"
 	if shared != nil {
@@ -196,6 +195,16 @@ func routerOfNode(f *pflag.FlagSet, cfg *router.Config) {
 		flag.Usage = "with --route: " + flag.Usage
 		f.AddFlag(flag)
 	})
+}
+
+// setMemoryLimit sets the collector for the sidecar, its KV tier and, with --route, its router.
+func (o *nodeOptions) setMemoryLimit() {
+	tier, _ := parseBytes(o.tier.size) // 0 where it cannot be read, which open tells
+	bound := tier / tierIndexShare
+	if o.route {
+		bound += o.router.Memory.Bound()
+	}
+	setMemoryLimit(bound, tier)
 }
 
 // apply turns the options into cfg.

@@ -71,7 +71,7 @@ func leaveNothing(t *testing.T) {
 // runPairs runs a cluster until the test ends.
 func runPairs(t *testing.T, size clusterSize, worker sim.Config, router router.Config) *pairCluster {
 	t.Helper()
-	router.Listen, router.Policy, router.Log = "127.0.0.1:0", "kv", slog.New(slog.DiscardHandler)
+	router.Listen, router.Policy.Name, router.Log = "127.0.0.1:0", "kv", slog.New(slog.DiscardHandler)
 	unhurried(&router)
 	cl, err := newCluster(size, worker, router)
 	require.NoError(t, err)

@@ -13,12 +13,13 @@ import (
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/router"
+	"github.com/warmpath/warmpath/dataplane/router/config"
 )
 
 // startRouters starts routers for simulated workers, each with a context of its own, and waits until all know each other.
 func startRouters(t *testing.T, n, workers int) (r *routers, stop []func()) {
 	t.Helper()
-	cfg := router.Config{Listen: "127.0.0.1:0", Policy: "kv", Version: version, Log: slog.New(slog.DiscardHandler)}
+	cfg := router.Config{Listen: "127.0.0.1:0", Policy: config.Policy{Name: "kv"}, Version: version, Log: slog.New(slog.DiscardHandler)}
 	unhurried(&cfg)
 	return launch(t, n, workers, sim.Config{TimeScale: 50, Log: cfg.Log}, cfg)
 }

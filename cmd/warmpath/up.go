@@ -40,13 +40,14 @@ a line of requests, hit rate and each worker's share until it is interrupted.`,
 			}
 			router.Log, router.Version = quietLogger(), version
 			var err error
-			if router.Cluster, err = shared.open(cmd.Context(), "warmpath up", router.Log); err != nil {
+			if router.Cluster.Conn, err = shared.open(cmd.Context(), "warmpath up", router.Log); err != nil {
 				return err
 			}
-			if router.Cluster != nil {
-				defer router.Cluster.Close()
+			if router.Cluster.Conn != nil {
+				defer router.Cluster.Conn.Close()
 			}
 			worker.Log = router.Log
+			setMemoryLimit(router.Memory.Bound(), 0)
 			cl, err := newCluster(f, worker, router)
 			if err != nil {
 				return err

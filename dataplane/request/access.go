@@ -37,13 +37,13 @@ func (e *exchange) record(usage openai.Usage, now time.Time) {
 		line.TTFT = e.firstAt.Sub(e.started)
 	}
 	if rank := e.decision.Rank; rank != nil {
-		line.Worker, line.Rank, line.Expected = rank.Worker.URL, rank.DP, e.decision.Cached
+		line.Worker, line.Rank, line.Expected = rank.Worker.URL, rank.DPRank, e.decision.Cached
 		if info := rank.Worker.Info(); info != nil {
 			line.Model, line.Block = info.Model(), logBlock(info)
 		}
 		if by := e.decision.Decode; by != nil { // as the headers have it
 			line.Prefill, line.PreRank = line.Worker, line.Rank
-			line.Worker, line.Rank = by.Worker.URL, by.DP
+			line.Worker, line.Rank = by.Worker.URL, by.DPRank
 		}
 	}
 	if e.prompt.Exact && !e.prompt.Opaque {

@@ -269,11 +269,11 @@ func (e *exchange) outcome(err error) {
 	switch {
 	case e.found.kind != answered:
 	case err == nil && !e.spoilt:
-		w.Fine(e.sent)
+		w.Succeeded(e.sent)
 	case err == nil, !errors.Is(err, upstream.ErrClient) && !errors.Is(err, upstream.ErrCanceled) && !e.client.Gone():
 		w.Fault(time.Now())
 	default:
-		w.Unclear()
+		w.Inconclusive()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
@@ -23,20 +24,11 @@ type Fleet interface {
 	Origins(url string) []string
 }
 
-// DrainScope says where a drain holds.
-type DrainScope struct {
-	Cluster bool
-	Reason  string // why it is not the cluster's, where there is one
-}
-
-// SourceStatus is one place that workers are discovered by.
-type SourceStatus struct {
-	Name       string  `json:"name"`
-	Workers    int     `json:"workers"`
-	Answered   bool    `json:"answered"`        // false: it has told nothing yet, and so removes nobody
-	AgeSeconds float64 `json:"age_seconds"`     // since it told something else than before
-	Error      string  `json:"error,omitempty"` // why it cannot tell news; what it told last holds
-}
+// DrainScope and SourceStatus are the fleet's.
+type (
+	DrainScope   = fleet.DrainScope
+	SourceStatus = fleet.SourceStatus
+)
 
 // ConfigStatus is what became of the configuration file.
 type ConfigStatus struct {

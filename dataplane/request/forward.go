@@ -217,7 +217,7 @@ func (e *exchange) giveUp(c call, err error) bool {
 		e.clientLeft()
 		e.s.metrics.clientGone.Inc()
 		if e.decision.Rank != nil {
-			e.answering().Worker.Unclear()
+			e.answering().Worker.Inconclusive()
 		}
 		answer := c.answer()
 		answer.SetConnectionClose()
@@ -279,9 +279,9 @@ func (e *exchange) compositeBody(body []byte) {
 	if len(rank.Worker.Ranks()) > 1 && !e.req.HasRank {
 		if e.api == openai.APIGenerate {
 			e.rank = append(e.rank, `"routed_dp_rank":`...)
-			e.rank = strconv.AppendInt(e.rank, int64(rank.DP), 10)
+			e.rank = strconv.AppendInt(e.rank, int64(rank.DPRank), 10)
 		} else {
-			e.rank = strconv.AppendInt(e.rank, int64(rank.DP), 10)
+			e.rank = strconv.AppendInt(e.rank, int64(rank.DPRank), 10)
 			e.extra = append(e.extra, upstream.Field{Key: "X-Data-Parallel-Rank", Value: e.rank})
 		}
 	}

@@ -94,7 +94,7 @@ func (e *exchange) tryAnother(c call, resp *upstream.Response) bool {
 func (e *exchange) asksAgain(c call, f finding, rank *worker.Rank) bool {
 	if f.kind != busy {
 		// One that confirms the first one's error, and may not be believed, is no reason to stop.
-		doubtful := rank.Worker.Doubtful(f.status) || len(e.opinions.list) > 0
+		doubtful := rank.Worker.NeedsSecondOpinion(f.status) || len(e.opinions.list) > 0
 		if !doubtful || !e.repeats(c) || e.agreed(f, rank) {
 			return false
 		}
@@ -158,9 +158,9 @@ func (e *exchange) settle(rank *worker.Rank) {
 			w.Fault(now)
 		case o.kind == denied && !alone && o.status == f.status:
 			w.Confirmed(o.status)
-			w.Unclear()
+			w.Inconclusive()
 		default:
-			w.Unclear()
+			w.Inconclusive()
 		}
 	}
 }
@@ -184,7 +184,7 @@ func (e *exchange) answerHeld(c call) bool {
 		return false
 	}
 	for i := range o.list {
-		o.list[i].rank.Worker.Unclear()
+		o.list[i].rank.Worker.Inconclusive()
 	}
 	ctx := c.answer()
 	o.answer.Answer(ctx)

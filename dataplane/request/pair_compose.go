@@ -65,9 +65,9 @@ func (e *exchange) composePair(c call) {
 		prompts = e.req.Prompts
 	}
 	if ranks > 1 {
-		prefill = d.Rank.DP
+		prefill = d.Rank.DPRank
 	}
-	m.rooms = e.s.rooms.Append(m.rooms, prompts, d.Rank.DP, ranks)
+	m.rooms = e.s.rooms.Append(m.rooms, prompts, d.Rank.DPRank, ranks)
 	at := d.Rank.Worker.Bootstrap()
 	headers := e.s.live().Pair.Headers && e.api == openai.APIChat
 	if headers {
@@ -131,10 +131,10 @@ func (e *exchange) legRequest(c call, rank *worker.Rank, which int, wait time.Du
 	}
 	if len(w.Ranks()) > 1 && !e.req.HasRank {
 		if e.api != openai.APIGenerate {
-			leg.rank = strconv.AppendInt(leg.rank, int64(rank.DP), 10)
+			leg.rank = strconv.AppendInt(leg.rank, int64(rank.DPRank), 10)
 			leg.extra = append(leg.extra, upstream.Field{Key: headerRank, Value: leg.rank})
 		} else { // fields are never empty: they go behind
-			leg.rank = disagg.AppendRank(append(leg.rank, ','), rank.DP)
+			leg.rank = disagg.AppendRank(append(leg.rank, ','), rank.DPRank)
 			end := leg.parts[len(leg.parts)-1]
 			leg.parts = append(leg.parts[:len(leg.parts)-1], leg.rank, end)
 		}

@@ -148,7 +148,7 @@ func (l *prefillLeg) work() {
 	if l.err != nil {
 		l.s.Router.Land(l.flight)
 	} else {
-		l.rank.Worker.Fine(l.sent)
+		l.rank.Worker.Succeeded(l.sent)
 		l.s.Router.Ended(nil, l.flight, nil, now)
 	}
 	l.flight = nil

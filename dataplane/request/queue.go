@@ -59,7 +59,7 @@ func newWaitRoom(s *Server) *waitRoom {
 				room = min(room, decode)
 				decode -= max(room, 0)
 			}
-			dst = append(dst, queue.Lane{Key: rank, DP: rank.DP, Room: room})
+			dst = append(dst, queue.Lane{Key: rank, DP: rank.DPRank, Room: room})
 		}
 		return dst
 	}})
@@ -68,7 +68,7 @@ func newWaitRoom(s *Server) *waitRoom {
 
 // room is how many requests a rank can take. A rank that nobody uses can always take one.
 func (r *waitRoom) room(rank *worker.Rank, now time.Time) int {
-	load := rank.Load.See(now)
+	load := rank.Load.View(now)
 	room, most := 1, r.most.Load()
 	if most == 0 && load.Most > 0 {
 		most = load.Most + max(load.Most/spareShare, 1)

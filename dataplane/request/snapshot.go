@@ -1,26 +1,13 @@
 package request
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
 )
 
-// SnapshotStatus is how the router's snapshots of its index went.
-type SnapshotStatus struct {
-	Writes, Failures uint64 // a file that could not be loaded at start is a failure too
-
-	// Of the last one written; Written is the zero time before the first.
-	Written      time.Time
-	WriteSeconds float64
-	Bytes        int64
-	Blocks       int // block copies of all workers
-
-	// Of the one that the router started with.
-	RestoredWorkers int
-	RestoredBlocks  int
-	LoadSeconds     float64
-}
+// SnapshotStatus is the ingest's.
+type SnapshotStatus = ingest.SnapshotStatus
 
 var (
 	descSnapshotWrites   = desc("snapshot_writes_total", "Snapshots of the index written.")

@@ -184,7 +184,7 @@ func (s *Server) approxStatus() ApproxStatus {
 func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 	w := r.Worker
 	st := WorkerStatus{
-		ID: r.ID(), URL: w.URL, Rank: r.DP, Role: w.Role().String(), Bootstrap: bootstrapOf(w), State: w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
+		ID: r.ID(), URL: w.URL, Rank: r.DPRank, Role: w.Role().String(), Bootstrap: bootstrapOf(w), State: w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
 		Error: w.LastError(), InFlight: r.Load.InFlight(), PendingTokens: r.Load.Pending(),
 		Requests: r.Count.Requests.Load(), Failed: r.Count.Errors.Load(),
 		PromptTokens: r.Count.PromptTokens.Load(), HitTokens: r.Count.CachedTokens.Load(),
@@ -192,7 +192,7 @@ func (s *Server) rankStatus(r *worker.Rank) WorkerStatus {
 	}
 	st.Drain, st.Sources = w.DrainReasons(), s.Fleet.Origins(w.URL)
 	now := time.Now()
-	seen := r.Load.See(now)
+	seen := r.Load.View(now)
 	st.Load, st.Trust, st.Breaker = loadStatus(r, &seen), trustStatus(r, now), breakerStatus(w, now)
 	st.GPUs = gpuHealth(w, now)
 	if r.Exact() {

@@ -38,7 +38,7 @@ type AsideStatus struct {
 	Instead  float64 `json:"instead"`  // the value that choices use
 }
 
-func loadStatus(r *worker.Rank, v *worker.Seen) LoadStatus {
+func loadStatus(r *worker.Rank, v *worker.LoadView) LoadStatus {
 	st := LoadStatus{
 		Source: "dispatch", InFlight: v.InFlight, Waiting: v.Waiting, PendingTokens: v.Pending, UsedTokens: v.Used, PoolTokens: v.Pool,
 		MaxRunning: v.Most, PrefillPerSecond: math.Round(v.Rate), OwnInFlight: r.Load.InFlight(), OwnPendingTokens: r.Load.Pending(),
@@ -120,7 +120,7 @@ func (c trustCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{r.ID()}, labels...)...)
 		}
-		seen := r.Load.See(now)
+		seen := r.Load.View(now)
 		l, t := loadStatus(r, &seen), trustStatus(r, now)
 		gauge(descRate, l.PrefillPerSecond)
 		gauge(descBacklog, float64(l.PendingTokens))

@@ -82,7 +82,7 @@ func (a *Approx) Up(w *worker.Worker, info *worker.Info) {
 		// Ids are used again; with the life beside it, a request that outlives its
 		// rank's process changes nothing of the next one's.
 		a.lives++
-		rank.SetTrack(a.lives<<32 | uint64(id))
+		rank.SetApproxID(a.lives<<32 | uint64(id))
 	}
 }
 
@@ -93,7 +93,7 @@ func (a *Approx) Down(w *worker.Worker) {
 	delete(a.known, w)
 	a.mu.Unlock()
 	for _, t := range ranks {
-		t.rank.SetTrack(0)
+		t.rank.SetApproxID(0)
 		a.tree.RemoveWorker(t.id)
 	}
 }
@@ -110,7 +110,7 @@ func (a *Approx) Clear(w *worker.Worker) {
 
 // ClearRank forgets what a rank holds, whose process is found to be another one.
 func (a *Approx) ClearRank(r *worker.Rank) {
-	if track := r.Track(); track != 0 {
+	if track := r.ApproxID(); track != 0 {
 		a.tree.Clear(approx.Worker(uint32(track)))
 	}
 }
@@ -120,7 +120,7 @@ func (a *Approx) Stats() approx.Stats { return a.tree.Stats() }
 
 // Held returns how many prompt tokens a rank is believed to hold.
 func (a *Approx) Held(r *worker.Rank) int64 {
-	track := r.Track()
+	track := r.ApproxID()
 	if track == 0 {
 		return 0
 	}
@@ -141,7 +141,7 @@ type sent struct {
 	track uint64
 	since approx.Tick
 	keyed bool // the Scratch has the keys of a prompt whose overlap is exact
-	extra *worker.KeyedPrompt
+	extra *worker.ExtraKeyPrompt
 }
 
 // source says what the overlap of a prompt with a rank can be known from.
@@ -196,7 +196,7 @@ func (r *Router) believe(s *Scratch, p *Prompt) {
 		s.byID[o.Worker] = o.Units
 	}
 	for i, rank := range s.ranks {
-		track := rank.Track()
+		track := rank.ApproxID()
 		if id := int(uint32(track)); track != 0 && id < len(s.byID) && s.sources[i] == Answers {
 			s.believed[i] = s.byID[id] * unitTokens
 		}
@@ -218,12 +218,12 @@ func (r *Router) believesAnswers() bool {
 // and no other Pick in between.
 func (r *Router) Sent(s *Scratch, d *Decision) {
 	if r.Sessions != nil && d.session != 0 {
-		r.Sessions.remember(d.session, d.Rank.Hash())
+		r.Sessions.remember(d.session, d.Rank.IDHash())
 	}
 	if r.Approx == nil || d.Source != Answers || len(s.keys) == 0 {
 		return
 	}
-	if d.sent.track = d.Rank.Track(); d.sent.track != 0 {
+	if d.sent.track = d.Rank.ApproxID(); d.sent.track != 0 {
 		d.sent.since = r.Approx.tree.Insert(approx.Worker(uint32(d.sent.track)), s.keys)
 	}
 }
@@ -231,8 +231,8 @@ func (r *Router) Sent(s *Scratch, d *Decision) {
 // Failed tells that the rank did not begin to answer. After Answered it does
 // nothing.
 func (r *Router) Failed(s *Scratch, d *Decision) {
-	d.Rank.Keyed.End(d.sent.extra)
-	if d.sent.since != 0 && d.sent.track == d.Rank.Track() {
+	d.Rank.ExtraKeys.End(d.sent.extra)
+	if d.sent.since != 0 && d.sent.track == d.Rank.ApproxID() {
 		r.Approx.tree.Withdraw(approx.Worker(uint32(d.sent.track)), s.keys, d.sent.since)
 	}
 	d.sent = sent{}
@@ -245,12 +245,12 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 		return
 	}
 	if d.Source == Events { // not Sent: its own events are faster
-		d.sent.track = d.Rank.Track()
+		d.sent.track = d.Rank.ApproxID()
 		if !d.sent.keyed {
 			r.key(s, p, d.Rank)
 		}
 	}
-	if track := d.sent.track; track != 0 && track == d.Rank.Track() && len(s.keys) > 0 {
+	if track := d.sent.track; track != 0 && track == d.Rank.ApproxID() && len(s.keys) > 0 {
 		actual := approx.Unreported
 		if prompt > 0 {
 			actual = units(p, prompt, cached-d.FetchedOf(cached)) // else the rank would look larger than it is

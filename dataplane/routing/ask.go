@@ -114,7 +114,7 @@ func (s *Scratch) fillAsk(p *Prompt, req policy.Request) {
 	}
 	for i := range s.candidates {
 		if held := heldBy(&s.candidates[i], req.Stored); held != a.Base {
-			a.Held = append(a.Held, RankHeld{s.ranks[i].Hash(), held})
+			a.Held = append(a.Held, RankHeld{s.ranks[i].IDHash(), held})
 		}
 	}
 }
@@ -130,7 +130,7 @@ func heldBy(c *policy.Candidate, stored bool) Held {
 // take makes an answer the decision; false: what it names is no candidate.
 func (s *Scratch) take(d *Decision, p *Prompt, a Answer) bool {
 	is := func(hash uint64) func(*worker.Rank) bool {
-		return func(r *worker.Rank) bool { return r.Hash() == hash }
+		return func(r *worker.Rank) bool { return r.IDHash() == hash }
 	}
 	i, j := slices.IndexFunc(s.ranks, is(a.Rank)), -1
 	if i < 0 || (a.Decode == 0) != (i < s.alone) {
@@ -221,8 +221,8 @@ func (s *Scratch) askedOf(rank *worker.Rank) (held, foreseen match) {
 // heldOf finds what who asks has said of a rank.
 func (s *Scratch) heldOf(rank *worker.Rank) *Held {
 	size := uint64(len(s.table))
-	for at := rank.Hash(); s.table[at%size] != 0; at++ {
-		if e := &s.asked.Held[s.table[at%size]-1]; e.Rank == rank.Hash() {
+	for at := rank.IDHash(); s.table[at%size] != 0; at++ {
+		if e := &s.asked.Held[s.table[at%size]-1]; e.Rank == rank.IDHash() {
 			return &e.Held
 		}
 	}

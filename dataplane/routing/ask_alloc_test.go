@@ -33,7 +33,7 @@ func (*quiet) Done(uint64) {}
 
 func (q *quiet) Choose(a *routing.Ask) (routing.Answer, bool) {
 	d, err := q.router.Arbitrate(&q.scratch, a)
-	return routing.Answer{Number: 1, Rank: d.Rank.Hash()}, err == nil
+	return routing.Answer{Number: 1, Rank: d.Rank.IDHash()}, err == nil
 }
 
 // TestAskingDoesNotAllocate: with other routers or without, a request costs no memory, here or there.

@@ -50,9 +50,9 @@ func (o *other) Choose(a *routing.Ask) (answer routing.Answer, ok bool) {
 	if err != nil {
 		return answer, false
 	}
-	answer = routing.Answer{Number: uint64(o.asked), Rank: d.Rank.Hash(), Cost: d.Choice.Cost}
+	answer = routing.Answer{Number: uint64(o.asked), Rank: d.Rank.IDHash(), Cost: d.Choice.Cost}
 	if d.Decode != nil {
-		answer.Decode = d.Decode.Hash()
+		answer.Decode = d.Decode.IDHash()
 	}
 	if o.change != nil {
 		o.change(&answer)
@@ -165,7 +165,7 @@ func TestWhoAsksHasTheLastWord(t *testing.T) {
 	o.change = func(a *routing.Answer) { a.Rank++ }
 	own("an unknown rank")
 	require.Equal(t, []uint64{1, 2}, o.sent, "what was promised is not needed")
-	o.change = func(a *routing.Answer) { a.Decode = f.ranks[0].Hash() }
+	o.change = func(a *routing.Answer) { a.Decode = f.ranks[0].IDHash() }
 	own("a pair of ranks that need none")
 	o.change, o.away = nil, true
 	own("no answer")

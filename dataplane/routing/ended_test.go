@@ -231,9 +231,9 @@ func TestEverythingAtOnce(t *testing.T) {
 		for i := range 300 {
 			rank := f.ranks[i%len(f.ranks)]
 			id := f.index.AddWorker()
-			rank.SetHolders([]uint32{uint32(id)})
+			rank.SetIndexIDs([]uint32{uint32(id)})
 			f.store(id, radix.DomainKey{}, tokens(uint32(i%8), 60), 10, radix.TierGPU)
-			rank.SetHolders(nil)
+			rank.SetIndexIDs(nil)
 			f.index.RemoveWorker(id)
 		}
 	})

@@ -194,7 +194,7 @@ func (r *Router) expect(s *Scratch, p *Prompt, d *Decision) {
 // expected is what a rank will have, with the prompts of other routers.
 func (s *Scratch) expected(rank *worker.Rank, p *Prompt, foreseen match) match {
 	for _, e := range s.expects {
-		if e.rank == rank.Hash() && e.tokens > foreseen.tokens {
+		if e.rank == rank.IDHash() && e.tokens > foreseen.tokens {
 			return match{tokens: e.tokens, gpu: e.tokens, block: foreseen.block}.limited(p)
 		}
 	}
@@ -218,9 +218,9 @@ func (r *Router) tell(s *Scratch, p *Prompt, d *Decision, now time.Time) uint64 
 	}
 	marks, number := r.marks(s, p), d.ask
 	if number == 0 {
-		number = r.Others.Tell(d.Rank.Hash(), len(p.Tokens), marks)
+		number = r.Others.Tell(d.Rank.IDHash(), len(p.Tokens), marks)
 	}
-	r.Expected.Expect(now, Sender{Number: number}, d.Rank.Hash(), len(p.Tokens), marks, true)
+	r.Expected.Expect(now, Sender{Number: number}, d.Rank.IDHash(), len(p.Tokens), marks, true)
 	return number
 }
 

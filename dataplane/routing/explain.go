@@ -26,7 +26,7 @@ type Explanation struct {
 type Decoder struct {
 	Rank      *worker.Rank
 	Candidate policy.Candidate
-	Load      worker.Seen
+	Load      worker.LoadView
 	Cost      policy.DecodeCost // with the transfer from First
 	Broken    bool              // nothing can be moved there from First
 }
@@ -41,7 +41,7 @@ type Considered struct {
 	GPU       int     // of Cached, on the GPU
 	Source    Source  // of Cached
 	Credit    float64 // share of Cached that is believed
-	Load      worker.Seen
+	Load      worker.LoadView
 	Weight    float64     // share of its speed that counted, by the facts about its GPUs
 	Cost      policy.Cost // in seconds, by the kv policy's terms, whatever the policy is
 	Score     float64     // in the policy's own unit, lower is better
@@ -76,7 +76,7 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	now := time.Now()
 	for _, rank := range r.registry.Snapshot().Ranks {
 		if !slices.Contains(s.ranks, rank) && !slices.Contains(s.decodes, rank) {
-			e.Ranks = append(e.Ranks, Considered{Rank: rank, Role: rank.Worker.Role(), Excluded: excluded(rank, p, len(s.decodes) > 0, now), Load: rank.Load.See(now)})
+			e.Ranks = append(e.Ranks, Considered{Rank: rank, Role: rank.Worker.Role(), Excluded: excluded(rank, p, len(s.decodes) > 0, now), Load: rank.Load.View(now)})
 		}
 	}
 	return e
@@ -97,7 +97,7 @@ func excluded(rank *worker.Rank, p *Prompt, paired bool, now time.Time) string {
 		return "has not described itself yet"
 	case !Serves(info, p.Model):
 		return "serves another model"
-	case p.DP >= 0 && p.DP != rank.DP:
+	case p.DP >= 0 && p.DP != rank.DPRank:
 		return "is not the data-parallel rank asked for"
 	case state == worker.Ready && facts != "":
 		return facts + ", and others are fit"

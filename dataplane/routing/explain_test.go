@@ -112,7 +112,7 @@ func TestTrustScalesCredit(t *testing.T) {
 	require.Equal(t, 360, x.Ranks[0].Cached)
 
 	// Silence.
-	f.ranks[1].Trust.Told(time.Now().Add(-time.Hour))
+	f.ranks[1].Trust.Confirmed(time.Now().Add(-time.Hour))
 	cached, _ = f.pick(prompt(ids))
 	require.Zero(t, cached[1])
 }

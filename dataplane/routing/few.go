@@ -113,7 +113,7 @@ func (r *Router) keepFew(s *Scratch, p *Prompt, seed uint64, now time.Time) {
 func (l *few) place(ranks []*worker.Rank) {
 	at, most := make([]uint32, len(ranks)), uint32(0)
 	for i, rank := range ranks {
-		at[i] = rank.Worker.Place()
+		at[i] = rank.Worker.NodeNumber()
 		most = max(most, at[i])
 	}
 	l.places = make([]int32, most+2)
@@ -154,11 +154,11 @@ func (s *Scratch) addShelved(l *few) bool {
 func newOwners(snap *worker.Snapshot) *owners {
 	o := &owners{snap: snap, byHolder: make(map[uint32]*worker.Rank, 2*len(snap.Ranks)), byHash: make(map[uint64]*worker.Rank, len(snap.Ranks))}
 	for _, rank := range snap.Ranks {
-		o.byHash[rank.Hash()] = rank
-		for _, id := range rank.Holders() {
+		o.byHash[rank.IDHash()] = rank
+		for _, id := range rank.IndexIDs() {
 			o.byHolder[id] = rank
 		}
-		if seat := rank.Seat(); seat > 0 {
+		if seat := rank.PredictionID(); seat > 0 {
 			o.byHolder[seat-1] = rank
 		}
 	}
@@ -168,7 +168,7 @@ func newOwners(snap *worker.Snapshot) *owners {
 // owner returns the rank that an id of the index stands for; false: it is not known.
 func (o *owners) owner(id uint32) (*worker.Rank, bool) {
 	rank := o.byHolder[id]
-	return rank, rank != nil && (rank.Seat() == id+1 || slices.Contains(rank.Holders(), id))
+	return rank, rank != nil && (rank.PredictionID() == id+1 || slices.Contains(rank.IndexIDs(), id))
 }
 
 // startFew makes s.ranks those with the least load that are fit; false: hardly any is.

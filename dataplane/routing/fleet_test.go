@@ -187,7 +187,7 @@ func (f *fleet) holds(rank int, k radix.DomainKey, tokens []uint32, blocks int, 
 	f.t.Helper()
 	id := f.index.AddWorker()
 	r := f.ranks[rank]
-	r.SetHolders(append(append([]uint32{}, r.Holders()...), uint32(id)))
+	r.SetIndexIDs(append(append([]uint32{}, r.IndexIDs()...), uint32(id)))
 	f.store(id, k, tokens, blocks, tier)
 	return id
 }

@@ -191,6 +191,6 @@ func TestPolicyHasItsSay(t *testing.T) {
 	defer second.End()
 	f.pick(prompt(ids))
 	require.Equal(t, policy.Candidate{
-		ID: f.ranks[1].Hash(), Cached: 240, Pending: 77, InFlight: 1, Waiting: 1, Used: 77,
+		ID: f.ranks[1].IDHash(), Cached: 240, Pending: 77, InFlight: 1, Waiting: 1, Used: 77,
 	}, f.spy.candidates[1])
 }

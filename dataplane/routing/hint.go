@@ -75,7 +75,7 @@ func (r *Router) fetchOf(s *Scratch, p *Prompt, d *Decision, req policy.Request)
 
 // source finds the place of the peer that has so many leading tokens, and of several the one with the fastest link.
 func (r *Router) source(s *Scratch, p *Prompt, rank *worker.Rank, upto int) (from uint32) {
-	links, place, info := r.links.Load(), rank.Worker.Place(), rank.Worker.Info()
+	links, place, info := r.links.Load(), rank.Worker.NodeNumber(), rank.Worker.Info()
 	own := slices.IndexFunc(s.shelves, func(f Shelf) bool { return f.Place == place && f.Open })
 	best := 0.0
 	for i := range s.shelves {
@@ -95,7 +95,7 @@ func (r *Router) source(s *Scratch, p *Prompt, rank *worker.Rank, upto int) (fro
 func (r *Router) hint(p *Prompt, d *Decision) {
 	info := d.Rank.Worker.Info()
 	r.Hints.Hint(Hint{
-		Place: d.Rank.Worker.Place(), From: d.Fetch.From, PageSize: pageSize(info), Have: d.Fetch.have,
+		Place: d.Rank.Worker.NodeNumber(), From: d.Fetch.From, PageSize: pageSize(info), Have: d.Fetch.have,
 		Asked: Asked{Model: info.Model(), Tokens: p.Tokens[:d.Fetch.upto], LoRA: p.LoRA, Salt: p.Salt},
 	})
 }

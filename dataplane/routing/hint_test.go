@@ -120,7 +120,7 @@ func TestThePrefillNodeIsToldWhatToPull(t *testing.T) {
 	require.NotNil(t, d.Decode)
 	r.Land(r.Dispatch(&f.scratch, p, &d))
 	require.Len(t, h, 1)
-	assert.Equal(t, d.Rank.Worker.Place(), h[0].Place)
+	assert.Equal(t, d.Rank.Worker.NodeNumber(), h[0].Place)
 	assert.EqualValues(t, 4, h[0].From)
 	assert.Equal(t, 1, d.Uncached())
 }

@@ -95,7 +95,7 @@ func (s *Scratch) held(rank *worker.Rank) match {
 	if rank.Doubt() != worker.NoDoubt {
 		return least
 	}
-	for i, id := range rank.Holders() {
+	for i, id := range rank.IndexIDs() {
 		if int(id) >= len(s.byHolder) {
 			return match{}
 		}
@@ -113,7 +113,7 @@ func (s *Scratch) held(rank *worker.Rank) match {
 // foreseen returns the prefix that the rank's flights have cached, on the GPU,
 // or will.
 func (s *Scratch) foreseen(rank *worker.Rank) match {
-	if id := int(rank.Seat()) - 1; s.foretold && id >= 0 && id < len(s.byHolder) {
+	if id := int(rank.PredictionID()) - 1; s.foretold && id >= 0 && id < len(s.byHolder) {
 		return s.byHolder[id]
 	}
 	return match{}

@@ -37,7 +37,7 @@ type legs struct {
 	first, second int // the best pair: index of its prefill rank among those, and of its decode rank in decodes
 
 	decodeCandidates          []policy.Candidate // of decodes
-	decodeLoads               []worker.Seen
+	decodeLoads               []worker.LoadView
 	prefillNodes, decodeNodes []uint32
 
 	links                       *policy.Links
@@ -70,7 +70,7 @@ func (s *Scratch) collect(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank
 				}
 			}
 		}
-		if fit == tierNone || (p.Unpaired && role != worker.RoleAggregated) || (p.DP >= 0 && p.DP != rank.DP) || (len(tried) > 0 && slices.Contains(tried, rank)) {
+		if fit == tierNone || (p.Unpaired && role != worker.RoleAggregated) || (p.DP >= 0 && p.DP != rank.DPRank) || (len(tried) > 0 && slices.Contains(tried, rank)) {
 			continue
 		}
 		if fit&tierFacts != 0 {
@@ -116,13 +116,13 @@ func (s *Scratch) weighDecodes(p *Prompt, now time.Time) {
 	s.decodeCandidates, s.decodeLoads = slices.Grow(s.decodeCandidates[:0], n)[:n], slices.Grow(s.decodeLoads[:0], n)[:n]
 	s.prefillNodes, s.decodeNodes = s.prefillNodes[:0], s.decodeNodes[:0]
 	for _, rank := range s.ranks[s.alone:] {
-		s.prefillNodes = append(s.prefillNodes, rank.Worker.Node())
+		s.prefillNodes = append(s.prefillNodes, rank.Worker.HostNumber())
 	}
 	for j, rank := range s.decodes {
 		load, info := &s.decodeLoads[j], rank.Worker.Info()
-		rank.Load.SeeInto(load, nanos)
+		rank.Load.ViewInto(load, nanos)
 		c := policy.Candidate{
-			ID: rank.Hash(), InFlight: load.InFlight, Waiting: load.Waiting, Pool: load.Pool, Used: load.Used, Most: load.Most,
+			ID: rank.IDHash(), InFlight: load.InFlight, Waiting: load.Waiting, Pool: load.Pool, Used: load.Used, Most: load.Most,
 			Age: silence(rank, load, nanos),
 		}
 		if s.judged {
@@ -136,7 +136,7 @@ func (s *Scratch) weighDecodes(p *Prompt, now time.Time) {
 			c.Cached = scaled(s.held(rank).limited(p).tokens, rank.Trust.CreditAt(nanos, true))
 		}
 		s.decodeCandidates[j] = c
-		s.decodeNodes = append(s.decodeNodes, rank.Worker.Node())
+		s.decodeNodes = append(s.decodeNodes, rank.Worker.HostNumber())
 	}
 }
 
@@ -181,7 +181,7 @@ func (s *Scratch) pairing() policy.Legs {
 
 func places(dst []uint32, ranks []*worker.Rank) []uint32 {
 	for _, rank := range ranks {
-		dst = append(dst, rank.Worker.Place())
+		dst = append(dst, rank.Worker.NodeNumber())
 	}
 	return dst
 }

@@ -289,7 +289,7 @@ func TestBreakerKeepsAway(t *testing.T) {
 		require.Zero(t, share())
 		time.Sleep(2 * time.Second)
 		require.Equal(t, 1, share())
-		bad.Fine(time.Now())
+		bad.Succeeded(time.Now())
 		require.Equal(t, 5, share())
 
 		fail(3)

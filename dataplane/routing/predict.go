@@ -113,8 +113,8 @@ func (r *Router) expectKeyed(p *Prompt, d *Decision) {
 	for i, h := range hashes {
 		blocks[i] = uint64(h)
 	}
-	d.Rank.Keyed.End(d.sent.extra)
-	d.sent.extra = d.Rank.Keyed.Expect(blocks)
+	d.Rank.ExtraKeys.End(d.sent.extra)
+	d.sent.extra = d.Rank.ExtraKeys.Expect(blocks)
 }
 
 // Prefilled tells that the prompt's answer has begun. A nil Flight is ignored.
@@ -235,7 +235,7 @@ func (r *Router) admit(f *Flight) radix.Worker {
 			fs.seats = make(map[*worker.Rank]*seat)
 		}
 		fs.seats[f.rank] = at
-		f.rank.SetSeat(uint32(at.id) + 1)
+		f.rank.SetPredictionID(uint32(at.id) + 1)
 	}
 	at.flights++
 	fs.aloft.push(f)
@@ -263,7 +263,7 @@ func (r *Router) compareLocked() {
 // unseatLocked gives back a rank's id, of which nothing is predicted: it may be
 // another rank's next.
 func (r *Router) unseatLocked(rank *worker.Rank) {
-	rank.SetSeat(0)
+	rank.SetPredictionID(0)
 	r.index.RemoveWorker(r.flights.seats[rank].id)
 	delete(r.flights.seats, rank)
 }

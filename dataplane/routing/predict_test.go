@@ -129,10 +129,10 @@ func TestSeatsAreGivenBack(t *testing.T) {
 	f.spy.pick = 0
 	_, second := f.dispatch(prompt(tokens(1, 8)))
 	require.Equal(t, 2, f.index.Stats().Workers, "something is in flight at the rank that is gone")
-	require.NotZero(t, rank.Seat())
+	require.NotZero(t, rank.PredictionID())
 	f.router.Land(flight)
 	require.Equal(t, 1, f.index.Stats().Workers)
-	require.Zero(t, rank.Seat())
+	require.Zero(t, rank.PredictionID())
 	f.router.Land(second)
 	require.Equal(t, 1, f.index.Stats().Workers, "a rank that is there keeps its seat")
 	require.Zero(t, f.index.Stats().Predictions)

@@ -163,10 +163,10 @@ func (d *Decision) Work(output int, sure bool) worker.Work {
 type Scratch struct {
 	ranks      []*worker.Rank
 	candidates []policy.Candidate
-	matches    []match       // by candidate
-	credits    []float64     // by candidate: the share of a match that is believed
-	loads      []worker.Seen // by candidate
-	byHolder   []match       // by index holder and by seat, zero between picks
+	matches    []match           // by candidate
+	credits    []float64         // by candidate: the share of a match that is believed
+	loads      []worker.LoadView // by candidate
+	byHolder   []match           // by index holder and by seat, zero between picks
 	overlaps   []radix.Overlap
 	blocks     []radix.Hash // of the prompt, as far as they are known: in chain, or the prompt's own
 	chain      []radix.Hash

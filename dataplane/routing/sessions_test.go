@@ -103,7 +103,7 @@ func TestSessionsAtOnce(t *testing.T) {
 		p.Session = routing.SessionKey(strconv.Itoa(i))
 		_, err := r.Pick(&f.scratch, p, nil)
 		require.NoError(t, err)
-		require.Contains(t, []uint64{0, f.ranks[0].Hash(), f.ranks[1].Hash()}, watcher.req.Home)
+		require.Contains(t, []uint64{0, f.ranks[0].IDHash(), f.ranks[1].IDHash()}, watcher.req.Home)
 	}
 }
 

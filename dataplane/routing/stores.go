@@ -99,7 +99,7 @@ func (r *Router) shelve(s *Scratch, p *Prompt) {
 	}
 	links := r.links.Load()
 	for i, rank := range s.ranks {
-		if place := rank.Worker.Place(); place != 0 && int(place) < len(s.spots) && s.spots[place] != 0 {
+		if place := rank.Worker.NodeNumber(); place != 0 && int(place) < len(s.spots) && s.spots[place] != 0 {
 			s.fetchable(&s.candidates[i], p, rank.Worker.Info(), &s.shelves[s.spots[place]-1], links)
 		}
 	}

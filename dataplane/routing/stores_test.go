@@ -34,7 +34,7 @@ func (s shelves) Stored(dst []routing.Shelf, _ routing.Asked) []routing.Shelf {
 // at puts ranks onto places.
 func (f *fleet) at(places ...uint32) {
 	for i, p := range places {
-		f.ranks[i].Worker.SetPlace(p)
+		f.ranks[i].Worker.SetNodeNumber(p)
 	}
 }
 

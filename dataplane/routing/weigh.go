@@ -85,11 +85,11 @@ func (r *Router) weigh(s *Scratch, p *Prompt, now time.Time) {
 		}
 		// What is in flight is known from dispatch, so it needs no trust.
 		credit, load := s.credit(i, nanos), &s.loads[i]
-		rank.Load.SeeInto(load, nanos)
+		rank.Load.ViewInto(load, nanos)
 		s.matches[i], s.credits[i] = m, credit
 		// Field by field: a literal is made on the stack and copied, which costs as much as all else here.
 		c := &s.candidates[i]
-		c.ID, c.Predicted = rank.Hash(), f.tokens
+		c.ID, c.Predicted = rank.IDHash(), f.tokens
 		c.Cached, c.Host, c.Disk = scaled(m.tokens, credit), scaled(m.tokens-m.gpu, credit), 0
 		c.Pending, c.InFlight, c.Waiting = load.Pending, load.InFlight, load.Waiting
 		c.Rate, c.Pool, c.Used, c.Most = load.Rate, load.Pool, load.Used, load.Most
@@ -98,7 +98,7 @@ func (r *Router) weigh(s *Scratch, p *Prompt, now time.Time) {
 		c.Weight, c.Full = 0, 0
 		if s.judged {
 			if v := rank.Worker.Verdict(nanos); v != 0 {
-				c.Weight, c.Full = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.Full()
+				c.Weight, c.Full = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.FullSpeed()
 			}
 		}
 		if load.Pool == 0 {
@@ -141,7 +141,7 @@ func (s *Scratch) known(i int, p *Prompt) (held, foreseen match) {
 		return match{}, match{}
 	}
 	m, f := s.held(rank), s.foreseen(rank)
-	if f.gpu > m.tokens && len(rank.Holders()) <= 1 { // of a hybrid model, which groups kept it is unknown
+	if f.gpu > m.tokens && len(rank.IndexIDs()) <= 1 { // of a hybrid model, which groups kept it is unknown
 		m = match{tokens: f.gpu, gpu: f.gpu, block: f.block}
 	}
 	// A rank without its history knows some of it by its events, and never too
@@ -162,7 +162,7 @@ func scaled(tokens int, credit float64) int {
 
 // silence returns the seconds since a rank told anything, by load or events; 0
 // where it never does.
-func silence(rank *worker.Rank, load *worker.Seen, now int64) float64 {
+func silence(rank *worker.Rank, load *worker.LoadView, now int64) float64 {
 	events := rank.Trust.SilenceAt(now)
 	switch {
 	case load.Age < 0:

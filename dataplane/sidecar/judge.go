@@ -10,7 +10,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/sidecar/health"
-	"github.com/warmpath/warmpath/dataplane/sidecar/resident"
 	"github.com/warmpath/warmpath/nvml"
 )
 
@@ -34,8 +33,6 @@ type xidCount struct {
 const (
 	// judgeEvery is how often the report is made anew while the driver says nothing: facts grow stale, workers change.
 	judgeEvery = time.Second
-	// startTakes is when all that is done once has been done.
-	startTakes = 10 * time.Second
 	// tellEvery is how often routers hear of numbers that are no news: memory in use, how full the tier is.
 	tellEvery = 2 * time.Second
 )
@@ -44,8 +41,6 @@ const (
 func (j *judge) run(ctx context.Context) {
 	timer := time.NewTimer(judgeEvery)
 	defer timer.Stop()
-	started := time.AfterFunc(startTakes, func() { resident.Trim() })
-	defer started.Stop()
 	for ctx.Err() == nil {
 		snapshot := j.n.monitor.Snapshot()
 		r := j.judge(time.Now(), snapshot)

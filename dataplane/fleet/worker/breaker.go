@@ -69,28 +69,6 @@ const (
 // String names the state as /status shows it.
 func (s BreakerState) String() string { return [...]string{"closed", "open", "half-open"}[s] }
 
-// Fault counts a failure that is the worker's own.
-func (w *Worker) Fault(now time.Time) { w.Breaker.fault(now.UnixNano(), openMost) }
-
-// Busy counts a refusal by a full worker of a request that another worker took.
-func (w *Worker) Busy(now time.Time) { w.Breaker.fault(now.UnixNano(), openBusy) }
-
-// Fine tells that the worker has answered well, up to the end, what was sent to it at a time.
-func (w *Worker) Fine(sent time.Time) {
-	w.Refusals.end()
-	b := &w.Breaker
-	if b.recent.Load() != 0 || b.until.Load() != 0 { // else closed, as nearly always
-		b.fine(sent.UnixNano())
-	}
-}
-
-// Unclear tells that a request to the worker has ended without showing whether the worker is well.
-func (w *Worker) Unclear() {
-	if w.Breaker.until.Load() != 0 {
-		w.Breaker.trial.Store(0)
-	}
-}
-
 func (b *Breaker) fault(now int64, most time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

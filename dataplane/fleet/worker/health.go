@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,31 +67,32 @@ const (
 	// its activations, and an allocation that fails ends the engine. The number is ours.
 	ScarceMemory = 1 << 30
 	// oneInstant is how close deaths must be to look like one event.
-	oneInstant = 10 * time.Second
+	deathBurst = 10 * time.Second
 	// deathSettles is how long facts must call a worker dead before its waiting requests are given up: time for those of the other workers
 	// to come, by which a bug of the monitoring is told from a death.
 	deathSettles = 500 * time.Millisecond
 )
 
-// healthFacts is the part of a Worker that SetHealth writes.
-type healthFacts struct {
+// gpuHealth holds the facts about a worker's GPUs.
+type gpuHealth struct {
+	verdict *atomic.Uint64 // what choices read; fixed
+	ranks   func() []*Rank // fixed
+
 	told    atomic.Pointer[Health] // for people; nil: never told
 	died    atomic.Int64           // unix nanoseconds since when the facts say dead; 0: they do not
 	doubted atomic.Bool            // and are not believed
-	peers   *peers                 // fixed
-	gaveUp  int64                  // the death after which requests were given up; the monitor's alone
-	faded   bool                   // said so; the monitor's alone
+	fleet   *fleetHealth           // fixed
 }
 
-// peers are the workers among which facts are weighed: those of one registry.
-type peers struct {
+// fleetHealth are the workers among which facts are weighed: those of one registry.
+type fleetHealth struct {
 	mu  sync.Mutex       // held while facts are taken in, some µs; never by choices
 	all func() []*Worker // nil in tests of one worker
 }
 
 // SetHealth publishes what is known of the worker's GPUs. A worker that is dead by it gets no requests from now on, and those that it has
 // not begun to answer go elsewhere.
-func (w *Worker) SetHealth(h Health) {
+func (f *gpuHealth) SetHealth(h Health) {
 	now := time.Now()
 	if h.At.IsZero() || h.At.After(now) {
 		h.At = now
@@ -101,32 +103,31 @@ func (w *Worker) SetHealth(h Health) {
 	if !(h.Weight > 0 && h.Weight < 1) { // and what is no number
 		h.Weight = 1
 	}
-	f := &w.health
-	f.peers.mu.Lock()
-	defer f.peers.mu.Unlock()
-	old, before := f.told.Load(), Verdict(w.verdict.Load())
+	f.fleet.mu.Lock()
+	defer f.fleet.mu.Unlock()
+	old, before := f.told.Load(), Verdict(f.verdict.Load())
 	f.told.Store(&h)
 	dead, was := h.State == GPUDead, f.died.Load() != 0
 	switch {
 	case dead && (!was || old.stale(now)):
 		f.died.Store(now.UnixNano())
-		f.peers.reckonLocked(now)
+		f.fleet.reckonLocked(now)
 	case was && !dead:
 		f.died.Store(0)
 		f.doubted.Store(false)
-		f.peers.reckonLocked(now)
+		f.fleet.reckonLocked(now)
 	}
-	w.publishLocked()
-	w.keepSpeeds(before, Verdict(w.verdict.Load()))
+	f.publishLocked()
+	f.keepSpeeds(before, Verdict(f.verdict.Load()))
 }
 
 // Health returns what SetHealth published last. Facts that are too old are GPUUnknown, without Weight, NoTP and Free, and with a
 // reason that says so; At is still theirs.
-func (w *Worker) Health() Health { return w.HealthAt(time.Now()) }
+func (f *gpuHealth) Health() Health { return f.HealthAt(time.Now()) }
 
 // HealthAt is Health at a time.
-func (w *Worker) HealthAt(now time.Time) Health {
-	p := w.health.told.Load()
+func (f *gpuHealth) HealthAt(now time.Time) Health {
+	p := f.told.Load()
 	switch {
 	case p == nil:
 		return Health{Weight: 1}
@@ -141,40 +142,56 @@ func (w *Worker) HealthAt(now time.Time) Health {
 
 // Doubted reports whether the facts say that the worker is dead and are not believed: most workers that answer their probes died by them at
 // one instant, or the last one did.
-func (w *Worker) Doubted() bool { return w.health.doubted.Load() }
+func (f *gpuHealth) Doubted() bool { return f.doubted.Load() }
 
 func (h *Health) stale(now time.Time) bool { return now.Sub(h.At) > HealthFor }
 
 // publishLocked makes the verdict of what was told.
-func (w *Worker) publishLocked() {
-	if h := w.health.told.Load(); h != nil {
-		w.verdict.Store(uint64(verdictOf(h, w.health.doubted.Load())))
+func (f *gpuHealth) publishLocked() {
+	if h := f.told.Load(); h != nil {
+		f.verdict.Store(uint64(verdictOf(h, f.doubted.Load())))
 	}
 }
 
 // reckonLocked decides which deaths are believed. Of workers that answer their probes, those are not that are more than half of all that were
 // left and lie within one instant: a cluster that answers must not be stopped by a wrong fact.
-func (p *peers) reckonLocked(now time.Time) {
+func (p *fleetHealth) reckonLocked(now time.Time) {
 	if p.all == nil {
 		return
 	}
 	dead, answering := deaths(p.all(), now)
 	for i := range dead {
-		dead[i].health.doubted.Store(false)
+		dead[i].doubted.Store(false)
 	}
 	for from := range dead {
-		first, to := dead[from].health.died.Load(), from
-		for to < len(dead) && dead[to].health.died.Load()-first <= int64(oneInstant) {
+		first, to := dead[from].died.Load(), from
+		for to < len(dead) && dead[to].died.Load()-first <= int64(deathBurst) {
 			to++
 		}
 		if 2*(to-from) <= answering-from {
 			continue
 		}
 		for _, w := range dead[from:to] {
-			w.health.doubted.Store(true)
+			w.doubted.Store(true)
 		}
 	}
 	for _, w := range dead {
 		w.publishLocked()
+	}
+}
+
+// keepSpeeds remembers how fast the ranks were before the worker lost a part of its speed: what they measure from then on is of what is left.
+func (f *gpuHealth) keepSpeeds(before, after Verdict) {
+	slowed := after.Weight() < 1
+	if slowed == (before.Weight() < 1) {
+		return
+	}
+	now := time.Now().UnixNano()
+	for _, rank := range f.ranks() {
+		rate := 0.0
+		if slowed {
+			rate = rank.Load.ViewAt(now).Rate
+		}
+		rank.fullSpeed.Store(math.Float64bits(rate))
 	}
 }

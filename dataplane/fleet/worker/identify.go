@@ -54,7 +54,7 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 		return nil, err
 	}
 	foreign := new(atomic.Bool)
-	dial := dialer{end: ctx, tls: w.TLS, timeout: cfg.Timeout, connect: foreignDial(cfg.Dial, w.TLS != nil, foreign), failure: new(failure)}
+	dial := dialer{end: ctx, tls: w.TLS, timeout: cfg.Timeout, connect: foreignDial(cfg.Dial, w.TLS != nil, foreign), failure: new(tlsFailure)}
 	client := &fasthttp.HostClient{
 		Addr: w.Addr, IsTLS: w.TLS != nil, TLSConfig: w.TLS, Dial: dial.dial, Name: identityAgent,
 		MaxConns: 1, MaxIdemponentCallAttempts: 1, MaxResponseBodySize: maxIdentity,
@@ -70,7 +70,7 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 			if foreign.Load() {
 				err = errForeign
 			}
-			return nil, refused(ctx, w.URL+path, err)
+			return nil, classifyRefusal(ctx, w.URL+path, err)
 		}
 		if resp.StatusCode() != fasthttp.StatusNotFound {
 			break
@@ -92,19 +92,19 @@ func foreignDial(connect func(context.Context, string, string) (net.Conn, error)
 		if err != nil {
 			return nil, err
 		}
-		return &greeted{Conn: conn, foreign: foreign}, nil
+		return &httpCheckConn{Conn: conn, foreign: foreign}, nil
 	}
 }
 
 // greeted is a connection whose first bytes are looked at.
-type greeted struct {
+type httpCheckConn struct {
 	net.Conn
 	foreign *atomic.Bool
 	heard   bool
 }
 
 // Read implements net.Conn.
-func (g *greeted) Read(p []byte) (int, error) {
+func (g *httpCheckConn) Read(p []byte) (int, error) {
 	n, err := g.Conn.Read(p)
 	if n > 0 && !g.heard {
 		g.heard = true
@@ -117,7 +117,7 @@ func (g *greeted) Read(p []byte) (int, error) {
 }
 
 // refused tells silence, which may pass, from an answer that no HTTP server gives.
-func refused(ctx context.Context, url string, err error) error {
+func classifyRefusal(ctx context.Context, url string, err error) error {
 	var late interface{ Timeout() bool }
 	var op *net.OpError
 	switch {

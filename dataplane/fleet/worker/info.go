@@ -33,18 +33,24 @@ type Info struct {
 	MaxTokens  int  // tokens in the KV pool of one rank; 0 when unknown
 	// TokenBytes is what KV takes of a token, in bytes over all of its GPUs; 0 when unknown.
 	TokenBytes float64
-	Mode       string // disaggregation_mode: "", "null", "prefill", "decode"; see Role
-	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. Decode workers say one too, which means nothing.
-	BootstrapPort int
-	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker keeps prefixes, and is sent only what it lacks.
-	// Without it a transfer is always of the whole prompt.
-	DecodeCache bool
+	Disaggregation
 	// NoCache is disable_radix_cache: no prompt finds anything of an earlier one.
 	NoCache   bool
 	Events    *Events // nil when the worker publishes no KV events
 	Loads     *Loads  // nil when the worker publishes no load
 	Tokenizer Tokenizer
 	Placement Placement
+}
+
+// Disaggregation holds a worker's arguments as a half of a pair.
+type Disaggregation struct {
+	Mode string // disaggregation_mode: "", "null", "prefill", "decode"; see Info.Role
+	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. It means nothing of a decode
+	// worker, which has one too.
+	BootstrapPort int
+	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker caches prefixes and
+	// receives only missing pages. Without it a transfer is always of the whole prompt.
+	DecodeCache bool
 }
 
 // Tokenizer is what a worker says of how it makes token ids: its arguments, "" where they are not set.
@@ -111,22 +117,23 @@ func parseInfo(body []byte, host string) (*Info, error) {
 		DPSize:    max(v.GetInt("dp_size"), 1),
 		TPSize:    within(v.GetInt("tp_size"), maxDP),
 		MaxTokens: max(v.GetInt("max_total_num_tokens"), v.GetInt("internal_states", "0", "memory_usage", "token_capacity"), 0),
-		Mode:      string(v.GetStringBytes("disaggregation_mode")),
-
-		BootstrapPort: within(v.GetInt("disaggregation_bootstrap_port"), maxPort),
-		DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
-		NoCache:       v.GetBool("disable_radix_cache"),
-		Tokenizer:     parseTokenizer(v),
-		Placement:     parsePlacement(v),
-		TokenBytes:    parseTokenBytes(v),
-		Process:       processOf(v),
-		Labels:        len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
+		Disaggregation: Disaggregation{
+			Mode:          string(v.GetStringBytes("disaggregation_mode")),
+			BootstrapPort: within(v.GetInt("disaggregation_bootstrap_port"), maxPort),
+			DecodeCache:   v.GetBool("disaggregation_decode_enable_radix_cache"),
+		},
+		NoCache:    v.GetBool("disable_radix_cache"),
+		Tokenizer:  parseTokenizer(v),
+		Placement:  parsePlacement(v),
+		TokenBytes: parseTokenBytes(v),
+		Process:    processOf(v),
+		Labels:     len(v.GetArray("tokenizer_metrics_allowed_custom_labels")) > 0,
 	}
 	if info.DPSize > maxDP {
 		return nil, fmt.Errorf("cannot read server_info, dp_size %d: %w", info.DPSize, errTooMany)
 	}
 	if name := string(v.GetStringBytes("served_model_name")); name != "" {
-		info.answers(served{bases: []string{unique.Make(name).Value()}})
+		info.addNames(modelNames{bases: []string{unique.Make(name).Value()}})
 	}
 	if kv := v.Get("kv_events"); kv != nil && kv.Type() == fastjson.TypeObject {
 		info.Events, info.Loads = parseEvents(kv, host, info), parseLoads(kv, host, info)
@@ -237,4 +244,35 @@ func (i *Info) Model() string {
 		return i.Models[0]
 	}
 	return i.ModelPath
+}
+
+// Consequence says what the router does without for a worker that is no SGLang; "" for one that is.
+func (i *Info) Consequence() string {
+	if i.Engine == "" {
+		return ""
+	}
+	return consequence(i.Engine)
+}
+
+// sameProcess reports whether two descriptions are of one process, as far as they tell. One that says nothing to tell it by is the
+// same while it has its model and its ranks.
+func (i *Info) sameProcess(old *Info) bool {
+	if i.Process != 0 || old.Process != 0 {
+		return i.Process == old.Process
+	}
+	return i.ModelPath == old.ModelPath && i.Version == old.Version && i.DPSize == old.DPSize &&
+		(len(old.Models) == 0 || slices.Contains(i.Models, old.Models[0]))
+}
+
+// Role returns the worker's role by its own word: disaggregation_mode. One leg
+// of a pair answers a plain request with 400.
+func (i *Info) Role() Role {
+	switch i.Disaggregation.Mode {
+	case "prefill":
+		return RolePrefill
+	case "decode":
+		return RoleDecode
+	default: // "null", and releases that know no pairs
+		return RoleAggregated
+	}
 }

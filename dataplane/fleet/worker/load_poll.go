@@ -32,12 +32,12 @@ type poller struct {
 	none   bool      // it has no /v1/loads
 }
 
-// poll starts the worker's poller; stop must follow.
-func (m *monitor) poll(ctx context.Context) {
+// startPoller starts a worker's poller; stop must follow.
+func startPoller(ctx context.Context, w *Worker, cfg *Config) *poller {
 	ctx, cancel := context.WithCancel(ctx)
-	p := &poller{w: m.w, probe: newProber(ctx, m.w, m.cfg), cancel: cancel, done: make(chan struct{}), models: time.Now()}
-	m.poller = p
-	go p.run(ctx, m.cfg.LoadEvery)
+	p := &poller{w: w, probe: newProber(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), models: time.Now()}
+	go p.run(ctx, cfg.LoadEvery)
+	return p
 }
 
 func (p *poller) stop() {
@@ -69,7 +69,7 @@ func (p *poller) run(ctx context.Context, every time.Duration) {
 func (p *poller) readLoads(ctx context.Context, now time.Time) {
 	ranks := p.w.Ranks()
 	quiet := slices.ContainsFunc(ranks, func(r *Rank) bool {
-		v := r.Load.See(now)
+		v := r.Load.View(now)
 		return v.Polled || v.Age < 0 || v.Age > publishedFor
 	})
 	if p.none || !quiet {
@@ -110,7 +110,7 @@ func (p *poller) readModels() {
 		return
 	}
 	fresh := *info
-	fresh.answers(said)
+	fresh.addNames(said)
 	if !slices.Equal(fresh.Models, info.Models) {
 		p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just described it anew
 	}

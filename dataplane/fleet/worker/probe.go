@@ -31,11 +31,11 @@ type prober struct {
 	base    string
 	path    string // readiness path that this worker has
 	timeout time.Duration
-	failure *failure // of its connections
-	line    *line    // nil: they are not watched
+	failure *tlsFailure // of its connections
+	watch   *connWatch  // nil: they are not watched
 
-	strange string    // what the server is, where it serves no model
-	named   time.Time // when that was asked
+	engine string    // what the server is, where it serves no model
+	named  time.Time // when that was asked
 }
 
 // readyPaths are tried in order; a 404 moves on to the next. /health comes
@@ -51,14 +51,14 @@ func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
 
 // newWatcher returns a prober that calls w.Doubt when its idle connection ends.
 func newWatcher(ctx context.Context, w *Worker, cfg *Config) *prober {
-	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, &line{ended: w.Doubt})
+	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, &connWatch{ended: w.Doubt})
 }
 
 // proberOf returns a prober of the server at addr, which base is the URL of.
-func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config, watched *line) *prober {
-	dial := &dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(failure), line: watched}
+func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg *Config, watched *connWatch) *prober {
+	dial := &dialer{end: ctx, tls: settings, timeout: cfg.Timeout, connect: cfg.Dial, failure: new(tlsFailure), watch: watched}
 	return &prober{
-		failure: dial.failure, line: watched,
+		failure: dial.failure, watch: watched,
 		base: base, path: readyPaths[0], timeout: cfg.Timeout,
 		client: &fasthttp.HostClient{
 			Addr: addr, IsTLS: settings != nil, TLSConfig: settings, Dial: dial.dial,
@@ -81,7 +81,7 @@ func (p *prober) ready() error {
 		return p.ready()
 	}
 	if status == fasthttp.StatusNotFound {
-		return fmt.Errorf("cannot use worker: %w: %w: it is %s", errNotReady, errForeignServer, p.stranger())
+		return fmt.Errorf("cannot use worker: %w: %w: it is %s", errNotReady, errForeignServer, p.engineName())
 	}
 	if status != fasthttp.StatusOK {
 		// What servers say to plain HTTP at a port for TLS has no form, but Go's and nginx's name HTTPS.
@@ -102,7 +102,7 @@ func (p *prober) discover(patience time.Duration) (*Info, error) {
 	deadline := time.Now().Add(patience)
 	host, _, _ := net.SplitHostPort(p.client.Addr)
 	info := &Info{DPSize: 1}
-	var said answer
+	var said probeAnswer
 	for _, path := range []string{"/server_info", "/get_server_info"} {
 		var err error
 		if said, err = p.describe(path, deadline); err != nil {
@@ -120,45 +120,45 @@ func (p *prober) discover(patience time.Duration) (*Info, error) {
 		break
 	}
 	if said.status != fasthttp.StatusOK || said.routed || !sglang(said.body) {
-		info.Engine = p.kind(said, deadline)
+		info.Engine = p.identifyEngine(said, deadline)
 	}
 	served, err := p.models(time.Until(deadline))
 	if err == nil {
-		info.answers(served)
+		info.addNames(served)
 	}
 	return info, err
 }
 
 // models reads GET /v1/models; a worker without it serves nothing by name.
-func (p *prober) models(patience time.Duration) (served, error) {
+func (p *prober) models(patience time.Duration) (modelNames, error) {
 	a, err := p.describe("/v1/models", time.Now().Add(patience))
 	if err != nil || a.status != fasthttp.StatusOK {
-		return served{}, err
+		return modelNames{}, err
 	}
 	s, err := parseModels(a.body)
 	if err != nil {
-		return served{}, nil //nolint:nilerr // some other server's page under this path
+		return modelNames{}, nil //nolint:nilerr // some other server's page under this path
 	}
 	return s, nil
 }
 
 // describe gets a part of the description. A server error is not an answer: it
 // passes, while what was discovered holds until the worker dies.
-func (p *prober) describe(path string, deadline time.Time) (answer, error) {
+func (p *prober) describe(path string, deadline time.Time) (probeAnswer, error) {
 	a, err := p.fetch(path, time.Until(deadline))
 	if err == nil && a.status >= fasthttp.StatusInternalServerError {
-		return answer{}, fmt.Errorf("cannot use worker, GET %s answered %d: %w", path, a.status, errNotReady)
+		return probeAnswer{}, fmt.Errorf("cannot use worker, GET %s answered %d: %w", path, a.status, errNotReady)
 	}
 	return a, err
 }
 
 // stranger says what a server is that serves no model. It is asked now and then only.
-func (p *prober) stranger() string {
-	if now := time.Now(); p.strange == "" || now.Sub(p.named) >= foreignEvery {
+func (p *prober) engineName() string {
+	if now := time.Now(); p.engine == "" || now.Sub(p.named) >= foreignEvery {
 		a, _ := p.fetch("/server_info", p.timeout)
-		p.strange, p.named = p.kind(a, now.Add(p.timeout)), now
+		p.engine, p.named = p.identifyEngine(a, now.Add(p.timeout)), now
 	}
-	return p.strange
+	return p.engine
 }
 
 func (p *prober) get(path string, timeout time.Duration) (status int, body []byte, err error) {
@@ -166,14 +166,14 @@ func (p *prober) get(path string, timeout time.Duration) (status int, body []byt
 	return a.status, a.body, err
 }
 
-func (p *prober) fetch(path string, timeout time.Duration) (answer, error) {
+func (p *prober) fetch(path string, timeout time.Duration) (probeAnswer, error) {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(p.base + path)
 	p.failure.last.Store(nil)
-	p.line.use(true)
-	defer p.line.use(false)
+	p.watch.use(true)
+	defer p.watch.use(false)
 	if err := p.client.DoTimeout(req, resp, timeout); err != nil {
 		said := p.failure.take()
 		switch {
@@ -185,9 +185,9 @@ func (p *prober) fetch(path string, timeout time.Duration) (answer, error) {
 		default:
 			err = errMute
 		}
-		return answer{}, fmt.Errorf("cannot get %s%s: %w", p.base, path, err)
+		return probeAnswer{}, fmt.Errorf("cannot get %s%s: %w", p.base, path, err)
 	}
-	return answer{
+	return probeAnswer{
 		status: resp.StatusCode(), body: append([]byte(nil), resp.Body()...),
 		server: string(resp.Header.Server()), routed: len(resp.Header.Peek(routedHeader)) > 0,
 	}, nil

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"hash/fnv"
-	"slices"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -29,14 +28,4 @@ func processOf(v *fastjson.Value) uint64 {
 		_, _ = h.Write(strconv.AppendInt([]byte(name), v.GetInt64(name), 10))
 	}
 	return max(h.Sum64(), 1)
-}
-
-// sameProcess reports whether two descriptions are of one process, as far as they tell. One that says nothing to tell it by is the
-// same while it has its model and its ranks.
-func (i *Info) sameProcess(old *Info) bool {
-	if i.Process != 0 || old.Process != 0 {
-		return i.Process == old.Process
-	}
-	return i.ModelPath == old.ModelPath && i.Version == old.Version && i.DPSize == old.DPSize &&
-		(len(old.Models) == 0 || slices.Contains(i.Models, old.Models[0]))
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"math"
 	"strconv"
 	"sync/atomic"
 )
@@ -20,21 +21,21 @@ type Counters struct {
 // Rank is one data-parallel replica of a worker: a KV cache and a queue.
 type Rank struct {
 	Worker *Worker
-	DP     int // 0-based rank, meaningful when the worker has more than one
+	DPRank int // 0-based rank, meaningful when the worker has more than one
 
-	id      string                   // URL, with #rank when there are several; fixed
-	hash    uint64                   // of id, never 0; fixed
-	holders atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
-	exact   atomic.Bool              // its events are followed and nothing is missing
-	doubt   atomic.Uint32            // see Doubt
-	track   atomic.Uint64            // its life in the approximate tree; see SetTrack
-	seat    atomic.Uint32            // see SetSeat
-	full    atomic.Uint64            // float64 bits; see Full
+	id           string                   // URL, with #rank when there are several; fixed
+	hash         uint64                   // of id, never 0; fixed
+	indexIDs     atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
+	exact        atomic.Bool              // its events are followed and nothing is missing
+	doubt        atomic.Uint32            // see Doubt
+	approxID     atomic.Uint64            // its life in the approximate tree; see SetTrack
+	predictionID atomic.Uint32            // see SetSeat
+	fullSpeed    atomic.Uint64            // float64 bits; see Full
 
-	Keyed Keyed
-	Load  Load
-	Count Counters
-	Trust Trust
+	ExtraKeys ExtraKeys
+	Load      Load
+	Count     Counters
+	Trust     Trust
 }
 
 // ID names the rank to people: the worker's URL, with "#rank" when the worker
@@ -42,7 +43,7 @@ type Rank struct {
 func (r *Rank) ID() string { return r.id }
 
 // Hash is a number that stands for ID, never 0, and the same in every router.
-func (r *Rank) Hash() uint64 { return r.hash }
+func (r *Rank) IDHash() uint64 { return r.hash }
 
 // hashID is FNV-1a.
 func hashID(id string) uint64 {
@@ -55,12 +56,12 @@ func hashID(id string) uint64 {
 
 // SetHolders publishes the index ids that stand for the rank's cache: one, or
 // one for each KV group of a hybrid model.
-func (r *Rank) SetHolders(ids []uint32) { r.holders.Store(&ids) }
+func (r *Rank) SetIndexIDs(ids []uint32) { r.indexIDs.Store(&ids) }
 
 // Holders returns what SetHolders published. A prefix is worth only what all of
 // them hold.
-func (r *Rank) Holders() []uint32 {
-	if p := r.holders.Load(); p != nil {
+func (r *Rank) IndexIDs() []uint32 {
+	if p := r.indexIDs.Load(); p != nil {
 		return *p
 	}
 	return nil
@@ -99,17 +100,17 @@ func (r *Rank) Doubt() Doubt { return Doubt(r.doubt.Load()) }
 
 // SetTrack publishes by what number the approximate tree knows the rank now; 0
 // is not at all. The number is its owner's alone to read.
-func (r *Rank) SetTrack(n uint64) { r.track.Store(n) }
+func (r *Rank) SetApproxID(n uint64) { r.approxID.Store(n) }
 
 // Track returns what SetTrack published.
-func (r *Rank) Track() uint64 { return r.track.Load() }
+func (r *Rank) ApproxID() uint64 { return r.approxID.Load() }
 
 // SetSeat publishes by what number predictions know the rank now; 0 is not at
 // all. The number is its owner's alone to read.
-func (r *Rank) SetSeat(n uint32) { r.seat.Store(n) }
+func (r *Rank) SetPredictionID(n uint32) { r.predictionID.Store(n) }
 
 // Seat returns what SetSeat published.
-func (r *Rank) Seat() uint32 { return r.seat.Load() }
+func (r *Rank) PredictionID() uint32 { return r.predictionID.Load() }
 
 // newRanks builds the ranks of a worker.
 func newRanks(w *Worker, n int) []*Rank {
@@ -119,7 +120,11 @@ func newRanks(w *Worker, n int) []*Rank {
 		if n > 1 {
 			id += "#" + strconv.Itoa(i)
 		}
-		ranks[i] = &Rank{Worker: w, DP: i, id: id, hash: hashID(id)}
+		ranks[i] = &Rank{Worker: w, DPRank: i, id: id, hash: hashID(id)}
 	}
 	return ranks
 }
+
+// Full returns the prompt tokens that the rank computed a second before its worker lost a part of its speed; 0 where it has not, or where
+// that is unknown.
+func (r *Rank) FullSpeed() float64 { return math.Float64frombits(r.fullSpeed.Load()) }

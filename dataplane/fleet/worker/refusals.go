@@ -58,64 +58,6 @@ func refusalKind(status int) int {
 	return 7
 }
 
-// Doubtful notes an answer with an error's status and reports whether another worker should be
-// asked. Statuses from 500 on always are.
-func (w *Worker) Doubtful(status int) bool {
-	f := &w.Refusals
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.running.Store(true)
-	r := &f.by[refusalKind(status)]
-	r.run = min(r.run+1, 1<<20)
-	if r.skip > 0 {
-		r.skip--
-		return status >= 500 || !w.Breaker.Clean() || r.run >= longRun && r.run&(r.run-1) == 0
-	}
-	return true
-}
-
-// Confirmed notes that another worker has answered the same request with the same status.
-func (w *Worker) Confirmed(status int) {
-	f := &w.Refusals
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r := &f.by[refusalKind(status)]
-	if r.skip > 0 { // by one that was asked at the same time
-		return
-	}
-	r.step = min(2*r.step+1, mostSkipped)
-	r.skip = r.step
-}
-
-// Contradicted notes that another worker has answered well.
-func (w *Worker) Contradicted(status int) {
-	f := &w.Refusals
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r := &f.by[refusalKind(status)]
-	r.step, r.skip = 0, 0
-}
-
-// Credible reports whether the worker's word counts against a request: it has had no fault lately,
-// and good answers between its errors.
-func (w *Worker) Credible(status int) bool {
-	if !w.Breaker.Clean() {
-		return false
-	}
-	f := &w.Refusals
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.by[refusalKind(status)].run < longRun
-}
-
-// Hopeless reports whether the worker has only failed for a while.
-func (w *Worker) Hopeless(status int) bool {
-	f := &w.Refusals
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.by[refusalKind(status)].run >= hopeless
-}
-
 // end ends all runs.
 func (f *Refusals) end() {
 	if !f.running.Load() { // as nearly always

@@ -25,16 +25,6 @@ var (
 	ErrClosed    = errors.New("worker: registry is closed")
 )
 
-// Observer is told of workers that come and go. Calls for one worker come in
-// order from one goroutine; they must not block for long.
-type Observer interface {
-	// Up is called when a worker becomes ready with a cache of its own: at first
-	// sight and after each Down.
-	Up(w *Worker, info *Info)
-	// Down is called when a worker's process is gone, and its cache with it.
-	Down(w *Worker)
-}
-
 // Config holds the registry's settings; zero fields take the defaults.
 type Config struct {
 	Interval  time.Duration // between probes; default 250 ms
@@ -76,7 +66,7 @@ type Registry struct {
 	cfg      atomic.Pointer[Config] // immutable; Configure makes another one
 	observer Observer
 	snap     atomic.Pointer[Snapshot]
-	peers    *peers
+	health   *fleetHealth
 	speeds   speeds
 
 	mu      sync.Mutex
@@ -93,9 +83,12 @@ func NewRegistry(cfg Config, observer Observer) *Registry {
 	r := &Registry{observer: observer, workers: make(map[string]*monitor), ending: make(map[string]*monitor)}
 	r.cfg.Store(&cfg)
 	r.snap.Store(&Snapshot{})
-	r.peers = &peers{all: func() []*Worker { return r.Snapshot().Workers }}
+	r.health = &fleetHealth{all: r.workersNow}
 	return r
 }
+
+// workersNow returns the workers of the snapshot.
+func (r *Registry) workersNow() []*Worker { return r.Snapshot().Workers }
 
 // Snapshot returns the workers as they are now.
 func (r *Registry) Snapshot() *Snapshot { return r.snap.Load() }
@@ -119,7 +112,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if _, ok := r.workers[w.URL]; ok {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
-	w.node, w.health.peers = r.nodeLocked(w.host), r.peers
+	w.hostNumber, w.gpuHealth.fleet = r.hostNumberLocked(w.host), r.health
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
 	r.added++
@@ -131,14 +124,14 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 
 // nodeLocked numbers a host: as a worker that is there, else by the smallest
 // number that none has.
-func (r *Registry) nodeLocked(host string) uint32 {
+func (r *Registry) hostNumberLocked(host string) uint32 {
 	taken := make([]bool, len(r.workers)+1)
 	for _, m := range r.workers {
 		if m.w.host == host {
-			return m.w.node
+			return m.w.hostNumber
 		}
-		if int(m.w.node) < len(taken) {
-			taken[m.w.node] = true
+		if int(m.w.hostNumber) < len(taken) {
+			taken[m.w.hostNumber] = true
 		}
 	}
 	return uint32(slices.Index(taken, false))

@@ -26,19 +26,6 @@ func (r Role) String() string { return [...]string{"aggregated", "prefill", "dec
 // mode is the role in SGLang's words.
 func (r Role) mode() string { return [...]string{"null", "prefill", "decode"}[r] }
 
-// Role returns the worker's role by its own word: disaggregation_mode. One leg
-// of a pair answers a plain request with 400.
-func (i *Info) Role() Role {
-	switch i.Mode {
-	case "prefill":
-		return RolePrefill
-	case "decode":
-		return RoleDecode
-	default: // "null", and releases that know no pairs
-		return RoleAggregated
-	}
-}
-
 // Bootstrap is where decode workers meet a prefill worker: the server that
 // tells them where its ranks are.
 type Bootstrap struct {
@@ -129,5 +116,5 @@ func (w *Worker) Bootstrap() Bootstrap {
 		return Bootstrap{}
 	}
 	b := w.spec.Load().Bootstrap
-	return Bootstrap{Host: cmp.Or(b.Host, w.host), Port: cmp.Or(b.Port, info.BootstrapPort, DefaultBootstrapPort)}
+	return Bootstrap{Host: cmp.Or(b.Host, w.host), Port: cmp.Or(b.Port, info.Disaggregation.BootstrapPort, DefaultBootstrapPort)}
 }

@@ -19,7 +19,7 @@ import (
 //
 // Writers take a lock for some 100 ns after an answer; a choice reads without.
 type Trust struct {
-	told atomic.Int64 // unix nanoseconds when the rank last showed what it holds
+	confirmed atomic.Int64 // unix nanoseconds when the rank last showed what it holds
 
 	mu       sync.Mutex
 	outcomes [trustWindow]outcome // a ring; guarded by mu
@@ -43,7 +43,7 @@ const (
 	// hitShare is the share of the expected overlap from which an answer counts as a hit.
 	hitShare = 0.8
 	// fewOutcomes say nothing: with less, one lost page group would halve the credit of a rank.
-	fewOutcomes = 8
+	minOutcomes = 8
 	// goodWorth is what counts as right. Believing smaller differences would send every prompt that two ranks hold to the same one.
 	goodWorth = 0.95
 	// A rank that has shown nothing for freshFor is believed less and less, until nothing is left staleAfter. A quiet stream is checked
@@ -54,11 +54,11 @@ const (
 
 // Told notes that the rank's events, or a check of them, have shown that what
 // is known is so.
-func (t *Trust) Told(now time.Time) { t.told.Store(now.UnixNano()) }
+func (t *Trust) Confirmed(now time.Time) { t.confirmed.Store(now.UnixNano()) }
 
 // Silence returns how long ago Told was, or below 0 where it never was.
 func (t *Trust) Silence(now time.Time) time.Duration {
-	told := t.told.Load()
+	told := t.confirmed.Load()
 	if told == 0 {
 		return -1
 	}
@@ -67,7 +67,7 @@ func (t *Trust) Silence(now time.Time) time.Duration {
 
 // SilenceAt is Silence in seconds, at a time in unix nanoseconds.
 func (t *Trust) SilenceAt(now int64) float64 {
-	told := t.told.Load()
+	told := t.confirmed.Load()
 	if told == 0 {
 		return -1
 	}
@@ -76,7 +76,7 @@ func (t *Trust) SilenceAt(now int64) float64 {
 
 // Forget begins anew: the rank's process is another one.
 func (t *Trust) Forget() {
-	t.told.Store(0)
+	t.confirmed.Store(0)
 	t.forgetOutcomes()
 }
 
@@ -138,13 +138,13 @@ func (t *Trust) Credit(now time.Time, events bool) float64 { return t.CreditAt(n
 // CreditAt is Credit at a time in unix nanoseconds.
 func (t *Trust) CreditAt(now int64, events bool) float64 {
 	credit := 1.0
-	if t.compared.Load() >= fewOutcomes {
+	if t.compared.Load() >= minOutcomes {
 		if worth := math.Float64frombits(t.worth.Load()); worth < goodWorth {
 			idle := min(max(float64(now-t.last.Load())/float64(trustFor), 0), 1)
 			credit = worth + (1-worth)*idle
 		}
 	}
-	if told := t.told.Load(); events && told != 0 && now-told > int64(freshFor) {
+	if told := t.confirmed.Load(); events && told != 0 && now-told > int64(freshFor) {
 		silence := time.Duration(now - told)
 		credit *= max(1-float64(silence-freshFor)/float64(staleAfter-freshFor), 0)
 	}
@@ -157,7 +157,7 @@ func (t *Trust) CreditAt(now int64, events bool) float64 {
 func (t *Trust) CheckEvery(now time.Time) time.Duration {
 	accuracy, compared := t.Accuracy(now)
 	switch {
-	case compared < fewOutcomes || accuracy > 0.95:
+	case compared < minOutcomes || accuracy > 0.95:
 		return 5 * time.Second
 	case accuracy > 0.85:
 		return 2 * time.Second

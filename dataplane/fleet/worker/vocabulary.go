@@ -31,6 +31,21 @@ var vocabularyQuestion = []byte(`{"input_ids":[0],"sampling_params":{"max_new_to
 // vocabularyAnswer is "logit_bias must has keys in [0, 1023], got -1." of SGLang 0.5.23.
 var vocabularyAnswer = regexp.MustCompile(`logit_bias[^"]*\[0, ([0-9]{1,8})\]`)
 
+// vocabularyAttempts limits the questions for the vocabulary of one process.
+type vocabularyAttempts struct {
+	count int
+	last  time.Time
+}
+
+// due reports whether another question may be asked now, and counts it.
+func (v *vocabularyAttempts) due(now time.Time) bool {
+	if v.count >= vocabularyAsks || now.Sub(v.last) < vocabularyAgain {
+		return false
+	}
+	v.count, v.last = v.count+1, now
+	return true
+}
+
 // vocabulary returns how many token ids the worker's model has: what the worker says, else the model's
 // config.json where that is on this machine, else 0.
 func (p *prober) vocabulary(info *Info) int {
@@ -43,23 +58,6 @@ func (p *prober) vocabulary(info *Info) int {
 	return readVocabulary(filepath.Join(info.ModelPath, "config.json"))
 }
 
-// relearnVocabulary asks a process again that did not tell its vocabulary when it was discovered.
-func (m *monitor) relearnVocabulary(now time.Time) {
-	info := m.w.Info()
-	if info == nil || info.Vocabulary > 0 || info.ModelPath == "" || m.asks >= vocabularyAsks || now.Sub(m.askedAt) < vocabularyAgain {
-		return
-	}
-	m.asks, m.askedAt = m.asks+1, now
-	n := m.probe.vocabulary(info)
-	if n == 0 {
-		return
-	}
-	fresh := *info
-	fresh.Vocabulary = n
-	m.w.info.Store(&fresh)
-	m.r.publish()
-}
-
 func (p *prober) askVocabulary() int {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
@@ -68,8 +66,8 @@ func (p *prober) askVocabulary() int {
 	req.Header.SetMethod(fasthttp.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.SetBodyRaw(vocabularyQuestion)
-	p.line.use(true)
-	defer p.line.use(false)
+	p.watch.use(true)
+	defer p.watch.use(false)
 	if err := p.client.DoTimeout(req, resp, vocabularyTimeout); err != nil || resp.StatusCode() != fasthttp.StatusBadRequest {
 		return 0
 	}

@@ -299,12 +299,12 @@ func (g *Group) onAsk(data []byte) {
 	}
 	answer := routing.Answer{Number: q.number}
 	if d, err := g.cfg.Chooser.Arbitrate(&g.scratch, &q.Ask); err == nil {
-		answer.Rank, answer.Cost = d.Rank.Hash(), d.Choice.Cost
+		answer.Rank, answer.Cost = d.Rank.IDHash(), d.Choice.Cost
 		if math.IsNaN(answer.Cost) || math.IsInf(answer.Cost, 0) {
 			answer.Cost = 0
 		}
 		if d.Decode != nil {
-			answer.Decode = d.Decode.Hash()
+			answer.Decode = d.Decode.IDHash()
 		}
 		g.promise(q, &d)
 	}
@@ -319,12 +319,12 @@ func (g *Group) onAsk(data []byte) {
 func (g *Group) promise(q *question, d *routing.Decision) {
 	uncached, work := int64(max(d.Uncached(), 0)), d.Work(q.Output, len(q.Marks) > 0)
 	made := &promise{
-		at: time.Now(), rank: d.Rank.Hash(),
-		share: worker.Share{InFlight: 1, Waiting: 1, Pending: uncached, Used: uncached, Held: work.Holds(), Sent: uncached},
+		at: time.Now(), rank: d.Rank.IDHash(),
+		share: worker.RouterLoad{InFlight: 1, Waiting: 1, Pending: uncached, Used: uncached, Held: work.Holds(), Sent: uncached},
 	}
 	if d.Decode != nil {
-		made.decode = d.Decode.Hash()
-		made.second = worker.Share{InFlight: 1, Waiting: 1, Used: int64(d.DecodeTokens()), Held: work.Holds()}
+		made.decode = d.Decode.IDHash()
+		made.second = worker.RouterLoad{InFlight: 1, Waiting: 1, Used: int64(d.DecodeTokens()), Held: work.Holds()}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,7 +20,7 @@ func emptiest(r *router) {
 	r.chosen = func(*routing.Ask) *worker.Rank {
 		best := r.rank(0)
 		for _, rank := range r.registry.Snapshot().Ranks {
-			if rank.Load.See(time.Now()).InFlight < best.Load.See(time.Now()).InFlight {
+			if rank.Load.View(time.Now()).InFlight < best.Load.View(time.Now()).InFlight {
 				best = rank
 			}
 		}
@@ -74,7 +74,7 @@ func TestOneChoosesForAll(t *testing.T) {
 		leases := make([]worker.Lease, len(answers))
 		for i, a := range answers {
 			for _, rank := range by[i].registry.Snapshot().Ranks {
-				if rank.Hash() == a.Rank {
+				if rank.IDHash() == a.Rank {
 					leases[i] = rank.Load.Begin(100)
 				}
 			}

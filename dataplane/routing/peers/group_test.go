@@ -45,7 +45,7 @@ func (r *router) Arbitrate(_ *routing.Scratch, a *routing.Ask) (routing.Decision
 
 func (r *router) rank(i int) *worker.Rank { return r.registry.Snapshot().Ranks[i] }
 
-func (r *router) see(i int) worker.Seen { return r.rank(i).Load.See(time.Now()) }
+func (r *router) see(i int) worker.LoadView { return r.rank(i).Load.View(time.Now()) }
 
 // join starts a router that has so many workers. Those that start earlier choose for later ones.
 func join(t *testing.T, b *bus, name string, workers int) *router {
@@ -195,10 +195,10 @@ func TestWorkersComeAndGo(t *testing.T) {
 		routers[0].Active()
 		time.Sleep(50 * time.Millisecond)
 		old := routers[1].rank(1)
-		require.EqualValues(t, 1, old.Load.ForeignInFlight())
+		require.EqualValues(t, 1, old.Load.PeerInFlight())
 		require.NoError(t, routers[1].registry.Remove("http://w1:80"))
 		time.Sleep(time.Second)
-		require.Zero(t, old.Load.ForeignInFlight(), "who holds on to it sees no ghosts")
+		require.Zero(t, old.Load.PeerInFlight(), "who holds on to it sees no ghosts")
 		_, err := routers[1].registry.Add("http://w1:80")
 		require.NoError(t, err)
 		time.Sleep(time.Second)

@@ -32,21 +32,21 @@ type peer struct {
 // entry is what a peer has at one rank.
 type entry struct {
 	hash     uint64
-	said     worker.Share // by itself; Sent counts from base
+	said     worker.RouterLoad // by itself; Sent counts from base
 	base     int64
-	heard    bool         // said something
-	promised worker.Share // what was chosen for it and it has not said yet
+	heard    bool              // said something
+	promised worker.RouterLoad // what was chosen for it and it has not said yet
 	turn     uint64
 
 	rank    *worker.Rank // where applied is counted; nil: this router knows no such rank
-	applied worker.Share
+	applied worker.RouterLoad
 }
 
 // promise is a choice made for a peer.
 type promise struct {
 	at            time.Time
 	rank, decode  uint64
-	share, second worker.Share
+	share, second worker.RouterLoad
 }
 
 // ranks finds ranks by hash.
@@ -132,7 +132,7 @@ func (g *Group) applyLocked(p *peer, s *state, now time.Time) {
 		if !e.heard {
 			e.heard, e.base = true, r.Sent-r.Pending
 		}
-		e.said, e.turn = r.Share, p.turn
+		e.said, e.turn = r.RouterLoad, p.turn
 		e.said.Sent -= e.base
 	}
 	// A rank is counted anew when all that is said of it is known: choices see it at any time, and would else see some requests twice.
@@ -153,7 +153,7 @@ func (g *Group) applyLocked(p *peer, s *state, now time.Time) {
 	}
 	for hash, e := range p.ranks {
 		if e.turn != p.turn {
-			e.said = worker.Share{Sent: e.said.Sent}
+			e.said = worker.RouterLoad{Sent: e.said.Sent}
 		}
 		g.settleLocked(e, now)
 		if e.rank == nil && e.said.Idle() && e.promised.Idle() {
@@ -182,8 +182,8 @@ func (p *peer) take(q *promise, by int64) (first, second *entry) {
 	return first, second
 }
 
-func times(s worker.Share, n int64) worker.Share {
-	return worker.Share{InFlight: n * s.InFlight, Waiting: n * s.Waiting, Pending: n * s.Pending, Used: n * s.Used, Held: n * s.Held, Sent: n * s.Sent}
+func times(s worker.RouterLoad, n int64) worker.RouterLoad {
+	return worker.RouterLoad{InFlight: n * s.InFlight, Waiting: n * s.Waiting, Pending: n * s.Pending, Used: n * s.Used, Held: n * s.Held, Sent: n * s.Sent}
 }
 
 // kept takes a promise back, if there is one, and appends the entries that are to be settled.
@@ -219,16 +219,16 @@ func (g *Group) settleLocked(e *entry, now time.Time) {
 		return
 	}
 	is := e.said.Plus(e.promised)
-	e.rank.Load.Foreign(now, e.applied, is)
+	e.rank.Load.ReplacePeer(now, e.applied, is)
 	e.applied = is
 }
 
 // withdraw takes back what e has counted.
 func (g *Group) withdraw(e *entry, now time.Time) {
 	if e.rank != nil {
-		e.rank.Load.Foreign(now, e.applied, worker.Share{Sent: e.applied.Sent})
+		e.rank.Load.ReplacePeer(now, e.applied, worker.RouterLoad{Sent: e.applied.Sent})
 	}
-	e.rank, e.applied = nil, worker.Share{Sent: e.said.Sent - e.said.Pending}
+	e.rank, e.applied = nil, worker.RouterLoad{Sent: e.said.Sent - e.said.Pending}
 }
 
 // forgetLocked drops a router and its load.
@@ -248,7 +248,7 @@ func (g *Group) resolveLocked(now time.Time) {
 	}
 	g.known = ranks{snap: snap, byHash: make(map[uint64]*worker.Rank, len(snap.Ranks))}
 	for _, rank := range snap.Ranks {
-		g.known.byHash[rank.Hash()] = rank
+		g.known.byHash[rank.IDHash()] = rank
 	}
 	for _, p := range g.peers {
 		for _, e := range p.ranks {

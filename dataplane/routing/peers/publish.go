@@ -13,7 +13,7 @@ const idleAfter = 50 * time.Millisecond
 type publisher struct {
 	g       *Group
 	snap    *worker.Snapshot
-	last    []worker.Share // as last told, of the ranks of snap
+	last    []worker.RouterLoad // as last told, of the ranks of snap
 	out     state
 	buf     []byte
 	whole   time.Time // when all was last told
@@ -68,25 +68,25 @@ func (p *publisher) tell(now time.Time, last bool) {
 // scan lists the ranks whose share has changed, or all that have one.
 func (p *publisher) scan(now time.Time) {
 	if snap := p.g.cfg.Registry.Snapshot(); snap != p.snap {
-		old := make(map[*worker.Rank]worker.Share, len(p.last))
+		old := make(map[*worker.Rank]worker.RouterLoad, len(p.last))
 		for i := range p.last {
 			old[p.snap.Ranks[i]] = p.last[i]
 		}
-		p.snap, p.last = snap, make([]worker.Share, len(snap.Ranks))
+		p.snap, p.last = snap, make([]worker.RouterLoad, len(snap.Ranks))
 		for i, rank := range snap.Ranks {
 			p.last[i] = old[rank]
 		}
 	}
 	p.flying = false
 	for i, rank := range p.snap.Ranks {
-		share := rank.Load.Share()
+		share := rank.Load.Own()
 		changed, idle := share != p.last[i], share.Idle()
 		p.flying = p.flying || !idle
 		if changed {
 			p.changed, p.last[i] = now, share
 		}
 		if changed || (p.out.whole && !idle) {
-			p.out.ranks = append(p.out.ranks, rankShare{rank.Hash(), share})
+			p.out.ranks = append(p.out.ranks, rankShare{rank.IDHash(), share})
 		}
 	}
 }

@@ -21,7 +21,7 @@ type state struct {
 // rankShare is what it has in flight at one rank.
 type rankShare struct {
 	rank uint64 // worker.Rank.Hash
-	worker.Share
+	worker.RouterLoad
 }
 
 const (
@@ -80,7 +80,7 @@ func (s *state) read(b []byte) error {
 		s.done = append(s.done, r.number())
 	}
 	for range r.count(rankShareSize) {
-		s.ranks = append(s.ranks, rankShare{r.word(), worker.Share{
+		s.ranks = append(s.ranks, rankShare{r.word(), worker.RouterLoad{
 			InFlight: r.number(), Waiting: r.number(), Pending: r.number(), Used: r.number(), Held: r.number(), Sent: r.number(),
 		}})
 	}

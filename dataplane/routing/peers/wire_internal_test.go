@@ -25,7 +25,7 @@ func someState(rng *rand.Rand) *state {
 		s.done = append(s.done, size(rng))
 	}
 	for range rng.IntN(5) {
-		s.ranks = append(s.ranks, rankShare{rng.Uint64(), worker.Share{
+		s.ranks = append(s.ranks, rankShare{rng.Uint64(), worker.RouterLoad{
 			InFlight: size(rng), Waiting: size(rng), Pending: size(rng), Used: size(rng), Held: size(rng), Sent: size(rng),
 		}})
 	}
