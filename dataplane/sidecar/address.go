@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
-// isAt reports whether a worker's URL leads to a listener of this machine.
-func isAt(raw string, l listener) bool {
+// leadsTo reports whether a worker's URL leads to a socket of this machine.
+func leadsTo(raw string, l listenSocket) bool {
 	u, err := url.Parse(raw)
 	if err != nil || portOf(u) != int(l.addr.Port()) {
 		return false
@@ -35,7 +35,7 @@ func portOf(u *url.URL) int {
 	return 80
 }
 
-// isLocal reports whether a host is this machine, without asking a name server.
+// isLocal reports whether a host is this machine, without a name server.
 func isLocal(host string) bool {
 	if tlsconfig.Loopback(host) {
 		return true
@@ -59,9 +59,9 @@ func isLocal(host string) bool {
 	return false
 }
 
-// public is the URL under which routers reach a worker, or why they cannot. A URL on loopback leads each machine to itself, so that
-// a router elsewhere would take what it finds there for this worker.
-func (c *Config) public(f *Found) (public, why string) {
+// public returns the URL of a worker for routers, or the reason why they cannot reach it. A loopback
+// URL would lead each router to its own machine, and to another worker.
+func (c *Config) public(f *LocalWorker) (public, unreachable string) {
 	u, err := url.Parse(f.URL)
 	if err != nil {
 		return "", err.Error()
@@ -75,8 +75,8 @@ func (c *Config) public(f *Found) (public, why string) {
 	return u.Scheme + "://" + net.JoinHostPort(c.Advertise, strconv.Itoa(portOf(u))), ""
 }
 
-// AdvertiseTo is the host of this machine as others see it that are reached by way of addr, host:port: the address that its route uses.
-// Nothing is sent. It is the host's name where there is no route, and loopback where addr is.
+// AdvertiseTo returns the address of this machine on the route to addr, a host:port. It sends nothing.
+// Without a route it returns the host's name, and for a loopback addr its host.
 func AdvertiseTo(addr string) string {
 	if host, _, err := net.SplitHostPort(addr); err == nil && tlsconfig.Loopback(host) {
 		return host

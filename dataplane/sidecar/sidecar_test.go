@@ -102,14 +102,14 @@ func sglangServer(t *testing.T) (base, port string) {
 }
 
 // startNode runs a node of this process' own servers until the test ends.
-func startNode(t *testing.T, cfg Config) *Node {
+func startNode(t *testing.T, cfg Config) *Sidecar {
 	t.Helper()
 	cfg.Name, cfg.Listen, cfg.Log = "gpu1", "127.0.0.1:0", slog.New(slog.DiscardHandler)
-	cfg.NVML.Every, cfg.ProbeEvery, cfg.FindEvery = 50*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond
+	cfg.NVML.Every, cfg.Probing.Every, cfg.DiscoverEvery = 50*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond
 	cfg.Health = health.Config{Rise: time.Nanosecond, Fall: time.Nanosecond, Stale: time.Hour}
 	n, err := New(cfg)
 	require.NoError(t, err)
-	n.finder.self, n.finder.wait = 0, patience // the servers of these tests are in this process
+	n.discovery.self, n.discovery.wait = 0, patience // the servers of these tests are in this process
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
@@ -121,7 +121,7 @@ func startNode(t *testing.T, cfg Config) *Node {
 	return n
 }
 
-func get(t *testing.T, n *Node, path string) (int, string) {
+func get(t *testing.T, n *Sidecar, path string) (int, string) {
 	t.Helper()
 	resp, err := http.Get("http://" + n.Addr() + path)
 	require.NoError(t, err)
@@ -257,7 +257,7 @@ func TestNodeServes(t *testing.T) {
 func TestNodeWithoutDriver(t *testing.T) {
 	base, _ := sglangServer(t)
 	shared := &memory{}
-	n := startNode(t, Config{Workers: []string{base}, NoFind: true, Cluster: shared, NVML: nvml.Config{Library: "/nonexistent/libnvidia-ml.so.1"}})
+	n := startNode(t, Config{Workers: []string{base}, NoDiscovery: true, Cluster: shared, NVML: nvml.Config{Library: "/nonexistent/libnvidia-ml.so.1"}})
 	record := shared.await(t, "a worker", func(n *cluster.Node) bool { return len(n.Workers) == 1 && n.Workers[0].Model == "m" })
 	assert.Empty(t, record.GPUs)
 	assert.Equal(t, "no driver", record.Driver)

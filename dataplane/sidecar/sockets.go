@@ -14,18 +14,18 @@ import (
 	"strings"
 )
 
-// listener is a TCP socket of this network namespace that accepts connections.
-type listener struct {
+// listenSocket is a listening TCP socket of this network namespace.
+type listenSocket struct {
 	addr  netip.AddrPort
-	inode uint64 // names the socket among the open files of a process
+	inode uint64 // of the socket among the open files of a process
 }
 
 // stateListen is TCP_LISTEN in include/net/tcp_states.h.
 const stateListen = "0A"
 
-// listeners reads /proc/net/tcp and tcp6. A kernel without IPv6 has no second one.
-func listeners(proc string) ([]listener, error) {
-	var all []listener
+// readSockets reads /proc/net/tcp and tcp6. A kernel without IPv6 lacks the latter.
+func readSockets(proc string) ([]listenSocket, error) {
+	var all []listenSocket
 	for _, name := range []string{"net/tcp", "net/tcp6"} {
 		file, err := os.Open(filepath.Join(proc, name))
 		if errors.Is(err, fs.ErrNotExist) && name == "net/tcp6" {
@@ -34,7 +34,7 @@ func listeners(proc string) ([]listener, error) {
 		if err != nil {
 			return nil, err
 		}
-		all, err = readListeners(all, file)
+		all, err = appendListening(all, file)
 		_ = file.Close()
 		if err != nil {
 			return nil, err
@@ -43,10 +43,11 @@ func listeners(proc string) ([]listener, error) {
 	return all, nil
 }
 
-// readListeners appends the listening sockets of one table: lines of "sl local_address rem_address st … inode …" below a heading, as
-// net/ipv4/tcp_ipv4.c writes them. It ends at the first socket of another state: listening ones come first, and a busy
-// worker has thousands of the others, each of which the kernel would have to look up and print.
-func readListeners(all []listener, table io.Reader) ([]listener, error) {
+// appendListening appends the listening sockets of one table: lines of
+// "sl local_address rem_address st … inode …" below a heading, as net/ipv4/tcp_ipv4.c writes them. It
+// ends at the first socket of another state: listening sockets come first, and a busy worker has
+// thousands of others, which the kernel would have to look up and print.
+func appendListening(all []listenSocket, table io.Reader) ([]listenSocket, error) {
 	lines := bufio.NewScanner(table)
 	for heading := true; lines.Scan(); heading = false {
 		if heading {
@@ -62,7 +63,7 @@ func readListeners(all []listener, table io.Reader) ([]listener, error) {
 		addr, ok := parseAddr(fields[1])
 		inode, err := strconv.ParseUint(fields[9], 10, 64)
 		if ok && err == nil {
-			all = append(all, listener{addr, inode})
+			all = append(all, listenSocket{addr, inode})
 		}
 	}
 	return all, lines.Err()
@@ -83,9 +84,9 @@ func parseAddr(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), true
 }
 
-// reach is how this machine connects to a listener: over loopback to one of all addresses. A socket of all IPv6 addresses most often
-// takes IPv4 too, and machines without IPv6 on loopback are common, so that is tried first.
-func (l listener) reach() []string {
+// dialAddresses returns the addresses by which this machine connects to a socket, the likeliest first.
+// A socket of all IPv6 addresses usually takes IPv4 too, and many machines lack IPv6 on loopback.
+func (l listenSocket) dialAddresses() []string {
 	port := strconv.Itoa(int(l.addr.Port()))
 	switch {
 	case !l.addr.Addr().IsUnspecified():

@@ -48,53 +48,53 @@ func TestPlace(t *testing.T) {
 		{"visible devices and a base", 200, said(2, worker.Placement{BaseGPU: 1}), []string{"GPU-5", "GPU-6"}, byEnvironment, machine(8, nil)},
 		{"in a container", 300, said(1, worker.Placement{}), []string{"GPU-3"}, byEnvironment, machine(8, nil)},
 		{"steps", 400, said(2, worker.Placement{GPUStep: 2}), []string{"GPU-0", "GPU-2"}, byEnvironment, machine(4, nil)},
-		{"more than it sees", 400, said(4, worker.Placement{BaseGPU: 1}), nil, "not known: it wants GPU 4 of the 4 that it sees", machine(4, nil)},
+		{"more than it sees", 400, said(4, worker.Placement{BaseGPU: 1}), nil, "not known: it wants GPU 4 of the 4 visible to it", machine(4, nil)},
 		{"on the CPU", 400, said(1, worker.Placement{Device: "cpu"}), nil, "on none: its device is cpu", machine(4, nil)},
-		{"process not seen", 0, said(1, worker.Placement{}), nil, "not known: its process is not seen", machine(4, nil)},
+		{"process not seen", 0, said(1, worker.Placement{}), nil, "not known: its process is not visible", machine(4, nil)},
 		{"environment not seen", 500, said(1, worker.Placement{}), nil, "not known: its environment may not be read", machine(4, nil)},
-		{"says nothing", 400, nil, nil, "not known: it has not said what it is", machine(4, nil)},
+		{"says nothing", 400, nil, nil, "not known: the worker has not answered yet", machine(4, nil)},
 		{"no GPU", 400, said(1, worker.Placement{}), nil, "not known: the driver tells of no GPU", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			pl := placer{procs: p, own: map[string]string{}}
-			got := pl.place([]Found{{PID: tt.pid}}, []*worker.Info{tt.info}, tt.where)
-			assert.Equal(t, place{tt.want, tt.how}, got[0])
+			pl := gpuAssigner{processes: p, own: map[string]string{}}
+			got := pl.assign([]LocalWorker{{PID: tt.pid}}, []*worker.Info{tt.info}, tt.where)
+			assert.Equal(t, assignment{tt.want, tt.how}, got[0])
 		})
 	}
 	// In the same container the runtime's list holds for us too, and was applied.
-	pl := placer{procs: p, own: map[string]string{"NVIDIA_VISIBLE_DEVICES": "2,3"}}
-	got := pl.place([]Found{{PID: 300}}, []*worker.Info{said(1, worker.Placement{})}, machine(2, nil))
+	pl := gpuAssigner{processes: p, own: map[string]string{"NVIDIA_VISIBLE_DEVICES": "2,3"}}
+	got := pl.assign([]LocalWorker{{PID: 300}}, []*worker.Info{said(1, worker.Placement{})}, machine(2, nil))
 	assert.Equal(t, []string{"GPU-1"}, got[0].gpus)
 }
 
 // TestPlaceFollowsProcesses moves a worker's processes from one GPU to another.
 func TestPlaceFollowsProcesses(t *testing.T) {
 	p := fakeProc(t, map[int]map[string]string{100: {"stat": stat(100, 1, "a")}, 101: {"stat": stat(101, 100, "b")}, 102: {"stat": stat(102, 100, "c")}})
-	pl := placer{procs: p}
-	workers, infos := []Found{{URL: "w", PID: 100}}, []*worker.Info{nil}
-	assert.Equal(t, []string{"GPU-0"}, pl.place(workers, infos, machine(2, map[int][]int{0: {101}}))[0].gpus)
-	places := pl.place(workers, infos, machine(2, map[int][]int{0: {101}, 1: {102}}))
+	pl := gpuAssigner{processes: p}
+	workers, infos := []LocalWorker{{URL: "w", PID: 100}}, []*worker.Info{nil}
+	assert.Equal(t, []string{"GPU-0"}, pl.assign(workers, infos, machine(2, map[int][]int{0: {101}}))[0].gpus)
+	places := pl.assign(workers, infos, machine(2, map[int][]int{0: {101}, 1: {102}}))
 	assert.Equal(t, []string{"GPU-0", "GPU-1"}, places[0].gpus)
-	assert.Equal(t, map[string][]string{"GPU-0": {"w"}, "GPU-1": {"w"}}, workersOn(places, workers))
+	assert.Equal(t, map[string][]string{"GPU-0": {"w"}, "GPU-1": {"w"}}, workersByGPU(places, workers))
 	workers[0].PID = 101
-	assert.Equal(t, []string{"GPU-0"}, pl.place(workers, infos, machine(2, map[int][]int{0: {101}, 1: {102}}))[0].gpus)
+	assert.Equal(t, []string{"GPU-0"}, pl.assign(workers, infos, machine(2, map[int][]int{0: {101}, 1: {102}}))[0].gpus)
 }
 
 // TestPlaceKeepsLostGPUs: a GPU that is lost tells of no processes, and still is the worker's.
 func TestPlaceKeepsLostGPUs(t *testing.T) {
 	p := fakeProc(t, map[int]map[string]string{100: {"stat": stat(100, 1, "a")}, 101: {"stat": stat(101, 100, "b")}})
-	pl := placer{procs: p}
-	workers, infos := []Found{{URL: "w", PID: 100}}, []*worker.Info{nil}
-	require.Equal(t, []string{"GPU-0", "GPU-1"}, pl.place(workers, infos, machine(3, map[int][]int{0: {101}, 1: {101}}))[0].gpus)
+	pl := gpuAssigner{processes: p}
+	workers, infos := []LocalWorker{{URL: "w", PID: 100}}, []*worker.Info{nil}
+	require.Equal(t, []string{"GPU-0", "GPU-1"}, pl.assign(workers, infos, machine(3, map[int][]int{0: {101}, 1: {101}}))[0].gpus)
 	gpus := machine(3, map[int][]int{1: {101}})
 	gpus[0].Err = &nvml.Error{Code: nvml.CodeLost}
-	assert.Equal(t, place{[]string{"GPU-0", "GPU-1"}, byProcesses}, pl.place(workers, infos, gpus)[0])
-	assert.Equal(t, place{[]string{"GPU-0", "GPU-1"}, byProcesses}, pl.place(workers, infos, nil)[0], "the driver is gone")
+	assert.Equal(t, assignment{[]string{"GPU-0", "GPU-1"}, byProcesses}, pl.assign(workers, infos, gpus)[0])
+	assert.Equal(t, assignment{[]string{"GPU-0", "GPU-1"}, byProcesses}, pl.assign(workers, infos, nil)[0], "the driver is gone")
 	gpus = machine(3, map[int][]int{1: {101}})
-	assert.Equal(t, []string{"GPU-1"}, pl.place(workers, infos, gpus)[0].gpus, "it answers, and says that the worker has left")
+	assert.Equal(t, []string{"GPU-1"}, pl.assign(workers, infos, gpus)[0].gpus, "it answers, and says that the worker has left")
 	workers[0].PID = 101
-	assert.Empty(t, pl.place(workers, infos, nil)[0].gpus, "another process")
+	assert.Empty(t, pl.assign(workers, infos, nil)[0].gpus, "another process")
 }
 
 func TestVisible(t *testing.T) {

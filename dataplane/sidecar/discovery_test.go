@@ -42,7 +42,7 @@ func (l ledger) Remove(url string) error {
 }
 
 // newTestFinder looks at the given ports only: this machine may have others.
-func newTestFinder(t *testing.T, cfg Config, ports ...string) (*finder, ledger) {
+func newTestFinder(t *testing.T, cfg Config, ports ...string) (*discovery, ledger) {
 	t.Helper()
 	cfg.Ports = nil
 	for _, p := range ports {
@@ -56,7 +56,7 @@ func newTestFinder(t *testing.T, cfg Config, ports ...string) (*finder, ledger) 
 	cfg.Log = slog.New(slog.DiscardHandler)
 	require.NoError(t, cfg.setDefaults())
 	registry := ledger{}
-	f, err := newFinder(&cfg, registry)
+	f, err := newDiscovery(&cfg, registry)
 	require.NoError(t, err)
 	f.start()
 	f.self = 0 // the servers of these tests are in this process
@@ -114,7 +114,7 @@ func TestFindsWorkersAndNobodyElse(t *testing.T) {
 	f, registry := newTestFinder(t, Config{}, port, web, router, mapped, broken, greets)
 	now := time.Now()
 	for i := range 5 {
-		f.look(t.Context(), now.Add(time.Duration(i)*time.Second))
+		f.scan(t.Context(), now.Add(time.Duration(i)*time.Second))
 	}
 	found, report, done := f.view()
 	require.True(t, done)
@@ -128,14 +128,14 @@ func TestFindsWorkersAndNobodyElse(t *testing.T) {
 	assert.EqualValues(t, 1, asked.Load(), "a worker is asked once")
 	assert.EqualValues(t, 1, webAsked.Load(), "who is no worker is asked once")
 	assert.EqualValues(t, 1, brokenAsked.Load(), "who is not ready is asked again later")
-	f.look(t.Context(), now.Add(firstPause+time.Minute))
+	f.scan(t.Context(), now.Add(firstPause+time.Minute))
 	assert.EqualValues(t, 1, webAsked.Load())
 	assert.EqualValues(t, 2, brokenAsked.Load())
-	require.Len(t, report.Not, 5)
+	require.Len(t, report.NotWorkers, 5)
 	why := map[string]string{}
-	for _, n := range report.Not {
+	for _, n := range report.NotWorkers {
 		_, p, _ := net.SplitHostPort(n.Addr)
-		why[p] = n.Why
+		why[p] = n.Reason
 	}
 	assert.Contains(t, why[web], "something else")
 	assert.Contains(t, why[router], "router")
@@ -153,7 +153,7 @@ func TestForgetsWorkers(t *testing.T) {
 	named, namedPort, asked := serve(t, 200, sglang)
 	f, registry := newTestFinder(t, Config{Workers: []string{named, "http://127.0.0.1:9"}}, port, namedPort)
 	now := time.Now()
-	f.look(t.Context(), now)
+	f.scan(t.Context(), now)
 	require.Len(t, registry, 3)
 	assert.Zero(t, asked.Load(), "who was named is not asked by the finder")
 	found, _, _ := f.view()
@@ -162,16 +162,16 @@ func TestForgetsWorkers(t *testing.T) {
 		assert.Equal(t, w.URL != s.URL, w.Named)
 	}
 	s.Close()
-	f.look(t.Context(), now.Add(kept-time.Second))
+	f.scan(t.Context(), now.Add(goneGrace-time.Second))
 	assert.Len(t, registry, 3)
-	f.look(t.Context(), now.Add(kept+time.Second))
+	f.scan(t.Context(), now.Add(goneGrace+time.Second))
 	assert.Equal(t, ledger{named: true, "http://127.0.0.1:9": true}, registry)
 }
 
 func TestNoFind(t *testing.T) {
 	_, port, asked := serve(t, 200, sglang)
-	f, registry := newTestFinder(t, Config{NoFind: true}, port)
-	f.look(t.Context(), time.Now())
+	f, registry := newTestFinder(t, Config{NoDiscovery: true}, port)
+	f.scan(t.Context(), time.Now())
 	assert.Empty(t, registry)
 	assert.Zero(t, asked.Load())
 }
@@ -183,26 +183,26 @@ func TestSilentListener(t *testing.T) {
 	table := heading + line(netip.MustParseAddrPort("127.0.0.1:30000"), "0A", 7)
 	require.NoError(t, os.WriteFile(filepath.Join(proc, "net", "tcp"), []byte(table), 0o600))
 	calls := 0
-	f, _ := newTestFinder(t, Config{Proc: proc, Dial: func(context.Context, string, string) (net.Conn, error) {
+	f, _ := newTestFinder(t, Config{Proc: proc, Probing: ProbeConfig{Dial: func(context.Context, string, string) (net.Conn, error) {
 		calls++
 		return nil, &net.OpError{Op: "dial", Err: errors.New("silence")}
-	}}, "30000")
+	}}}, "30000")
 	now := time.Now()
 	for i := range 3600 {
-		f.look(t.Context(), now.Add(time.Duration(i)*time.Second))
+		f.scan(t.Context(), now.Add(time.Duration(i)*time.Second))
 	}
 	assert.Equal(t, maxAsks, calls)
 }
 
 func TestUnfit(t *testing.T) {
-	f := &finder{self: 42}
+	f := &discovery{self: 42}
 	for command, want := range map[string]bool{
 		"python -m sglang.launch_server --port 30000": false, "sglang::scheduler_TP0": true, "sglang::detokenizer": true,
 		"python -m sglang_router.launch_router": true, "/opt/sglang-router --port 1": true, "nginx": false,
 	} {
-		assert.Equal(t, want, f.unfit(1, command) != "", command)
+		assert.Equal(t, want, f.excluded(1, command) != "", command)
 	}
-	assert.Equal(t, "this process", f.unfit(42, "warmpath node"))
+	assert.Equal(t, "this process", f.excluded(42, "warmpath node"))
 }
 
 func TestPublic(t *testing.T) {
@@ -222,7 +222,7 @@ func TestPublic(t *testing.T) {
 		{"http://gpu1:30000", "10.0.0.5", all, "http://gpu1:30000"},
 	}
 	for _, tt := range tests {
-		got, why := (&Config{Advertise: tt.advertise}).public(&Found{URL: tt.url, Listen: tt.listen})
+		got, why := (&Config{Advertise: tt.advertise}).public(&LocalWorker{URL: tt.url, Listen: tt.listen})
 		assert.Equal(t, tt.want, got, "%+v", tt)
 		assert.Equal(t, tt.want == "", why != "")
 	}
@@ -232,12 +232,12 @@ func TestPublic(t *testing.T) {
 }
 
 func TestIsAt(t *testing.T) {
-	at := func(addr string) listener { return listener{addr: netip.MustParseAddrPort(addr)} }
-	assert.True(t, isAt("http://localhost:30000", at("127.0.0.1:30000")))
-	assert.True(t, isAt("http://127.0.0.1:30000", at("0.0.0.0:30000")))
-	assert.True(t, isAt("http://10.9.8.7:30000", at("10.9.8.7:30000")))
-	assert.True(t, isAt("http://localhost", at("127.0.0.1:80")))
-	assert.False(t, isAt("http://192.0.2.1:30000", at("0.0.0.0:30000")), "of another machine")
-	assert.False(t, isAt("http://127.0.0.1:30001", at("0.0.0.0:30000")))
-	assert.False(t, isAt("http://127.0.0.1:30000", at("10.0.0.1:30000")))
+	at := func(addr string) listenSocket { return listenSocket{addr: netip.MustParseAddrPort(addr)} }
+	assert.True(t, leadsTo("http://localhost:30000", at("127.0.0.1:30000")))
+	assert.True(t, leadsTo("http://127.0.0.1:30000", at("0.0.0.0:30000")))
+	assert.True(t, leadsTo("http://10.9.8.7:30000", at("10.9.8.7:30000")))
+	assert.True(t, leadsTo("http://localhost", at("127.0.0.1:80")))
+	assert.False(t, leadsTo("http://192.0.2.1:30000", at("0.0.0.0:30000")), "of another machine")
+	assert.False(t, leadsTo("http://127.0.0.1:30001", at("0.0.0.0:30000")))
+	assert.False(t, leadsTo("http://127.0.0.1:30000", at("10.0.0.1:30000")))
 }

@@ -38,20 +38,20 @@ func TestReadListeners(t *testing.T) {
 		"   2: junk\n" +
 		"   3: 0100007F:9D21 0100007F:B54A 01 00000000:00000000 03:00000DA5 00000000     0        0 632 3 00000000cf8683dd\n" +
 		line(netip.MustParseAddrPort("10.0.0.1:80"), "0A", 633)
-	got, err := readListeners(nil, strings.NewReader(table))
+	got, err := appendListening(nil, strings.NewReader(table))
 	require.NoError(t, err)
-	assert.Equal(t, []listener{
+	assert.Equal(t, []listenSocket{
 		{netip.MustParseAddrPort("127.0.0.1:30000"), 630}, {netip.MustParseAddrPort("0.0.0.0:2024"), 631},
 	}, got, "what follows the first connection is not read")
 
 	six := heading + line(netip.MustParseAddrPort("[::]:30000"), "0A", 1) + line(netip.MustParseAddrPort("[::1]:30001"), "0A", 2) +
 		line(netip.AddrPortFrom(netip.MustParseAddr("::ffff:10.0.0.5"), 30002), "0A", 3)
-	got, err = readListeners(nil, strings.NewReader(six))
+	got, err = appendListening(nil, strings.NewReader(six))
 	require.NoError(t, err)
 	require.Len(t, got, 3)
-	assert.Equal(t, []string{"127.0.0.1:30000", "[::1]:30000"}, got[0].reach())
-	assert.Equal(t, []string{"[::1]:30001"}, got[1].reach())
-	assert.Equal(t, []string{"10.0.0.5:30002"}, got[2].reach())
+	assert.Equal(t, []string{"127.0.0.1:30000", "[::1]:30000"}, got[0].dialAddresses())
+	assert.Equal(t, []string{"[::1]:30001"}, got[1].dialAddresses())
+	assert.Equal(t, []string{"10.0.0.5:30002"}, got[2].dialAddresses())
 }
 
 // FuzzReadListeners writes what was read in the kernel's form and reads it again.
@@ -59,7 +59,7 @@ func FuzzReadListeners(f *testing.F) {
 	f.Add([]byte(heading + line(netip.MustParseAddrPort("127.0.0.1:30000"), "0A", 7)))
 	f.Add([]byte(heading + line(netip.MustParseAddrPort("[::1]:1"), "0A", 1<<63) + "\n\n x"))
 	f.Fuzz(func(t *testing.T, table []byte) {
-		got, err := readListeners(nil, bytes.NewReader(table))
+		got, err := appendListening(nil, bytes.NewReader(table))
 		if err != nil {
 			return
 		}
@@ -69,7 +69,7 @@ func FuzzReadListeners(f *testing.F) {
 			againSb65.WriteString(line(l.addr, "0A", l.inode))
 		}
 		again += againSb65.String()
-		second, err := readListeners(nil, strings.NewReader(again))
+		second, err := appendListening(nil, strings.NewReader(again))
 		require.NoError(t, err)
 		require.True(t, slices.Equal(got, second), "%v, then %v", got, second)
 	})
@@ -86,11 +86,11 @@ func TestOwnersOfRealSockets(t *testing.T) {
 		defer l.Close()
 		want := netip.MustParseAddrPort(l.Addr().String())
 		// Another process may listen on the same port of another address; and while sockets come and go, the kernel's table may leave one out.
-		var all []listener
+		var all []listenSocket
 		at := -1
 		require.Eventually(t, func() bool {
-			all, err = listeners("/proc")
-			at = slices.IndexFunc(all, func(l listener) bool { return l.addr == want })
+			all, err = readSockets("/proc")
+			at = slices.IndexFunc(all, func(l listenSocket) bool { return l.addr == want })
 			return err != nil || at >= 0
 		}, 2*time.Minute, time.Millisecond, "%s is not in the table", want)
 		require.NoError(t, err)
