@@ -107,7 +107,7 @@ func netDevices(address string) string {
 		for _, a := range addresses {
 			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(net.ParseIP(address)) {
 				var names []string
-				facts := link.Gather("/", "")
+				facts := link.ReadFacts("/", "")
 				for _, d := range facts.Devices {
 					names = append(names, d.Name)
 				}

@@ -33,7 +33,7 @@ func FuzzXIDs(f *testing.F) {
 			}
 		}
 		facts := &Facts{Now: epoch.Add(time.Second), GPU: &g}
-		res := combine(Judge(facts))
+		res := combine(Evaluate(facts))
 		if res.State < worst || (worst == Healthy && res.State != Healthy) || res.Weight <= 0 || res.Weight > 1 {
 			t.Errorf("XIDs %v: %+v, want at least %v", codes, res, worst)
 		}
@@ -41,7 +41,7 @@ func FuzzXIDs(f *testing.F) {
 			t.Errorf("XIDs %v leave tensor-parallel work: %+v", codes, res)
 		}
 		g.Since = facts.Now
-		if res := combine(Judge(facts)); res.State != Healthy {
+		if res := combine(Evaluate(facts)); res.State != Healthy {
 			t.Errorf("XIDs %v before the reset still count: %+v", codes, res)
 		}
 	})

@@ -130,7 +130,7 @@ func TestJudge(t *testing.T) {
 			g := well(0)
 			f := &Facts{Now: epoch.Add(2 * time.Hour), GPU: &g, Links: 18}
 			test.change(f)
-			reasons := Judge(f)
+			reasons := Evaluate(f)
 			if test.want.rule == "" {
 				assert.Empty(t, reasons)
 				return
@@ -148,7 +148,7 @@ func TestApplicationXIDs(t *testing.T) {
 	for _, code := range []int{13, 31, 32, 43, 45, 68, 69, 92, 154} {
 		g := well(0)
 		g.XIDs = []nvml.XID{{Code: code, At: epoch}}
-		assert.Empty(t, Judge(&Facts{Now: epoch, GPU: &g, Links: 18}), "XID %d", code)
+		assert.Empty(t, Evaluate(&Facts{Now: epoch, GPU: &g, Links: 18}), "XID %d", code)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestContainedErrors(t *testing.T) {
 		}
 		// A driver that tells no recovery action leaves the XIDs to speak for themselves.
 		g.Recovery = nvml.Opt[nvml.Recovery]{}
-		res := combine(Judge(&Facts{Now: epoch.Add(61 * time.Second), GPU: &g, Links: 18}))
+		res := combine(Evaluate(&Facts{Now: epoch.Add(61 * time.Second), GPU: &g, Links: 18}))
 		assert.Equal(t, test.state, res.State, test.name)
 	}
 }
@@ -179,12 +179,12 @@ func TestResetForgetsXIDs(t *testing.T) {
 	g := well(0)
 	g.XIDs = []nvml.XID{{Code: 79, At: epoch}, {Code: 95, At: epoch}}
 	g.Since = epoch.Add(time.Second)
-	assert.Empty(t, Judge(&Facts{Now: epoch.Add(time.Minute), GPU: &g, Links: 18}))
+	assert.Empty(t, Evaluate(&Facts{Now: epoch.Add(time.Minute), GPU: &g, Links: 18}))
 }
 
 // What is not known is not held against a GPU.
 func TestNothingKnown(t *testing.T) {
-	assert.Empty(t, Judge(&Facts{Now: epoch, GPU: &nvml.GPU{}}))
+	assert.Empty(t, Evaluate(&Facts{Now: epoch, GPU: &nvml.GPU{}}))
 	assert.Equal(t, Result{Weight: 1, TP: true}, combine(nil))
 }
 

@@ -67,10 +67,10 @@ func TestWorseFactsAreNoBetter(t *testing.T) {
 	for range 3000 {
 		g := well(0)
 		f := &Facts{Now: epoch.Add(2 * time.Hour), GPU: &g, Links: 18}
-		before := combine(Judge(f))
+		before := combine(Evaluate(f))
 		for range 6 {
 			what := worsen(rnd, f)
-			after := combine(Judge(f))
+			after := combine(Evaluate(f))
 			require.GreaterOrEqual(t, after.State, before.State, "%s", what)
 			require.LessOrEqual(t, after.Weight, before.Weight, "%s", what)
 			require.False(t, after.TP && !before.TP, "%s", what)
@@ -127,7 +127,7 @@ func TestLostGPUSaysWhy(t *testing.T) {
 	g := well(0)
 	g.Err = &nvml.Error{Code: nvml.CodeLost, Text: "x"}
 	g.XIDs = []nvml.XID{{Code: 79, At: epoch}}
-	reasons := combine(Judge(&Facts{Now: epoch.Add(time.Second), GPU: &g})).Reasons
+	reasons := combine(Evaluate(&Facts{Now: epoch.Add(time.Second), GPU: &g})).Reasons
 	require.Len(t, reasons, 2)
 	assert.Equal(t, []string{"lost", "xid 79"}, []string{reasons[0].Rule, reasons[1].Rule})
 }

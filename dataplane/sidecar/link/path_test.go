@@ -160,8 +160,8 @@ func TestPaths(t *testing.T) {
 		{"nothing measured", node("a", "x"), node("b", "x"), nil, link.Unknown, nil},
 	}
 	for _, test := range tests {
-		path := link.Recognise(test.here, test.there, test.samples)
-		words := link.Judge(test.here, test.there, path, test.samples)
+		path := link.InferPath(test.here, test.there, test.samples)
+		words := link.Diagnose(test.here, test.there, path, test.samples)
 		if path != test.path || (words == "") != (test.words == nil) {
 			t.Errorf("%s: %s, %q, want %s, %q", test.name, path, words, test.path, test.words)
 		}
@@ -199,14 +199,14 @@ func TestGather(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := link.Gather(root, "here")
+	f := link.ReadFacts(root, "here")
 	if f.Boot != "5a5a" || f.Ptrace != 1 || f.EthernetRate != 25e9/8 || len(f.Devices) != 1 {
 		t.Fatalf("Gather = %+v", f)
 	}
 	if want := (link.Device{Name: "mlx5_0:1", Rate: 50e9, Kind: "InfiniBand"}); f.Devices[0] != want {
 		t.Errorf("Device = %+v, want %+v", f.Devices[0], want)
 	}
-	if empty := link.Gather(t.TempDir(), "nothing"); empty.Boot != "" || empty.Devices != nil || empty.EthernetRate != 0 {
+	if empty := link.ReadFacts(t.TempDir(), "nothing"); empty.Boot != "" || empty.Devices != nil || empty.EthernetRate != 0 {
 		t.Errorf("Gather of nothing = %+v", empty)
 	}
 }

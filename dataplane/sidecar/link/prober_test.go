@@ -98,7 +98,7 @@ func wait(t *testing.T, p *link.Prober, node string, ok func(cluster.Link) bool)
 func TestTwoNodesMeasureEachOther(t *testing.T) {
 	net, messages := nixl.NewLoopback(), &bus{}
 	peers := func() []string { return []string{"a", "b"} }
-	base := link.Config{Bus: messages, Peers: peers, Fabric: net, Every: 20 * time.Millisecond, Largest: 1 << 20, Look: 5 * time.Millisecond}
+	base := link.Config{Bus: messages, Peers: peers, Fabric: net, Every: 20 * time.Millisecond, Largest: 1 << 20, Scan: 5 * time.Millisecond}
 	a, b := base, base
 	a.Node, b.Node = "a", "b"
 	first, second := run(t, a), run(t, b)
@@ -132,7 +132,7 @@ func TestUnknownLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	quick := link.Config{Bus: messages, Largest: 1 << 20, Look: 5 * time.Millisecond, Retry: 10 * time.Millisecond}
+	quick := link.Config{Bus: messages, Largest: 1 << 20, Scan: 5 * time.Millisecond, Retry: 10 * time.Millisecond}
 	bare, good := quick, quick
 	bare.Node, bare.Peers = "bare", func() []string { return []string{"good"} }
 	good.Node, good.Peers, good.Fabric = "good", func() []string { return []string{"silent", "bare", "nonsense", "liar"} }, net
@@ -152,7 +152,7 @@ func TestUnknownLinks(t *testing.T) {
 func TestLinkHeals(t *testing.T) {
 	net, messages := nixl.NewLoopback(), &bus{}
 	net.Hook(func(nixl.LoopbackRequest) nixl.Fate { return nixl.Fate{Err: cgo.ErrBackend} })
-	base := link.Config{Bus: messages, Fabric: net, Largest: 1 << 20, Look: 5 * time.Millisecond, Retry: 10 * time.Millisecond, Every: 20 * time.Millisecond}
+	base := link.Config{Bus: messages, Fabric: net, Largest: 1 << 20, Scan: 5 * time.Millisecond, Retry: 10 * time.Millisecond, Every: 20 * time.Millisecond}
 	a, b := base, base
 	a.Node, a.Peers = "a", func() []string { return nil }
 	b.Node, b.Peers = "b", func() []string { return []string{"a"} }
@@ -167,7 +167,7 @@ func TestLinkHeals(t *testing.T) {
 func TestNodesThatLeave(t *testing.T) {
 	var mu sync.Mutex
 	nodes := []string{"gone"}
-	p := run(t, link.Config{Node: "a", Bus: &bus{}, Largest: 1 << 20, Look: 5 * time.Millisecond, Peers: func() []string {
+	p := run(t, link.Config{Node: "a", Bus: &bus{}, Largest: 1 << 20, Scan: 5 * time.Millisecond, Peers: func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return nodes

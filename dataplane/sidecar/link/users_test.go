@@ -59,7 +59,7 @@ func runEnd(spec string) error {
 			return err
 		}
 		fill(memory.Bytes())
-		if err := json.NewEncoder(os.Stdout).Encode(link.Offer{Facts: link.Gather("/", "there"), Metadata: metadata, Memory: memory.ID()}); err != nil {
+		if err := json.NewEncoder(os.Stdout).Encode(link.Offer{Facts: link.ReadFacts("/", "there"), Metadata: metadata, Memory: memory.ID()}); err != nil {
 			return err
 		}
 		_, err = io.Copy(io.Discard, os.Stdin)
@@ -103,7 +103,7 @@ func tryEnd(agent *nixl.Agent, memory *nixl.Memory, there *link.Offer) (l cluste
 	if !bytes.Equal(want, memory.Bytes()[:1<<20]) {
 		return l, errors.New("what was read is not what the other end has")
 	}
-	here := link.Gather("/", "here")
+	here := link.ReadFacts("/", "here")
 	return link.Probe(ctx, remote, memory, theirs, link.Ends{Here: &here, There: &there.Facts, Largest: 1 << 20})
 }
 
