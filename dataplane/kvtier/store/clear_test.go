@@ -10,14 +10,14 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// clear has the tier drop all pages of the engine's model.
+// clear has the store drop all pages of the engine's model.
 func (e *engine) clear() (pages uint64, told, missing uint32) {
 	e.t.Helper()
 	body := e.must(opClear, 0, binary.LittleEndian.AppendUint32(nil, uint32(patience.Milliseconds())))
 	return binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint32(body[8:]), binary.LittleEndian.Uint32(body[12:])
 }
 
-// retire says that the engine's weights are others now, and leaves.
+// retire tells the store that the engine has loaded other weights, and leaves.
 func (e *engine) retire() {
 	e.t.Helper()
 	if err := e.tell(opRetire, 0, nil); err != nil {
@@ -26,7 +26,7 @@ func (e *engine) retire() {
 	e.conn.Close()
 }
 
-// weightName is a rank of a model with some weights.
+// weightName names a rank of a model with some weights.
 func weightName(model, weights, rank string) string {
 	return fmt.Sprintf(`{"model":%q,"weights":%q,"rank":%q,"pp":"0/1","cp":"0/1","pool":"kv","tokens":%d}`, model, weights, rank, testTokens)
 }
@@ -115,7 +115,7 @@ func TestClearAtPeers(t *testing.T) {
 	}
 }
 
-// A peer that was out of reach at a clear drops its pages before it gives any.
+// A peer that was out of reach during a clear drops its pages before it gives any.
 func TestClearOfAPeerOutOfReach(t *testing.T) {
 	a, b := pair(t, nil)
 	on, here := dialTier(t, a, weightName("m", "1", "0/1")), dialTier(t, b, weightName("m", "1", "0/1"))
@@ -136,7 +136,7 @@ func TestClearOfAPeerOutOfReach(t *testing.T) {
 	}
 }
 
-// Who knows of another clear gets nothing, whoever is behind.
+// A store that knows of other clears gets no pages, in either direction.
 func TestPagesOfAnotherClear(t *testing.T) {
 	tier := serve(t, Config{})
 	e := dialTier(t, tier, weightName("m", "1", "0/1"))
@@ -161,7 +161,7 @@ func TestPagesOfAnotherClear(t *testing.T) {
 	}
 }
 
-// Weights that changed leave no pages behind, unless another engine has them still.
+// A change of weights leaves no pages behind, unless another engine uses the old ones.
 func TestRetire(t *testing.T) {
 	tier := serve(t, Config{})
 	name := func(rank string) string { return weightName("m", "1", rank) }
@@ -188,7 +188,7 @@ func TestRetire(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return tier.Stats().Pages == 0 && tier.Stats().Namespaces == 0 })
 }
 
-// Names come and go without end, with pages in them; what is told of them is what is held.
+// Namespaces come and go with pages in them, and the feed stays equal to the contents.
 func TestNamespacesMakeRoom(t *testing.T) {
 	tier := newFeedTier(t)
 	f := &follower{t: t, tier: tier, room: 100, set: map[held]bool{}}
@@ -240,8 +240,9 @@ func TestNamespacesMakeRoom(t *testing.T) {
 	}
 }
 
-// FuzzClearAgainstNaive: whatever is stored, read, cleared and retired, in whatever order, a page
-// is found if and only if it was published since the last clear of its name; all room comes back.
+// FuzzClearAgainstNaive plays stores, reads, clears and retirements in any order: a page is found
+// if and only if it was published since the last clear of its name, and all slots become free in
+// the end.
 func FuzzClearAgainstNaive(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 64, 65, 192, 0, 128, 200, 130, 210, 64})
 	f.Add([]byte("pages are stored, read and cleared in any order"))

@@ -36,7 +36,7 @@ func TestStoreAndRead(t *testing.T) {
 	}
 }
 
-// A page that the engine did not confirm may hold anything: the engine may have reused its memory while it was copied.
+// A page without commit is never read: the engine may have reused its memory during the copy.
 func TestUnconfirmedPagesAreNeverSeen(t *testing.T) {
 	tier := serve(t, Config{})
 	a, b := dialTier(t, tier, "m"), dialTier(t, tier, "m")
@@ -103,7 +103,7 @@ func TestLeasesExpire(t *testing.T) {
 	}
 }
 
-// What a broken or hostile engine does ends its own connection, with a word why, and nobody else's.
+// A broken or hostile engine loses its own connection, with a reason, and no other.
 func TestBadClients(t *testing.T) {
 	tier := serve(t, Config{})
 	good := dialTier(t, tier, "m")
@@ -183,7 +183,7 @@ func TestBadHellos(t *testing.T) {
 	}
 }
 
-// An engine that cuts its memory off makes every read of it a SIGBUS, which must not end the process.
+// Reads of truncated engine memory are a SIGBUS, which must not end the process.
 func TestMemoryThatGoesAway(t *testing.T) {
 	tier := serve(t, Config{})
 	good, bad := dialTier(t, tier, "m"), dialTier(t, tier, "m")
@@ -202,7 +202,7 @@ func TestMemoryThatGoesAway(t *testing.T) {
 	}
 }
 
-// Engines that store, read and leave all at once: every page that is read is the one that was asked for.
+// Engines store, read and leave concurrently, and each page read is the right one.
 func TestManyEngines(t *testing.T) {
 	tier := serve(t, Config{})
 	const engines, prompts = 6, 24

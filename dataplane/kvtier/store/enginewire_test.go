@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// FuzzRequest: whatever parse accepts, append writes again byte for byte; so nothing is read beyond the body and nothing of it is left out.
+// FuzzRequest: a body that parse accepts is written again byte for byte, so parse neither reads
+// beyond it nor leaves a part out.
 func FuzzRequest(f *testing.F) {
 	parent := proto.Hash{1}
 	for _, r := range []request{
@@ -53,7 +54,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// FuzzPeerMessages does the same for what sidecars tell each other.
+// FuzzPeerMessages is FuzzRequest for the messages between sidecars.
 func FuzzPeerMessages(f *testing.F) {
 	r := pageRequest{lease: 5, bytes: 1536, stamp: 7, name: "m", hashes: chain(1, 3)}
 	f.Add(r.encode())

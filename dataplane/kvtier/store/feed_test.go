@@ -34,7 +34,7 @@ func newFeedTier(t testing.TB) *Store {
 	return tier
 }
 
-// put stores pages that follow each other.
+// put stores a chain of pages.
 func put(t testing.TB, tier *Store, ns uint32, hashes ...proto.Hash) {
 	t.Helper()
 	set, _ := tier.pages.reserve(ns, hashes, nil, nil, false)
@@ -56,7 +56,7 @@ type held struct {
 	page uint64
 }
 
-// follower keeps what a tier holds as one who is told does.
+// follower keeps the contents of a store from its feed.
 type follower struct {
 	t    testing.TB
 	tier *Store
@@ -77,7 +77,7 @@ func (f *follower) apply(list []proto.Change) {
 	}
 }
 
-// follow catches up. between is called between two looks.
+// follow reads the feed to its end, and calls between after each part.
 func (f *follower) follow(between func()) {
 	for {
 		list, next, now, ok := f.tier.Feed().Changes(make([]proto.Change, 0, f.room), f.at)
@@ -98,7 +98,8 @@ func (f *follower) follow(between func()) {
 	}
 }
 
-// truth is what a tier holds, by a look at all of it: a page counts where all namespaces of its kind have it.
+// truth returns the contents of a store by a full scan: a page counts where all namespaces of its
+// kind hold it.
 func truth(tier *Store, kinds map[uint64][]uint32) map[held]bool {
 	tier.pages.mu.Lock()
 	defer tier.pages.mu.Unlock()
@@ -117,8 +118,8 @@ func truth(tier *Store, kinds map[uint64][]uint32) map[held]bool {
 	return all
 }
 
-// Who follows knows what is held, whatever comes and goes while he reads, of engines with one rank, with two, with two stages and a second pool, and of a model whose
-// pages are the same on all ranks.
+// A reader of the feed knows the contents after any changes, with engines of one rank, of two
+// ranks, of two stages and a second pool, and with a model whose pages are equal on all ranks.
 func TestFeedTellsWhatIsHeld(t *testing.T) {
 	const bytes = 64 << 10
 	tier := newFeedTier(t)
@@ -184,7 +185,7 @@ func TestFeedTellsWhatIsHeld(t *testing.T) {
 	}
 }
 
-// A rank that comes later makes pages that the others hold useless until it has them, too.
+// A rank that joins later makes pages of the other ranks useless until it has them too.
 func TestFeedOfARankThatComesLater(t *testing.T) {
 	const bytes = 64 << 10
 	tier := newFeedTier(t)
@@ -208,7 +209,7 @@ func TestFeedOfARankThatComesLater(t *testing.T) {
 	}
 }
 
-// What one engine writes another one reads only where all of the form is the same.
+// Engines read each other's pages only where all of their form is equal.
 func TestFeedKindsAreForms(t *testing.T) {
 	tier, other := newFeedTier(t), newFeedTier(t)
 	names := []string{
@@ -233,7 +234,7 @@ func TestFeedKindsAreForms(t *testing.T) {
 	}
 }
 
-// Who is too far behind is told so, and nobody's tier remembers without end.
+// A reader that is too far behind is told so, and the log is bounded.
 func TestFeedForgets(t *testing.T) {
 	tier := newFeedTier(t)
 	ns := mustSpace(t, tier, spaceOfRank(t, "m", "0/1", "0/1", "kv", "bf16"), 64<<10)

@@ -16,7 +16,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
-// trustOf is Trust by a shared key.
+// trustOf returns Trust by a shared key.
 func trustOf(key *tlsconfig.SharedKey) Trust {
 	return Trust{Server: key.Server(), Client: func(string) *tls.Config { return key.Client() }}
 }
@@ -30,7 +30,7 @@ func keyed(t *testing.T, letter string) Trust {
 	return trustOf(key)
 }
 
-// certified is Trust by a certificate of an authority for the loopback address.
+// certified returns Trust by a certificate of an authority for the loopback address.
 func certified(t *testing.T, a *tlstest.Authority) Trust {
 	t.Helper()
 	p := a.Issue("127.0.0.1")
@@ -97,7 +97,8 @@ func TestTrustedPeers(t *testing.T) {
 	}
 }
 
-// Peers that do not trust each other say so in both logs, once each, and move nothing; their engines do not notice.
+// Peers that do not trust each other move nothing and warn once in both logs; their engines
+// notice nothing.
 func TestUntrustedPeers(t *testing.T) {
 	mine, other := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
 	tests := []struct {
@@ -144,7 +145,7 @@ func TestUntrustedPeers(t *testing.T) {
 	}
 }
 
-// believing shows a key of its own, and believes everybody.
+// believing shows a key of its own, and trusts all peers.
 func believing(t *testing.T, letter string) func(string) *tls.Config {
 	t.Helper()
 	cfg := keyed(t, letter).Client("").Clone()
@@ -152,7 +153,8 @@ func believing(t *testing.T, letter string) func(string) *tls.Config {
 	return func(string) *tls.Config { return cfg }
 }
 
-// A stranger who connects and says nothing, or is cut off in the middle, is not waited for by anybody else, and not told of loudly: ports are scanned.
+// A stranger that connects and is silent, or leaves in the middle, delays no other connection and
+// causes no warning: ports are scanned.
 func TestScansAreQuiet(t *testing.T) {
 	var log logged
 	a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a", Trust: keyed(t, "a"), Log: log.log()})
@@ -178,7 +180,7 @@ func TestScansAreQuiet(t *testing.T) {
 	}
 }
 
-// An address that other machines reach needs to know who asks, or an operator who insists.
+// An exposed address needs authentication, or an operator who insists.
 func TestExposedListenIsRefused(t *testing.T) {
 	open := Config{Bytes: minBytes, Socket: filepath.Join(t.TempDir(), "s"), Listen: "0.0.0.0:0"}
 	tier, err := New(open)

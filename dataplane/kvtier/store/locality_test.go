@@ -16,7 +16,8 @@ import (
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// startAs runs this test binary as a tier or an engine of TestSoak, for whom it is told. It ends with the test.
+// startAs runs this test binary as a store or an engine of TestSoak, as another user. It ends
+// with the test.
 func startAs(t *testing.T, binary string, as nixltest.As, env string, spec any) (lines func() soakCounts) {
 	t.Helper()
 	text, err := json.Marshal(spec)
@@ -67,8 +68,8 @@ func statsAt(t *testing.T, address string) (s Stats) {
 	return s
 }
 
-// TestTiersOfTwoUsers has a tier of one user pull from one of another: by NIXL only where that is CMA, since UCX over TCP ends a process that is
-// read when its reader stalls.
+// TestTiersOfTwoUsers has a store of one user pull from one of another: by NIXL only with CMA, as
+// UCX over TCP ends a process whose reader stalls.
 func TestTiersOfTwoUsers(t *testing.T) {
 	nixltest.NeedsRoot(t)
 	library := nixltest.Library(t)
@@ -127,7 +128,8 @@ func TestTiersOfTwoUsers(t *testing.T) {
 	}
 }
 
-// TestEnginesOfOtherUsers attaches engines of other users and namespaces to a tier: only those that may, and without a wrong byte.
+// TestEnginesOfOtherUsers attaches engines of other users and namespaces: only permitted ones
+// connect, and none reads a wrong byte.
 func TestEnginesOfOtherUsers(t *testing.T) {
 	nixltest.NeedsRoot(t)
 	binary, _ := nixltest.Public(t, "")

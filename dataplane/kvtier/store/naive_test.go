@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// naive is plain LRU over slots of one size, with a slice. Pages that are pinned are passed over.
+// naive is plain LRU over slots of one size, as a slice. It skips pinned pages.
 type naive struct {
 	room  int
 	order []key // the oldest first
@@ -33,8 +33,9 @@ func (n *naive) add(k key) bool {
 	return true
 }
 
-// FuzzIndexAgainstNaive plays one script on the index with plain LRU and on the naive one, which must hold the same pages; and on the index
-// as it is used, whose pages must each have a place of their own, stay while they are pinned, and be counted right.
+// FuzzIndexAgainstNaive plays one script on the index with plain LRU and on naive, which must
+// hold the same pages; and on the adaptive index, whose pages must have distinct slots, stay
+// while pinned, and be counted right.
 func FuzzIndexAgainstNaive(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 64, 65, 130, 200, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
 	f.Add([]byte("pages come and go, and some are pinned for a while"))
@@ -82,13 +83,13 @@ func FuzzIndexAgainstNaive(f *testing.F) {
 	})
 }
 
-// store is what a writer does.
+// store reserves and publishes a page.
 func store(x *index, k key) {
 	e, _ := x.reserve(k.ns, k.hash)
 	x.publish(k.ns, []proto.Hash{k.hash}, []int32{e}, nil)
 }
 
-// pin pins a page of both where it is, or unpins it where it was pinned.
+// pin pins a page of both, or unpins a pinned one.
 func pin(x *index, k key, pins map[key]int) {
 	e := x.table.find(k)
 	switch {
@@ -113,7 +114,7 @@ func togglePin(x *index, k key, pinned map[key]int64) {
 	}
 }
 
-// checkIndex holds what must always be true.
+// checkIndex checks the invariants of an index.
 func checkIndex(t *testing.T, x *index, pinned map[key]int64) {
 	t.Helper()
 	places := map[int64]bool{}
@@ -151,7 +152,7 @@ func checkIndex(t *testing.T, x *index, pinned map[key]int64) {
 	}
 }
 
-// Two models whose pages differ in size share the memory by use, not by who came first.
+// Two models with pages of different sizes share the memory by use, not by their order.
 func TestSizesShareMemory(t *testing.T) {
 	x := newIndex(8, minSlab, adaptive)
 	small, err := x.spaces.get("small", 1000)
@@ -184,7 +185,7 @@ func TestSizesShareMemory(t *testing.T) {
 	checkIndex(t, x, nil)
 }
 
-// A long prompt that comes once does not push out what is used again and again.
+// A long prompt that comes once does not evict pages in repeated use.
 func TestOnePromptDoesNotFlush(t *testing.T) {
 	x := newIndex(16, minSlab, adaptive) // 1,024 pages
 	ns, err := x.spaces.get("m", 1024)
@@ -219,7 +220,8 @@ func TestOnePromptDoesNotFlush(t *testing.T) {
 	}
 }
 
-// A page that comes back after it was evicted from a queue says that this queue should have been longer.
+// A page that returns after its eviction from a queue shows that this queue should have been
+// longer.
 func TestBorderIsLearnt(t *testing.T) {
 	x := newIndex(1, minSlab, adaptive)
 	ns, err := x.spaces.get("m", minSlab/8)

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// fabrics are the ways in which pages move between nodes; nil is TCP.
+// fabrics are the transports between nodes; nil is TCP.
 func fabrics() map[string]func() nixl.Fabric {
 	return map[string]func() nixl.Fabric{
 		"tcp":      func() nixl.Fabric { return nil },
@@ -19,7 +19,7 @@ func fabrics() map[string]func() nixl.Fabric {
 	}
 }
 
-// pair serves two nodes that know each other.
+// pair serves two nodes that are peers.
 func pair(t *testing.T, f nixl.Fabric) (a, b *Store) {
 	t.Helper()
 	a = serve(t, Config{Listen: "127.0.0.1:0", Node: "a", Fabric: f})
@@ -28,7 +28,7 @@ func pair(t *testing.T, f nixl.Fabric) (a, b *Store) {
 	return a, b
 }
 
-// meet introduces tiers to each other and waits until they can ask.
+// meet makes stores peers of each other, and waits until they are connected.
 func meet(t *testing.T, f nixl.Fabric, tiers ...*Store) {
 	t.Helper()
 	for _, tier := range tiers {
@@ -121,7 +121,7 @@ func TestHintBringsPages(t *testing.T) {
 	}
 }
 
-// A peer that dies, or that does not answer, costs its pages only, and comes back by itself.
+// A peer that dies or hangs costs its own pages only, and reconnects by itself.
 func TestPeerDies(t *testing.T) {
 	for name, fabric := range fabrics() {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestPeerDies(t *testing.T) {
 	}
 }
 
-// A peer that accepts and says nothing, or garbage, is no peer, and nobody waits for it.
+// A peer that is silent or sends garbage is not connected, and delays no question.
 func TestMutePeers(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -197,7 +197,7 @@ func TestMutePeers(t *testing.T) {
 	}
 }
 
-// A transfer that was given up may still write: its room is used for nothing else until it cannot.
+// The slots of an abandoned transfer are used for nothing else until it cannot write any more.
 func TestQuarantine(t *testing.T) {
 	f := nixl.NewLoopback()
 	a, b := pair(t, f)
@@ -240,7 +240,8 @@ func TestSelfIsNoPeer(t *testing.T) {
 	}
 }
 
-// A new node's tier takes what others use most, of the models that its own engines use, as soon as one does.
+// A new store pulls the most used pages of the models that its own engines use, as soon as one
+// connects.
 func TestColdTierWarms(t *testing.T) {
 	a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a"})
 	on := dialTier(t, a, "m")

@@ -23,7 +23,7 @@ import (
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// reaches runs a test over TCP and, where the library is on this machine, over NIXL.
+// reaches runs a test over TCP and, where this machine has the library, over NIXL.
 func reaches(t *testing.T, f func(t *testing.T, library string)) {
 	t.Helper()
 	t.Run("tcp", func(t *testing.T) { f(t, "") })
@@ -46,7 +46,8 @@ func realFabric(t *testing.T, library string) nixl.Fabric {
 	return lib
 }
 
-// farNode is a sidecar's tier in a process of its own, and this process's tier that has it as its peer.
+// farNode is a store in a process of its own, and a store of this process that has it as its
+// peer.
 type farNode struct {
 	*soakProcess
 	here *Store
@@ -79,7 +80,7 @@ func (f *farNode) meet(byNIXL bool) {
 	f.on = dialTier(t, &Store{cfg: Config{Socket: f.node.Socket}}, "m")
 }
 
-// halt stops the other process, with all of its threads, which takes the kernel a moment.
+// halt stops the other process with all of its threads, which takes the kernel a moment.
 func (f *farNode) halt() {
 	t := f.site.t
 	t.Helper()
@@ -96,7 +97,7 @@ func (f *farNode) halt() {
 	})
 }
 
-// moves stores a prompt there and reads it here.
+// moves stores a prompt at the other process and reads it here.
 func (f *farNode) moves(prompt uint32, n int) {
 	t := f.site.t
 	t.Helper()
@@ -106,10 +107,11 @@ func (f *farNode) moves(prompt uint32, n int) {
 	})
 }
 
-// byNIXL counts bytes that came over NIXL.
+// byNIXL returns the bytes read by NIXL.
 func (f *farNode) byNIXL() uint64 { return f.here.Agents()["kv-tier-reads"].BytesRead }
 
-// TestPeerIsKilled, and another process takes its place, with other pages in the same memory.
+// TestPeerIsKilled: another process takes the place of a killed peer, with other pages in the
+// same memory.
 func TestPeerIsKilled(t *testing.T) {
 	reaches(t, func(t *testing.T, library string) {
 		t.Helper()
@@ -137,7 +139,8 @@ func TestPeerIsKilled(t *testing.T) {
 	})
 }
 
-// TestPeerIsStopped: who asks it waits for so long as he said, what it had promised does not come, and when it goes on all is as before.
+// TestPeerIsStopped: a question to a stopped peer ends with its timeout, promised pages do not
+// come, and after it goes on all is as before.
 func TestPeerIsStopped(t *testing.T) {
 	reaches(t, func(t *testing.T, library string) {
 		t.Helper()
@@ -187,7 +190,7 @@ func TestUnreadableHome(t *testing.T) {
 	}
 }
 
-// liar is a peer that speaks the protocol, has every page, and says what it likes of its memory.
+// liar is a peer that speaks the protocol, claims all pages, and gives false facts of its memory.
 type liar struct {
 	welcome welcome
 	offset  uint64 // of each page, as it answers to pin
@@ -273,7 +276,7 @@ func (l *liar) answer(n *peerSession) error {
 	return n.send(h, out)
 }
 
-// TestGarbageMetadata: a peer's metadata is not believed; its pages come by TCP.
+// TestGarbageMetadata: false metadata of a peer is ignored, and its pages come by TCP.
 func TestGarbageMetadata(t *testing.T) {
 	for name, garbage := range map[string][]byte{"noise": []byte("garbage"), "long": make([]byte, 100_000)} {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +301,8 @@ func TestGarbageMetadata(t *testing.T) {
 	}
 }
 
-// TestOutOfRange: a peer says that pages lie where it has no memory, or in a memory that it does not have. Nothing is read, and nothing of it is believed.
+// TestOutOfRange: a peer names offsets outside of its memory, or a memory that it lacks. Nothing
+// is read.
 func TestOutOfRange(t *testing.T) {
 	reaches(t, func(t *testing.T, library string) {
 		t.Helper()
@@ -357,7 +361,8 @@ func TestOutOfRange(t *testing.T) {
 	})
 }
 
-// TestMemoryIsExhausted: a tier of which every page is being written takes none from a peer, and does when there is room again. One that cannot be made is an error.
+// TestMemoryIsExhausted: a store whose slots are all being written pulls nothing, and pulls again
+// when there is room. Memory that cannot be made is an error.
 func TestMemoryIsExhausted(t *testing.T) {
 	a, b := pair(t, nil)
 	on, here, greedy := dialTier(t, a, "m"), dialTier(t, b, "m"), dialTier(t, b, "m")

@@ -11,8 +11,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
-// BenchmarkPull brings 32 pages of 1 MiB from a tier of this process, in the clear and with a shared key: what encryption costs where NIXL has no way. The
-// two share their cores, as two machines do not.
+// BenchmarkPull pulls 32 pages of 1 MiB from a store of this process, in the clear and with a
+// shared key: the cost of encryption without NIXL. The two share their cores, as two machines do
+// not.
 func BenchmarkPull(b *testing.B) {
 	key, err := tlsconfig.SharedKeyOf(strings.Repeat("k", tlsconfig.MinKey))
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// modelName is how the backend names a namespace.
+// modelName names a namespace as the backend does.
 func modelName(model string, rank int) string {
 	return fmt.Sprintf(`{"model":%q,"rank":"%d/2","tokens":%d}`, model, rank, testTokens)
 }
 
-// prompted are the tokens of the first n pages of chain(prompt, …).
+// prompted returns the tokens of the first n pages of chain(prompt, …).
 func prompted(prompt uint32, n int) []uint32 {
 	tokens := make([]uint32, n*testTokens)
 	for i := range tokens {
@@ -25,7 +25,7 @@ func prompted(prompt uint32, n int) []uint32 {
 	return tokens
 }
 
-// told is a router's message.
+// told returns a router's message.
 func told(t *testing.T, from string, p hint.Pages) []byte {
 	t.Helper()
 	data, n := hint.Append(nil, &p)
@@ -35,7 +35,7 @@ func told(t *testing.T, from string, p hint.Pages) []byte {
 	return hint.AppendFrom(data, from)
 }
 
-// The names that SGLang 0.5.23 gives (mem_cache/utils.py, get_storage_hash_str) to two pages of 4 tokens.
+// Hashes of SGLang 0.5.23 (mem_cache/utils.py, get_storage_hash_str) for two pages of 4 tokens.
 func TestPageHashesAreThoseOfSGLang(t *testing.T) {
 	tokens := []uint32{5, 6, 7, 8, 9, 10, 11, 12, 13}
 	for salt, want := range map[string][2]string{
@@ -50,7 +50,8 @@ func TestPageHashesAreThoseOfSGLang(t *testing.T) {
 	}
 }
 
-// A router's message brings the pages of all ranks of the model before anybody asks, but not those that the engine has itself.
+// A pull hint brings the pages of all ranks before an engine asks, except those in its prefix
+// cache.
 func TestRouterHintBringsPages(t *testing.T) {
 	for name, fabric := range fabrics() {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +86,7 @@ func TestRouterHintBringsPages(t *testing.T) {
 	}
 }
 
-// Pages of salted prompts are found by the salt.
+// Pages of prompts with a cache salt are found by the salt.
 func TestRouterHintWithSalt(t *testing.T) {
 	a, b := pair(t, nil)
 	on := dialTier(t, a, modelName("tiny", 0))
@@ -101,7 +102,7 @@ func TestRouterHintWithSalt(t *testing.T) {
 	eventually(t, "the salted pages", func() bool { return b.Stats().Hints.Pulled == 3 })
 }
 
-// Whatever else a message may be is counted, and costs nothing.
+// All other messages are counted, and cost nothing.
 func TestHintsThatBringNothing(t *testing.T) {
 	a, b := pair(t, nil)
 	dialTier(t, a, modelName("tiny", 0)).store(7, 10)
@@ -136,7 +137,7 @@ func TestHintsThatBringNothing(t *testing.T) {
 	step("which may come again", told(t, "", hint.Pages{Model: "tiny", Tokens: tokens[:8]}), func() { want.Needless++ })
 }
 
-// The node that the router expects the pages at is asked first, and the others where it has not all of them.
+// The node named in a hint is asked first, and the others where it lacks a page.
 func TestHintPrefersAPeer(t *testing.T) {
 	tiers := map[string]*Store{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -164,7 +165,8 @@ func TestHintPrefersAPeer(t *testing.T) {
 	}
 }
 
-// Hints that nobody uses, however many, new or repeated, cost pages that were used once at most, and one hint a quarter of the tier at most.
+// Useless hints, in any number, evict pages on probation only, and one hint a quarter of the
+// store at most.
 func TestUnusedHintsEvictNothingHot(t *testing.T) {
 	var later atomic.Int64 // nanoseconds
 	now := func() time.Time { return time.Unix(1_000_000, later.Load()) }
@@ -196,7 +198,7 @@ func TestUnusedHintsEvictNothingHot(t *testing.T) {
 	}
 }
 
-// Hints are taken before, while and after a tier runs.
+// Hints may come before, during and after Run.
 func TestHintsAndTheEnd(t *testing.T) {
 	b, stop := serveUntil(t, Config{Listen: "127.0.0.1:0", Node: "b"})
 	dialTier(t, b, modelName("tiny", 0))

@@ -33,7 +33,7 @@ func TestRate(t *testing.T) {
 	want("what is slower, too", 0.9e9)
 }
 
-// How fast an engine copies is known by when it says that it has.
+// The rate of reads is measured from a get to its release.
 func TestReadSpeed(t *testing.T) {
 	tier := serve(t, Config{})
 	e := dialTier(t, tier, "m")

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// lay stores pages without an engine, of any size; what they hold follows from their number.
+// lay stores pages of any size without an engine; their bytes follow from their number.
 func lay(t *testing.T, tier *Store, ns uint32, hashes []proto.Hash) {
 	t.Helper()
 	set, results := tier.pages.reserve(ns, hashes, nil, nil, false)
@@ -29,7 +29,8 @@ func patterned(n, number int) []byte {
 	return b
 }
 
-// TestPageSizes keeps and pulls pages of sizes that divide nothing, as MLA's rows of 576 numbers, and of many MiB.
+// TestPageSizes keeps and pulls pages of odd sizes, such as MLA's rows of 576 numbers, and of
+// many MiB.
 func TestPageSizes(t *testing.T) {
 	const room = 512 << 20 // of addresses: slabs of 8 MiB
 	for name, fabric := range fabrics() {
@@ -65,7 +66,8 @@ func TestPageSizes(t *testing.T) {
 	}
 }
 
-// A page that is larger than a message of the protocol comes by NIXL only; over TCP it is computed, and nothing breaks.
+// A page larger than a message of the protocol comes by NIXL only; over TCP it is computed, and
+// nothing breaks.
 func TestPagesTooLargeForTCP(t *testing.T) {
 	const room, size = 2 << 30, maxBody + 64 // of addresses: slabs of 32 MiB
 	for name, fabric := range fabrics() {
@@ -97,8 +99,8 @@ func TestPagesTooLargeForTCP(t *testing.T) {
 	}
 }
 
-// TestFormsDoNotMeet: engines of another model, number of ranks, type or page have names of their own; where names are equal and pages are not, the later
-// engine is refused in words.
+// TestFormsDoNotMeet: engines of another model, number of ranks, data type or page size have
+// names of their own; an engine with an equal name and other pages is refused with a reason.
 func TestFormsDoNotMeet(t *testing.T) {
 	tier := serve(t, Config{})
 	const form = `{"model":"%s","rank":"%s","pp":"0/1","cp":"0/1","pool":"kv","form":"mha","dtype":"%s","tokens":%d,"layers":3,"heads":8,"own":""}`

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An engine that asks gets no pages over a link that brings them slower than it computes; one that a router sends to gets them, and so does one that asks
-// when the link has become faster.
+// An engine's question pulls nothing over a link that is slower than computing. A hint does, and
+// so does a question once the link is faster.
 func TestSlowLinkIsNotUsed(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(time.Now().UnixNano())

@@ -21,7 +21,7 @@ const (
 	soakEngineEnv = "WARMPATH_TIER_SOAK_ENGINE"
 )
 
-// soakNode is what a tier's process is told.
+// soakNode configures a store's process.
 type soakNode struct {
 	Name, Socket, Listen, HTTP string
 	Bytes                      int64
@@ -30,7 +30,7 @@ type soakNode struct {
 	Key                        string // file; "" is none
 }
 
-// soakMain is the life of a process of TestSoak. It ends with its standard input.
+// soakMain is the main function of a process of TestSoak. It ends with its standard input.
 func soakMain() (code int, mine bool) {
 	var run func(context.Context, []byte) error
 	spec := os.Getenv(soakNodeEnv)

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// filled is a tier without sockets that holds n pages of one prompt, or more.
+// filled returns a store without sockets that holds n pages of one prompt.
 func filled(tb testing.TB, bytes int64, pages int) (*Store, uint32, []proto.Hash) {
 	tb.Helper()
 	tier, err := New(Config{Bytes: bytes})
@@ -51,7 +51,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkStore is what a batch costs besides its copy, in a tier that is full.
+// BenchmarkStore measures a batch without its copy, in a full store.
 func BenchmarkStore(b *testing.B) {
 	tier, ns, _ := filled(b, minBytes, 4000)
 	batches := make([][]proto.Hash, 64)
