@@ -25,7 +25,7 @@ func stocked(tb testing.TB, nodes, pages, pageTokens int, prompts ...[]uint32) *
 		name := "node" + strconv.Itoa(i)
 		numbers[name] = uint32(i + 1)
 		n := &node{name: name, known: true}
-		x.contents.numbers[name] = n
+		x.contents.nodes[name] = n
 		m := announce.Report{Type: announce.TypeChanges, Kinds: kinds}
 		for range pages {
 			m.Changes = append(m.Changes, proto.Change{Page: rng.Uint64()})
