@@ -120,8 +120,8 @@ func runBoth(ctx context.Context, n *sidecar.Sidecar, route *router.Router) erro
 	return group.Wait()
 }
 
-// advertised returns the host under which routers reach this machine, unless the operator sets it: that
-// of the route to NATS. Without a cluster none is needed.
+// advertised returns the host under which routers reach this machine, unless the operator sets
+// it: that of the route to NATS. Without a cluster none is needed.
 func advertised(o *clusterOptions) string {
 	if o.listen != "" {
 		host, _, err := net.SplitHostPort(o.listen)

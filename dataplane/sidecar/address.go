@@ -59,8 +59,8 @@ func isLocal(host string) bool {
 	return false
 }
 
-// public returns the URL of a worker for routers, or the reason why they cannot reach it. A loopback
-// URL would lead each router to its own machine, and to another worker.
+// public returns the URL of a worker for routers, or the reason why they cannot reach it. A
+// loopback URL would lead each router to its own machine, and to another worker.
 func (c *Config) public(f *LocalWorker) (public, unreachable string) {
 	u, err := url.Parse(f.URL)
 	if err != nil {
@@ -75,8 +75,8 @@ func (c *Config) public(f *LocalWorker) (public, unreachable string) {
 	return u.Scheme + "://" + net.JoinHostPort(c.Advertise, strconv.Itoa(portOf(u))), ""
 }
 
-// AdvertiseTo returns the address of this machine on the route to addr, a host:port. It sends nothing.
-// Without a route it returns the host's name, and for a loopback addr its host.
+// AdvertiseTo returns the address of this machine on the route to addr, a host:port. It sends
+// nothing. Without a route it returns the host's name, and for a loopback addr its host.
 func AdvertiseTo(addr string) string {
 	if host, _, err := net.SplitHostPort(addr); err == nil && tlsconfig.Loopback(host) {
 		return host

@@ -84,7 +84,8 @@ type extra struct {
 	links   func() []cluster.Link          // nil: links are not measured
 	metrics []prometheus.Collector         // besides the sidecar's own
 	agents  []func() map[string]nixl.Stats // of NIXL, by name; names are unique
-	// handle answers requests to other paths than the sidecar's, and reports whether it did; nil: none.
+	// handle answers requests to other paths than the sidecar's, and reports whether it did; nil:
+	// none.
 	handle func(ctx *fasthttp.RequestCtx) bool
 }
 

@@ -6,11 +6,11 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// dcgmMetric is a metric of dcgm-exporter, with name, type and help of its default-counters.csv or of
-// DCGM's dcgm_fields.h. It is the same quantity in the same unit, from the same call of NVML. That
-// excludes DCGM_FI_PROF_* (profiling counters, whose PCIe and NVLink bytes count packet headers),
-// DCGM_FI_DEV_PCIE_*_THROUGHPUT (a sample of 20 ms, deprecated) and the two CRC counts of NVLink,
-// which NVML's current field does not tell apart.
+// dcgmMetric is a metric of dcgm-exporter, with name, type and help of its default-counters.csv
+// or of DCGM's dcgm_fields.h. It is the same quantity in the same unit, from the same call of
+// NVML. That excludes DCGM_FI_PROF_* (profiling counters, whose PCIe and NVLink bytes count
+// packet headers), DCGM_FI_DEV_PCIE_*_THROUGHPUT (a sample of 20 ms, deprecated) and the two CRC
+// counts of NVLink, which NVML's current field does not tell apart.
 type dcgmMetric struct {
 	name string
 	kind prometheus.ValueType
@@ -48,8 +48,8 @@ func sumLinks(links []nvml.Link, of func(*nvml.Link) nvml.Opt[uint64]) nvml.Opt[
 }
 
 // nvlinkBandwidth returns the bytes sent and received since the last read in units of 1000 KiB a
-// second, as DCGM does (DcgmCacheManager.cpp, ReadAndCacheNvLinkBandwidth). dcgm-exporter calls it a
-// counter, and so do its dashboards.
+// second, as DCGM does (DcgmCacheManager.cpp, ReadAndCacheNvLinkBandwidth). dcgm-exporter calls
+// it a counter, and so do its dashboards.
 func nvlinkBandwidth(g *GPUReport) nvml.Opt[float64] {
 	var sum nvml.Opt[float64]
 	for i := range g.Facts.Links {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// goneGrace is the time for which a worker without socket stays a worker: a restart of SGLang takes
-	// longer, and routers see by their own probes that it is dead.
+	// goneGrace is the time for which a worker without socket stays a worker: a restart of SGLang
+	// takes longer, and routers see by their own probes that it is dead.
 	goneGrace = 10 * time.Second
 	// maxAsks bounds the questions to a server that does not answer: with pauses that double from
 	// firstPause, it is asked for five minutes.
@@ -167,8 +167,8 @@ func (d *discovery) namedAt(l listenSocket) *knownWorker {
 	return nil
 }
 
-// hasEarlierSocket reports whether an earlier socket of the same port is asked instead: servers listen
-// on 0.0.0.0 and on ::.
+// hasEarlierSocket reports whether an earlier socket of the same port is asked instead: servers
+// listen on 0.0.0.0 and on ::.
 func (d *discovery) hasEarlierSocket(c *probedSocket, sockets []listenSocket) bool {
 	for _, l := range sockets {
 		if l == c.listenSocket {
@@ -238,8 +238,8 @@ func (d *discovery) excluded(pid int, command string) string {
 // isSGLang reports whether a process may become a worker later.
 func isSGLang(command string) bool { return strings.Contains(command, "sglang") }
 
-// ask asks sockets for their server information. A worker is published as soon as it answers, as other
-// servers may be silent for seconds.
+// ask asks sockets for their server information. A worker is published as soon as it answers, as
+// other servers may be silent for seconds.
 func (d *discovery) ask(ctx context.Context, due []*probedSocket, now time.Time) {
 	type answer struct {
 		c    *probedSocket

@@ -22,7 +22,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// ledger is a registry that only remembers.
+// ledger is a registry that records its workers.
 type ledger map[string]bool
 
 func (l ledger) AddSpec(spec worker.Spec) (*worker.Worker, error) {
@@ -41,8 +41,8 @@ func (l ledger) Remove(url string) error {
 	return nil
 }
 
-// newTestFinder looks at the given ports only: this machine may have others.
-func newTestFinder(t *testing.T, cfg Config, ports ...string) (*discovery, ledger) {
+// newTestDiscovery scans the given ports only: this machine may have others.
+func newTestDiscovery(t *testing.T, cfg Config, ports ...string) (*discovery, ledger) {
 	t.Helper()
 	cfg.Ports = nil
 	for _, p := range ports {
@@ -64,7 +64,7 @@ func newTestFinder(t *testing.T, cfg Config, ports ...string) (*discovery, ledge
 	return f, registry
 }
 
-// serve answers GET /server_info with body, and counts how often it was asked for anything.
+// serve answers GET /server_info with body, and counts all requests.
 func serve(t *testing.T, status int, body string, header ...string) (base, port string, asked *atomic.Int64) {
 	t.Helper()
 	asked = new(atomic.Int64)
@@ -88,7 +88,7 @@ func serve(t *testing.T, status int, body string, header ...string) (base, port 
 
 const sglang = `{"version":"0.5.23","model_path":"m","served_model_name":"m","page_size":16,"tp_size":2,"disaggregation_mode":"null"}`
 
-func TestFindsWorkersAndNobodyElse(t *testing.T) {
+func TestDiscoversWorkersOnly(t *testing.T) {
 	base, port, asked := serve(t, 200, sglang)
 	_, web, webAsked := serve(t, 200, `{"hello":"world"}`)
 	_, router, _ := serve(t, 200, sglang, "X-Warmpath-Worker", "http://elsewhere:30000")
@@ -111,7 +111,7 @@ func TestFindsWorkersAndNobodyElse(t *testing.T) {
 	}()
 	_, greets, _ := net.SplitHostPort(greeter.Addr().String())
 
-	f, registry := newTestFinder(t, Config{}, port, web, router, mapped, broken, greets)
+	f, registry := newTestDiscovery(t, Config{}, port, web, router, mapped, broken, greets)
 	now := time.Now()
 	for i := range 5 {
 		f.scan(t.Context(), now.Add(time.Duration(i)*time.Second))
@@ -146,12 +146,12 @@ func TestFindsWorkersAndNobodyElse(t *testing.T) {
 	<-greeted
 }
 
-// TestForgetsWorkers: a worker whose socket is gone stays for a while; one that the operator named stays for good.
+// TestForgetsWorkers: a worker without socket stays for goneGrace, a named one for good.
 func TestForgetsWorkers(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, sglang) }))
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	named, namedPort, asked := serve(t, 200, sglang)
-	f, registry := newTestFinder(t, Config{Workers: []string{named, "http://127.0.0.1:9"}}, port, namedPort)
+	f, registry := newTestDiscovery(t, Config{Workers: []string{named, "http://127.0.0.1:9"}}, port, namedPort)
 	now := time.Now()
 	f.scan(t.Context(), now)
 	require.Len(t, registry, 3)
@@ -170,20 +170,20 @@ func TestForgetsWorkers(t *testing.T) {
 
 func TestNoFind(t *testing.T) {
 	_, port, asked := serve(t, 200, sglang)
-	f, registry := newTestFinder(t, Config{NoDiscovery: true}, port)
+	f, registry := newTestDiscovery(t, Config{NoDiscovery: true}, port)
 	f.scan(t.Context(), time.Now())
 	assert.Empty(t, registry)
 	assert.Zero(t, asked.Load())
 }
 
-// TestSilentListener is asked a few times, with growing pauses, and then left alone.
+// TestSilentListener: a silent socket is asked maxAsks times, with growing pauses.
 func TestSilentListener(t *testing.T) {
 	proc := fakeProc(t, nil).proc
 	require.NoError(t, os.Mkdir(filepath.Join(proc, "net"), 0o755))
 	table := heading + line(netip.MustParseAddrPort("127.0.0.1:30000"), "0A", 7)
 	require.NoError(t, os.WriteFile(filepath.Join(proc, "net", "tcp"), []byte(table), 0o600))
 	calls := 0
-	f, _ := newTestFinder(t, Config{Proc: proc, Probing: ProbeConfig{Dial: func(context.Context, string, string) (net.Conn, error) {
+	f, _ := newTestDiscovery(t, Config{Proc: proc, Probing: ProbeConfig{Dial: func(context.Context, string, string) (net.Conn, error) {
 		calls++
 		return nil, &net.OpError{Op: "dial", Err: errors.New("silence")}
 	}}}, "30000")
@@ -194,7 +194,7 @@ func TestSilentListener(t *testing.T) {
 	assert.Equal(t, maxAsks, calls)
 }
 
-func TestUnfit(t *testing.T) {
+func TestExcluded(t *testing.T) {
 	f := &discovery{self: 42}
 	for command, want := range map[string]bool{
 		"python -m sglang.launch_server --port 30000": false, "sglang::scheduler_TP0": true, "sglang::detokenizer": true,

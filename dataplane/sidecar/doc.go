@@ -1,12 +1,12 @@
-// Package sidecar is the process beside the SGLang workers of one GPU node. It discovers the workers,
-// watches the health of their GPUs, keeps the node's KV tier, measures links to other nodes, and writes
-// all of it into the node's record in the cluster: news for routing at once, other numbers every two
-// seconds. It serves metrics and its state over HTTP.
+// Package sidecar is the process beside the SGLang workers of one GPU node. It discovers the
+// workers, watches the health of their GPUs, keeps the node's KV tier, measures links to other
+// nodes, and writes all of it into the node's record in the cluster: news for routing at once,
+// other numbers every two seconds. It serves metrics and its state over HTTP.
 //
-// Workers are named by the operator, or discovered: each new listening socket is asked once for GET
-// /server_info. The GPUs of a worker are those whose process lists name its processes, else those of
-// its environment and arguments. Facts that this user cannot see (processes of other users, sockets of
-// other network namespaces) are reported as unknown in [Report], not guessed.
+// Workers are named by the operator, or discovered: each new listening socket is asked once for
+// GET /server_info. The GPUs of a worker are those whose process lists name its processes, else
+// those of its environment and arguments. Facts that this user cannot see (processes of other
+// users, sockets of other network namespaces) are reported as unknown in [Report], not guessed.
 //
 //	file          job
 //	sidecar.go    composition: New, Run
@@ -22,12 +22,12 @@
 // # Concurrency
 //
 // [Sidecar.Run] owns all goroutines and returns when they have ended: the owner of the driver
-// ([nvml.Monitor]); discovery, which alone adds and removes workers; the monitors of the workers, by
-// [worker.Registry]; the reporter, which alone has the health tracker, and publishes an immutable
-// [Report] each second and with each change; the record writer, which alone calls the [Cluster], so
-// that a slow cluster delays no other part; the HTTP server; the KV tier and the link prober. Any
-// goroutine may call [Sidecar.Report], which is one atomic load. discovery.mu guards the list of
-// workers for the reporter, and is held to copy it.
+// ([nvml.Monitor]); discovery, which alone adds and removes workers; the monitors of the workers,
+// by [worker.Registry]; the reporter, which alone has the health tracker, and publishes an
+// immutable [Report] each second and with each change; the record writer, which alone calls the
+// [Cluster], so that a slow cluster delays no other part; the HTTP server; the KV tier and the
+// link prober. Any goroutine may call [Sidecar.Report], which is one atomic load. discovery.mu
+// guards the list of workers for the reporter, and is held to copy it.
 //
 // # Ownership
 //
@@ -35,6 +35,6 @@
 //
 // # Errors
 //
-// [New] names the setting that it cannot use. Failures of the machine and the driver do not end Run:
-// the Report has them.
+// [New] names the setting that it cannot use. Failures of the machine and the driver do not end
+// Run: the Report has them.
 package sidecar

@@ -23,8 +23,8 @@ const (
 	byEnvironment = "by its environment and arguments"
 )
 
-// gpuAssigner finds the GPUs of workers: by the processes that the driver lists for each GPU, else by
-// the worker's environment and arguments.
+// gpuAssigner finds the GPUs of workers: by the processes that the driver lists for each GPU,
+// else by the worker's environment and arguments.
 type gpuAssigner struct {
 	processes processes
 	own       map[string]string // environment of this process
@@ -64,8 +64,8 @@ func (p *gpuAssigner) assign(workers []LocalWorker, infos []*worker.Info, gpus [
 	return all
 }
 
-// keepLost keeps the GPUs that do not answer any more: a lost GPU lists no processes either, and its
-// worker would otherwise seem healthy.
+// keepLost keeps the GPUs that do not answer any more: a lost GPU lists no processes either, and
+// its worker would otherwise seem healthy.
 func (a *assignment) keepLost(old *assignment, gpus []nvml.GPU) {
 	lost := false
 	for _, uuid := range old.gpus {
@@ -88,8 +88,8 @@ func (p *gpuAssigner) computes(pid int, g *nvml.GPU) bool {
 	return pid != 0 && slices.ContainsFunc(g.Processes.Value, func(one nvml.Process) bool { return p.roots[one.PID] == pid })
 }
 
-// refresh finds the workers of the driver's processes. Equal PIDs are taken for equal processes: the
-// schedulers of a worker end with it, and a new worker has another socket first.
+// refresh finds the workers of the driver's processes. Equal PIDs are taken for equal processes:
+// the schedulers of a worker end with it, and a new worker has another socket first.
 func (p *gpuAssigner) refresh(workers []LocalWorker, gpus []nvml.GPU) {
 	pids := map[int]bool{}
 	var key []byte
@@ -163,8 +163,9 @@ func (p *gpuAssigner) fromEnvironment(pid int, info *worker.Info, gpus []nvml.GP
 	return a
 }
 
-// visible returns the GPUs that CUDA shows with a CUDA_VISIBLE_DEVICES: indexes and prefixes of UUIDs,
-// up to the first that names no GPU (CUDA C++ Programming Guide, "CUDA Environment Variables").
+// visible returns the GPUs that CUDA shows with a CUDA_VISIBLE_DEVICES: indexes and prefixes of
+// UUIDs, up to the first that names no GPU (CUDA C++ Programming Guide, "CUDA Environment
+// Variables").
 func visible(uuids []string, list string) []string {
 	var seen []string
 	for name := range strings.SplitSeq(list, ",") {

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// machine is n GPUs with these processes each.
+// machine returns n GPUs with processes.
 func machine(n int, processes map[int][]int) []nvml.GPU {
 	gpus := make([]nvml.GPU, n)
 	for i := range gpus {
@@ -23,7 +23,7 @@ func machine(n int, processes map[int][]int) []nvml.GPU {
 	return gpus
 }
 
-func TestPlace(t *testing.T) {
+func TestAssignment(t *testing.T) {
 	p := fakeProc(t, map[int]map[string]string{
 		100: {"stat": stat(100, 1, "python"), "environ": "CUDA_VISIBLE_DEVICES=7\x00"},
 		101: {"stat": stat(101, 100, "sglang::scheduler")}, 102: {"stat": stat(102, 100, "sglang::scheduler")},
@@ -68,8 +68,8 @@ func TestPlace(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1"}, got[0].gpus)
 }
 
-// TestPlaceFollowsProcesses moves a worker's processes from one GPU to another.
-func TestPlaceFollowsProcesses(t *testing.T) {
+// TestAssignmentFollowsProcesses moves a worker's processes from one GPU to another.
+func TestAssignmentFollowsProcesses(t *testing.T) {
 	p := fakeProc(t, map[int]map[string]string{100: {"stat": stat(100, 1, "a")}, 101: {"stat": stat(101, 100, "b")}, 102: {"stat": stat(102, 100, "c")}})
 	pl := gpuAssigner{processes: p}
 	workers, infos := []LocalWorker{{URL: "w", PID: 100}}, []*worker.Info{nil}
@@ -81,8 +81,8 @@ func TestPlaceFollowsProcesses(t *testing.T) {
 	assert.Equal(t, []string{"GPU-0"}, pl.assign(workers, infos, machine(2, map[int][]int{0: {101}, 1: {102}}))[0].gpus)
 }
 
-// TestPlaceKeepsLostGPUs: a GPU that is lost tells of no processes, and still is the worker's.
-func TestPlaceKeepsLostGPUs(t *testing.T) {
+// TestAssignmentKeepsLostGPUs: a lost GPU lists no processes, and still is its worker's.
+func TestAssignmentKeepsLostGPUs(t *testing.T) {
 	p := fakeProc(t, map[int]map[string]string{100: {"stat": stat(100, 1, "a")}, 101: {"stat": stat(101, 100, "b")}})
 	pl := gpuAssigner{processes: p}
 	workers, infos := []LocalWorker{{URL: "w", PID: 100}}, []*worker.Info{nil}

@@ -72,10 +72,12 @@ func nodeNames(v *cluster.View) []string {
 	return names
 }
 
-// envNetDevices is UCX's list of devices. Without it UCX listens on every interface, for any client.
+// envNetDevices is UCX's list of devices. Without it UCX listens on every interface, for any
+// client.
 const envNetDevices = "UCX_NET_DEVICES"
 
-// prepareNIXL sets the environment that NIXL reads once: its library, and the devices that it may use.
+// prepareNIXL sets the environment that NIXL reads once: its library, and the devices that it may
+// use.
 func prepareNIXL(cfg *Config) error {
 	if cfg.NIXLLibrary != "" {
 		if err := os.Setenv(nixl.EnvLibrary, cfg.NIXLLibrary); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// UCX is to be kept on the interface that the cluster knows this node by.
+// UCX uses the interface of the address that the cluster knows.
 func TestNetDevices(t *testing.T) {
 	interfaces, err := net.Interfaces()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// TestMetricsOfLinksAndTransfers reads them as Prometheus does.
+// TestMetricsOfLinksAndTransfers parses the metrics as Prometheus does.
 func TestMetricsOfLinksAndTransfers(t *testing.T) {
 	agents := func() map[string]nixl.Stats {
 		return map[string]nixl.Stats{

@@ -90,8 +90,8 @@ func (p processes) environment(pid int) (map[string]string, bool) {
 	return all, true
 }
 
-// parent returns the parent of a process: the second field after the name in /proc/PID/stat. The name
-// may have any characters, parentheses too.
+// parent returns the parent of a process: the second field after the name in /proc/PID/stat. The
+// name may have any characters, parentheses too.
 func (p processes) parent(pid int) int {
 	data := p.read(pid, "stat")
 	end := bytes.LastIndexByte(data, ')')
@@ -106,8 +106,8 @@ func (p processes) parent(pid int) int {
 	return parent
 }
 
-// maxDepth bounds the steps from a scheduler to its worker's HTTP process: 1 with SGLang, a few more
-// with a launcher.
+// maxDepth bounds the steps from a scheduler to its worker's HTTP process: 1 with SGLang, a few
+// more with a launcher.
 const maxDepth = 16
 
 // rootOf returns the nearest ancestor of a process that is a worker's HTTP process, or 0.

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster"
 )
 
-// record returns the node's record for the cluster. It leaves out workers that routers cannot reach: a
-// wrong URL is worse than none.
+// record returns the node's record for the cluster. It leaves out workers that routers cannot
+// reach: a wrong URL is worse than none.
 func (r *Report) record(control string) cluster.Node {
 	n := cluster.Node{
 		Name: r.Name, Instance: r.Instance, Version: r.Version, Started: r.Started, Control: control, Workers: []cluster.Worker{},
@@ -43,8 +43,8 @@ func (r *Report) record(control string) cluster.Node {
 	return n
 }
 
-// choiceFacts returns all facts of a report that routing depends on, as text to compare: a record with
-// another text is written at once.
+// choiceFacts returns all facts of a report that routing depends on, as text to compare: a record
+// with another text is written at once.
 func (r *Report) choiceFacts() string {
 	b := make([]byte, 0, 1024)
 	text := func(s string) { b = strconv.AppendQuote(b, s) }
@@ -101,10 +101,10 @@ func healthKey(h *cluster.Health) string {
 	return string(strconv.AppendBool(strconv.AppendFloat(b, h.Weight, 'f', 3, 64), h.NoTP))
 }
 
-// record hands a record to the writer: at once where its choiceFacts are new, else every recordEvery.
-// The latter has the numbers of now and the reasons of before, whose numbers would make a write of
-// each read. Before the first look at the machine there is no record: routers would remove the workers
-// of an earlier process.
+// record hands a record to the writer: at once where its choiceFacts are new, else every
+// recordEvery. The latter has the numbers of now and the reasons of before, whose numbers would
+// make a write of each read. Before the first look at the machine there is no record: routers
+// would remove the workers of an earlier process.
 func (j *reporter) record(r *Report) {
 	if j.sidecar.cfg.Cluster == nil || !r.Ready() {
 		return

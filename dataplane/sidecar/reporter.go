@@ -31,9 +31,11 @@ type xidCount struct {
 }
 
 const (
-	// reportEvery is the interval of reports without news of the driver: facts grow stale, workers change.
+	// reportEvery is the interval of reports without news of the driver: facts grow stale,
+	// workers change.
 	reportEvery = time.Second
-	// recordEvery is the interval of records with new numbers only: memory in use, pages of the KV tier.
+	// recordEvery is the interval of records with new numbers only: memory in use, pages of the
+	// KV tier.
 	recordEvery = 2 * time.Second
 )
 
@@ -117,7 +119,8 @@ func (j *reporter) info(f *LocalWorker) *worker.Info {
 	return f.Info
 }
 
-// factsOf returns the GPU of a health result. A GPU that is in no snapshot any more has only its name.
+// factsOf returns the GPU of a health result. A GPU that is in no snapshot any more has only its
+// name.
 func factsOf(s *nvml.Snapshot, res health.Result) nvml.GPU {
 	for i := range s.GPUs {
 		if g := &s.GPUs[i]; g.UUID.Value == res.GPU || (!g.UUID.OK && g.Index == res.Index) {
@@ -169,8 +172,8 @@ func (j *reporter) describe(f *LocalWorker, info *worker.Info, at assignment, gp
 	return w
 }
 
-// healthOf returns the health of a worker: the weight of its slowest GPU and the state of its worst.
-// Without GPUs it is unknown.
+// healthOf returns the health of a worker: the weight of its slowest GPU and the state of its
+// worst. Without GPUs it is unknown.
 func healthOf(uuids []string, gpus []GPUReport) cluster.Health {
 	h := cluster.Health{State: worker.GPUUnknown.String()}
 	worst := health.Healthy

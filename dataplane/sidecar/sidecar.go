@@ -33,7 +33,8 @@ type Sidecar struct {
 	report    atomic.Pointer[Report]
 }
 
-// New checks the configuration, binds the listener and makes the KV tier. Run must follow, or Close.
+// New checks the configuration, binds the listener and makes the KV tier. Run must follow, or
+// Close.
 func New(cfg Config) (*Sidecar, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err

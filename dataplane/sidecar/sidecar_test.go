@@ -30,10 +30,10 @@ import (
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
 
-// patience is how long a test waits for what must happen, on however busy a machine.
+// patience bounds the waits of tests, on a busy machine too.
 const patience = 2 * time.Minute
 
-// memory is a cluster that remembers what it was told.
+// memory is a cluster that records its calls.
 type memory struct {
 	mu        sync.Mutex
 	records   []cluster.Node
@@ -64,14 +64,14 @@ func (m *memory) last() cluster.Node {
 	return m.records[len(m.records)-1]
 }
 
-// awaitRecord waits until the cluster was told something that holds.
+// await waits for a record.
 func (m *memory) await(t *testing.T, what string, holds func(*cluster.Node) bool) cluster.Node {
 	t.Helper()
 	require.Eventually(t, func() bool { n := m.last(); return holds(&n) }, patience, 2*time.Millisecond, what)
 	return m.last()
 }
 
-// fakeDriver is a machine with eight GPUs.
+// fakeDriver returns the driver of a machine with eight GPUs.
 func fakeDriver(t *testing.T) *nvmltest.Driver {
 	t.Helper()
 	d, err := nvmltest.Build(t.TempDir())
@@ -101,7 +101,7 @@ func sglangServer(t *testing.T) (base, port string) {
 	return s.URL, port
 }
 
-// startNode runs a node of this process' own servers until the test ends.
+// startNode runs the sidecar of this process's own servers until the test ends.
 func startNode(t *testing.T, cfg Config) *Sidecar {
 	t.Helper()
 	cfg.Name, cfg.Listen, cfg.Log = "gpu1", "127.0.0.1:0", slog.New(slog.DiscardHandler)
@@ -131,7 +131,8 @@ func get(t *testing.T, n *Sidecar, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// TestNodeTellsOfItsGPUs breaks a GPU below the driver's binding and sees it in what the cluster is told.
+// TestNodeTellsOfItsGPUs breaks a GPU below the driver's binding and finds it in the records for
+// the cluster.
 func TestNodeTellsOfItsGPUs(t *testing.T) {
 	driver := fakeDriver(t)
 	base, port := sglangServer(t)
@@ -187,7 +188,7 @@ func TestNodeTellsOfItsGPUs(t *testing.T) {
 	assert.False(t, shared.withdrawn)
 }
 
-// TestNodeServes looks at what operators and Prometheus see.
+// TestNodeServes reads the HTTP API.
 func TestNodeServes(t *testing.T) {
 	driver := fakeDriver(t)
 	base, port := sglangServer(t)
@@ -253,7 +254,7 @@ func TestNodeServes(t *testing.T) {
 	assert.NotNil(t, families["warmpath_node_worker_ready"])
 }
 
-// TestNodeWithoutDriver runs where there is no GPU.
+// TestNodeWithoutDriver runs a sidecar without GPUs.
 func TestNodeWithoutDriver(t *testing.T) {
 	base, _ := sglangServer(t)
 	shared := &memory{}
@@ -265,7 +266,7 @@ func TestNodeWithoutDriver(t *testing.T) {
 	require.Eventually(t, func() bool { status, _ := get(t, n, "/ready"); return status == 200 }, patience, time.Millisecond)
 }
 
-// TestSource is the node as a router of the same process sees it.
+// TestSource reads the workers as a router of the same process does.
 func TestSource(t *testing.T) {
 	driver := fakeDriver(t)
 	base, port := sglangServer(t)

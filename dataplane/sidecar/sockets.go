@@ -43,10 +43,10 @@ func readSockets(proc string) ([]listenSocket, error) {
 	return all, nil
 }
 
-// appendListening appends the listening sockets of one table: lines of
-// "sl local_address rem_address st … inode …" below a heading, as net/ipv4/tcp_ipv4.c writes them. It
-// ends at the first socket of another state: listening sockets come first, and a busy worker has
-// thousands of others, which the kernel would have to look up and print.
+// appendListening appends the listening sockets of one table: lines of "sl local_address
+// rem_address st … inode …" below a heading, as net/ipv4/tcp_ipv4.c writes them. It ends at the
+// first socket of another state: listening sockets come first, and a busy worker has thousands of
+// others, which the kernel would have to look up and print.
 func appendListening(all []listenSocket, table io.Reader) ([]listenSocket, error) {
 	lines := bufio.NewScanner(table)
 	for heading := true; lines.Scan(); heading = false {
@@ -69,7 +69,8 @@ func appendListening(all []listenSocket, table io.Reader) ([]listenSocket, error
 	return all, lines.Err()
 }
 
-// parseAddr reads "0100007F:1F90": the address as 32-bit words in the machine's byte order, the port in plain hexadecimal.
+// parseAddr reads "0100007F:1F90": the address as 32-bit words in the machine's byte order, the
+// port in plain hexadecimal.
 func parseAddr(text string) (netip.AddrPort, bool) {
 	words, port, ok := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(words)
@@ -84,8 +85,9 @@ func parseAddr(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), true
 }
 
-// dialAddresses returns the addresses by which this machine connects to a socket, the likeliest first.
-// A socket of all IPv6 addresses usually takes IPv4 too, and many machines lack IPv6 on loopback.
+// dialAddresses returns the addresses by which this machine connects to a socket, the likeliest
+// first. A socket of all IPv6 addresses usually takes IPv4 too, and many machines lack IPv6 on
+// loopback.
 func (l listenSocket) dialAddresses() []string {
 	port := strconv.Itoa(int(l.addr.Port()))
 	switch {

@@ -21,7 +21,7 @@ import (
 
 const heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
-// line is a socket as the kernel prints it.
+// line returns a socket in the kernel's form.
 func line(addr netip.AddrPort, state string, inode uint64) string {
 	raw := addr.Addr().AsSlice()
 	for i := 0; i < len(raw); i += 4 {
@@ -54,7 +54,7 @@ func TestReadListeners(t *testing.T) {
 	assert.Equal(t, []string{"10.0.0.5:30002"}, got[2].dialAddresses())
 }
 
-// FuzzReadListeners writes what was read in the kernel's form and reads it again.
+// FuzzReadListeners writes parsed sockets in the kernel's form and parses them again.
 func FuzzReadListeners(f *testing.F) {
 	f.Add([]byte(heading + line(netip.MustParseAddrPort("127.0.0.1:30000"), "0A", 7)))
 	f.Add([]byte(heading + line(netip.MustParseAddrPort("[::1]:1"), "0A", 1<<63) + "\n\n x"))
@@ -75,7 +75,7 @@ func FuzzReadListeners(f *testing.F) {
 	})
 }
 
-// TestOwnersOfRealSockets finds this process behind its own sockets.
+// TestOwnersOfRealSockets finds this process as owner of its own sockets.
 func TestOwnersOfRealSockets(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "0.0.0.0:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", addr)
@@ -85,7 +85,8 @@ func TestOwnersOfRealSockets(t *testing.T) {
 		}
 		defer l.Close()
 		want := netip.MustParseAddrPort(l.Addr().String())
-		// Another process may listen on the same port of another address; and while sockets come and go, the kernel's table may leave one out.
+		// Another process may listen on the same port of another address; and while sockets come
+		// and go, the kernel's table may leave one out.
 		var all []listenSocket
 		at := -1
 		require.Eventually(t, func() bool {
@@ -101,7 +102,7 @@ func TestOwnersOfRealSockets(t *testing.T) {
 	assert.Equal(t, os.Getppid(), processes{"/proc"}.parent(os.Getpid()))
 }
 
-// fakeProc is a table of processes; each has files by name.
+// fakeProc returns a table of processes; each has files by name.
 func fakeProc(t *testing.T, all map[int]map[string]string) processes {
 	t.Helper()
 	root := t.TempDir()

@@ -47,7 +47,8 @@ func (w *WorkerReport) routerURL() string { return cmp.Or(w.Public, w.URL) }
 const healthRepeat = 5 * time.Second
 
 // Health calls set with the health of each worker when it changes, and every few seconds besides,
-// until ctx ends. set returns false for an unknown worker, and is called again with the next report.
+// until ctx ends. set returns false for an unknown worker, and is called again with the next
+// report.
 func (s Source) Health(ctx context.Context, set func(url string, h cluster.Health) bool) {
 	type sent struct {
 		key string
@@ -70,7 +71,8 @@ func (s Source) Health(ctx context.Context, set func(url string, h cluster.Healt
 	})
 }
 
-// follow calls f with reports until ctx ends. It skips reports that come while f runs, except the last.
+// follow calls f with reports until ctx ends. It skips reports that come while f runs, except the
+// last.
 func (s Source) follow(ctx context.Context, f func(*Report)) {
 	for ctx.Err() == nil {
 		r := s.sidecar.Report()

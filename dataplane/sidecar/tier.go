@@ -74,8 +74,8 @@ func newTier(cfg *Config) (*tier, error) {
 	return t, nil
 }
 
-// trust makes the TLS settings of connections with other nodes' tiers: from certificates, a key or the
-// cluster's token.
+// trust makes the TLS settings of connections with other nodes' tiers: from certificates, a key
+// or the cluster's token.
 func (c *TierConfig) trust(log *slog.Logger) (none store.Trust, err error) {
 	certified := c.TLS != (tlsconfig.ServerFiles{})
 	switch {
@@ -141,7 +141,8 @@ func (t *tier) run(ctx context.Context) error {
 	return err
 }
 
-// hearHints subscribes to the pull hints of routers. Without them pages are pulled when engines ask.
+// hearHints subscribes to the pull hints of routers. Without them pages are pulled when engines
+// ask.
 func (t *tier) hearHints() (stop func()) {
 	stop, err := t.bus.Subscribe(hint.Subject(t.node), t.store.Hinted)
 	if err != nil {

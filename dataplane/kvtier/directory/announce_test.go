@@ -148,7 +148,8 @@ func TestBadMessages(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		require.EqualValues(t, 5, w.index.Status().Malformed)
-		// Somebody whom nobody can ask: version, kind, name, id and epoch, changes from 0 to 5, no kinds.
+		// Somebody whom nobody can ask: version, kind, name, id and epoch, changes from 0 to 5,
+		// no kinds.
 		require.NoError(t, w.bus.Publish(announce.SubjectReport, append(append([]byte("\x01\x01\x04liar"), make([]byte, 16)...), 0, 5, 0)))
 		time.Sleep(10 * time.Second)
 		st := w.index.Status()

@@ -250,7 +250,8 @@ func TestIndexAgainstNaive(t *testing.T) {
 				time.Sleep(time.Duration(w.rng.IntN(300)) * time.Millisecond)
 			}
 			w.list(names...)
-			// Those that ended are forgotten when the cluster does not list them, or after their silence.
+			// Those that ended are forgotten when the cluster does not list them, or after their
+			// silence.
 			time.Sleep(time.Minute)
 			w.bus.with(func() { w.bus.loss = 0 }) // else what changed last is known for sure only in the end
 			for _, s := range w.tiers {

@@ -48,11 +48,13 @@ func (a *arena) open(bytes int64) error {
 	if err := unix.Ftruncate(fd, bytes); err != nil {
 		return fmt.Errorf("cannot give the KV tier %d bytes: %w", bytes, err)
 	}
-	// A process with a descriptor could otherwise shrink the memory, and our next access be a SIGBUS.
+	// A process with a descriptor could otherwise shrink the memory, and our next access be a
+	// SIGBUS.
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
 		return fmt.Errorf("cannot seal the KV tier's memory: %w", err)
 	}
-	// Other users can then not open it for writing through /proc. Processes of this user can trace us anyway.
+	// Other users can then not open it for writing through /proc. Processes of this user can
+	// trace us anyway.
 	if err := unix.Fchmod(fd, 0o400); err != nil {
 		return fmt.Errorf("cannot protect the KV tier's memory: %w", err)
 	}

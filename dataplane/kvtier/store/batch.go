@@ -2,8 +2,8 @@ package store
 
 import "github.com/warmpath/warmpath/dataplane/kvtier/proto"
 
-// batch is pages that one writer fills. Readers do not see them before commit, and an abandoned batch
-// leaves nothing behind. It belongs to one goroutine.
+// batch is pages that one writer fills. Readers do not see them before commit, and an abandoned
+// batch leaves nothing behind. It belongs to one goroutine.
 type batch struct {
 	pages   *pages
 	ns      uint32

@@ -9,12 +9,12 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// keptChanges bounds the changes that are remembered: 1 MiB, and several seconds of a tier that stores
-// at full speed.
+// keptChanges bounds the changes that are remembered: 1 MiB, and several seconds of a tier that
+// stores at full speed.
 const keptChanges = 1 << 16
 
-// changeLog remembers the last changes of the pages, for announcements. It groups namespaces by kinds:
-// a page counts once all namespaces of a kind hold it.
+// changeLog remembers the last changes of the pages, for announcements. It groups namespaces by
+// kinds: a page counts once all namespaces of a kind hold it.
 type changeLog struct {
 	table  *pageTable
 	spaces *namespaces
@@ -54,8 +54,8 @@ func groupSize(rank string) string {
 	return of
 }
 
-// join adds a new namespace to its kind. A kind that has pages already holds fewer whole pages then, so
-// a new epoch begins.
+// join adds a new namespace to its kind. A kind that has pages already holds fewer whole pages
+// then, so a new epoch begins.
 func (l *changeLog) join(ns uint32) {
 	n := l.spaces.byID[ns]
 	if n.Model == "" {
@@ -161,8 +161,8 @@ func (l *changeLog) addMember(k *kind, ns uint32) {
 // newEpoch makes readers begin anew.
 func (l *changeLog) newEpoch() { l.now.Epoch++ }
 
-// record notes a page that has become readable or is about to be dropped, where all other namespaces
-// of its kind hold it.
+// record notes a page that has become readable or is about to be dropped, where all other
+// namespaces of its kind hold it.
 func (l *changeLog) record(k key, removed bool) {
 	if !l.on {
 		return
@@ -204,8 +204,8 @@ func (l *changeLog) start() proto.Position {
 	return l.now
 }
 
-// read appends changes from a position on, up to the capacity of dst. ok is false where they are not
-// remembered.
+// read appends changes from a position on, up to the capacity of dst. ok is false where they are
+// not remembered.
 func (l *changeLog) read(dst []proto.Change, from proto.Position) (list []proto.Change, next, now proto.Position, ok bool) {
 	if from.Epoch != l.now.Epoch || from.Number > l.now.Number || l.now.Number-from.Number > keptChanges || !l.on {
 		return dst, l.now, l.now, false
@@ -219,8 +219,8 @@ func (l *changeLog) read(dst []proto.Change, from proto.Position) (list []proto.
 // contentsStep bounds the entries scanned under the lock at once: some 0.2 ms.
 const contentsStep = 2048
 
-// contents appends whole pages from an entry on, up to the capacity of dst, and returns the next entry
-// to scan or -1.
+// contents appends whole pages from an entry on, up to the capacity of dst, and returns the next
+// entry to scan or -1.
 func (l *changeLog) contents(dst []proto.Change, from int) (list []proto.Change, next int) {
 	for range contentsStep {
 		if from >= len(l.table.entries) {
@@ -229,7 +229,8 @@ func (l *changeLog) contents(dst []proto.Change, from int) (list []proto.Change,
 		if len(dst) == cap(dst) {
 			break
 		}
-		// Reported with the first namespace of the kind: all of them hold the page, or it does not count.
+		// Reported with the first namespace of the kind: all of them hold the page, or it does
+		// not count.
 		if e := &l.table.entries[from]; e.state == ready {
 			if i := l.spaces.byID[e.key.ns].kind; i >= 0 {
 				if k := &l.kinds[i]; l.first(k) == e.key.ns && l.whole(k, e.key) {

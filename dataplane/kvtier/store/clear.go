@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A clear drops all pages of a model, here and at peers. Each clear has a stamp above all stamps that
-// the store knows. Stores exchange stamps after a clear and when they connect, and give pages only to
-// a store with the same stamp. So a pull that began before a clear brings nothing back, and a peer
-// that was out of reach drops its pages before it gives any.
+// A clear drops all pages of a model, here and at peers. Each clear has a stamp above all stamps
+// that the store knows. Stores exchange stamps after a clear and when they connect, and give
+// pages only to a store with the same stamp. So a pull that began before a clear brings nothing
+// back, and a peer that was out of reach drops its pages before it gives any.
 
 // maxClearSkew bounds the clock of a peer. A clear from further ahead is ignored, as no later clear
 // could have a larger stamp; that peer's pages of the model are then not pulled either.

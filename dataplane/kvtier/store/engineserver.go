@@ -49,8 +49,8 @@ type engineServer struct {
 	all  sync.WaitGroup
 }
 
-// find returns the number of leading pages that are present or being pulled. It asks other nodes for
-// the rest, for wait at most, and counts the pages that will come.
+// find returns the number of leading pages that are present or being pulled. It asks other nodes
+// for the rest, for wait at most, and counts the pages that will come.
 func (s *engineServer) find(ns uint32, hashes []proto.Hash, wait time.Duration) int {
 	n := s.lookup(ns, hashes)
 	n += s.peers.incoming.leading(ns, hashes[n:])

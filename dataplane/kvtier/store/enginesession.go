@@ -17,12 +17,13 @@ import (
 )
 
 const (
-	// frameTimeout bounds the rest of a message that has begun, and the write of an answer: an engine
-	// that stops in the middle keeps its pins for no longer.
+	// frameTimeout bounds the rest of a message that has begun, and the write of an answer: an
+	// engine that stops in the middle keeps its pins for no longer.
 	frameTimeout = 10 * time.Second
 	// maxReads bounds the leases of a connection. SGLang reads one batch at a time.
 	maxReads = 64
-	// maxSet bounds the slots that an engine can reserve without a copy; SGLang stores 128 pages at most.
+	// maxSet bounds the slots that an engine can reserve without a copy; SGLang stores 128 pages
+	// at most.
 	maxSet = 4096
 	// maxClearWait bounds an engine's wait for clears at peers.
 	maxClearWait = 10 * time.Second
@@ -280,8 +281,8 @@ func (n *engineSession) get(h header) error {
 	return n.send(header{op: h.op, seq: h.seq}, n.out, nil)
 }
 
-// store copies pages. They become readable when the engine commits, and thereby confirms that it did
-// not touch them meanwhile: an engine that gave up may have reused them, and never commits.
+// store copies pages. They become readable when the engine commits, and thereby confirms that it
+// did not touch them meanwhile: an engine that gave up may have reused them, and never commits.
 func (n *engineSession) store(h header) error {
 	n.abandon()
 	if len(n.req.hashes) > maxSet {

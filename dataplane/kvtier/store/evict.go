@@ -6,12 +6,12 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// The queues of a size class. New pages are on probation; a page that is used again is protected. So a
-// prompt that comes once, however long, passes through probation only. The share of probation adapts
-// as in ARC (Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003): a
-// page that returns soon after its eviction from a queue shows that this queue should have been
-// longer. A fixed share is worse than plain LRU on conversations, whose turns are used once more and
-// then never again; see TestPolicyOnTrace.
+// The queues of a size class. New pages are on probation; a page that is used again is protected.
+// So a prompt that comes once, however long, passes through probation only. The share of
+// probation adapts as in ARC (Megiddo and Modha, "ARC: a self-tuning, low overhead replacement
+// cache", FAST 2003): a page that returns soon after its eviction from a queue shows that this
+// queue should have been longer. A fixed share is worse than plain LRU on conversations, whose
+// turns are used once more and then never again; see TestPolicyOnTrace.
 const (
 	probation = iota
 	protected
@@ -44,8 +44,8 @@ type evictStats struct {
 	promoted, slabsMoved int64 // from probation; between size classes
 }
 
-// sizeClass is all pages of one size. Each class has slabs of its own, so that an evicted page makes
-// room for another without a copy.
+// sizeClass is all pages of one size. Each class has slabs of its own, so that an evicted page
+// makes room for another without a copy.
 type sizeClass struct {
 	size   int64   // bytes of a slot
 	slabs  int     // number of its slabs
@@ -74,8 +74,8 @@ func (v *evictor) classOf(bytes int) int32 {
 	return int32(len(v.classes) - 1)
 }
 
-// slot returns a free slot of a class. It takes, in this order: a free slot, a free slab, a slab of a
-// class with older pages, the slot of the class's own victim.
+// slot returns a free slot of a class. It takes, in this order: a free slot, a free slab, a slab
+// of a class with older pages, the slot of the class's own victim.
 func (v *evictor) slot(c int32) (offset int64, ok bool) {
 	own := &v.classes[c]
 	if len(own.free) == 0 && !v.takeSlab(c) {
@@ -157,8 +157,8 @@ func (v *evictor) evict(e int32) {
 	v.drop(e)
 }
 
-// useChain counts a use of a chain of pages, from the last to the first and then of the pages before
-// them: a page is always younger than its children, and so is evicted later.
+// useChain counts a use of a chain of pages, from the last to the first and then of the pages
+// before them: a page is always younger than its children, and so is evicted later.
 func (v *evictor) useChain(ns uint32, hashes []proto.Hash) {
 	if !v.policy.chain {
 		v.clock++
@@ -177,8 +177,8 @@ func (v *evictor) useChain(ns uint32, hashes []proto.Hash) {
 	v.ancestors(v.table.find(key{ns, hashes[0]}), v.use)
 }
 
-// maxChain bounds a walk to the root: 1M tokens in pages of 16. Chains have no cycles, as a parent was
-// readable before its child.
+// maxChain bounds a walk to the root: 1M tokens in pages of 16. Chains have no cycles, as a
+// parent was readable before its child.
 const maxChain = 1 << 16
 
 // ancestors calls f for the pages before e, up to the first that was used at the present clock.

@@ -2,8 +2,8 @@ package store
 
 import "encoding/binary"
 
-// ghosts remembers the pages that were evicted last, by 64 bits of a hash that is as good as random. A
-// collision costs one wrong step of a heuristic.
+// ghosts remembers the pages that were evicted last, by 64 bits of a hash that is as good as
+// random. A collision costs one wrong step of a heuristic.
 type ghosts struct {
 	seen  map[uint64]uint32 // index in order, plus first, modulo 2^32
 	order []uint64          // oldest first

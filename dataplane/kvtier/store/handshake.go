@@ -94,8 +94,8 @@ func (s *handshaker) connect(ctx context.Context, c net.Conn, endpoint string) (
 	return secured, explainTrust(err)
 }
 
-// explainTrust adds advice to the error of a handshake, or of a first message: with TLS 1.3 a client
-// learns only then that it was refused.
+// explainTrust adds advice to the error of a handshake, or of a first message: with TLS 1.3 a
+// client learns only then that it was refused.
 func explainTrust(err error) error {
 	var plain tls.RecordHeaderError
 	var remote *net.OpError
@@ -136,8 +136,8 @@ func (s *handshaker) due(warning string) bool {
 	return true
 }
 
-// refused logs a failed connection: missing trust as a warning, other failures, as of a port scan, for
-// debugging.
+// refused logs a failed connection: missing trust as a warning, other failures, as of a port
+// scan, for debugging.
 func (s *handshaker) refused(text, peer string, err error) {
 	level := slog.LevelDebug
 	if errors.Is(err, ErrTrust) {

@@ -46,14 +46,14 @@ func (x *index) prefix(ns uint32, hashes []proto.Hash) int {
 	return n
 }
 
-// reserve finds room for a page that is absent, for one writer. e is none where the page is present,
-// pending, or finds no room; present tells the first two.
+// reserve finds room for a page that is absent, for one writer. e is none where the page is
+// present, pending, or finds no room; present tells the first two.
 func (x *index) reserve(ns uint32, h proto.Hash) (e int32, present bool) {
 	return x.reserveAs(ns, h, false)
 }
 
-// reserveAs is reserve for a page that an engine asks for, or for a prefetched page. The latter is on
-// probation whatever its history, and does not adapt the eviction policy.
+// reserveAs is reserve for a page that an engine asks for, or for a prefetched page. The latter
+// is on probation whatever its history, and does not adapt the eviction policy.
 func (x *index) reserveAs(ns uint32, h proto.Hash, prefetched bool) (e int32, present bool) {
 	k := key{ns, h}
 	if _, ok := x.table.byKey[k]; ok {
@@ -78,8 +78,8 @@ func (x *index) reserveAs(ns uint32, h proto.Hash, prefetched bool) (e int32, pr
 	return e, false
 }
 
-// publish makes written pages readable. The hashes are a chain, behind parent where that is given; es
-// are the reserved entries, none for pages that were present.
+// publish makes written pages readable. The hashes are a chain, behind parent where that is
+// given; es are the reserved entries, none for pages that were present.
 func (x *index) publish(ns uint32, hashes []proto.Hash, es []int32, parent *proto.Hash) {
 	if !x.spaces.serves(ns) {
 		for _, e := range es {
@@ -145,8 +145,8 @@ func (x *index) drop(e int32) {
 // collectStep bounds the entries scanned under the lock at once: some 0.2 ms.
 const collectStep = 2048
 
-// collect drops pages of discarded namespaces, from an entry on, and returns the next entry to scan or
-// -1. Pinned and pending pages are dropped by their readers and writers.
+// collect drops pages of discarded namespaces, from an entry on, and returns the next entry to
+// scan or -1. Pinned and pending pages are dropped by their readers and writers.
 func (x *index) collect(from int) (next int) {
 	if x.spaces.discarded == 0 {
 		return -1
@@ -163,7 +163,8 @@ func (x *index) collect(from int) (next int) {
 	return -1
 }
 
-// hottest lists pages of a namespace from the most to the least recently used, protected pages first.
+// hottest lists pages of a namespace from the most to the least recently used, protected pages
+// first.
 func (x *index) hottest(ns uint32, limit int) []chainedPage {
 	space := x.spaces.byID[ns]
 	if space == nil {

@@ -12,8 +12,8 @@ import (
 const (
 	// maxLease bounds the pins of a reader that does not release them.
 	maxLease = time.Minute
-	// expiryPeriod is the longest delay of an expiry. Readers watch their own clocks, so the delay harms
-	// none of them.
+	// expiryPeriod is the longest delay of an expiry. Readers watch their own clocks, so the
+	// delay harms none of them.
 	expiryPeriod = 250 * time.Millisecond
 )
 

@@ -120,8 +120,8 @@ func (l *link) fetch(ctx context.Context, r *pageRequest, into func(i int, prese
 	return got, nil
 }
 
-// call sends a question and waits for the answer, which aliases the link's buffer. After an error the
-// link must be closed.
+// call sends a question and waits for the answer, which aliases the link's buffer. After an error
+// the link must be closed.
 func (l *link) call(ctx context.Context, op uint8, body []byte) (answer []byte, seq uint64, err error) {
 	if err := l.send(ctx, op, body); err != nil {
 		return nil, 0, err

@@ -8,9 +8,10 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// localityOf hashes the machine of this process and all that decides which other processes there may
-// read its memory. Processes of equal locality read each other's memory by the kernel's cross-memory
-// attach; between others UCX silently takes TCP. 0 is unknown, and equals no locality.
+// localityOf hashes the machine of this process and all that decides which other processes there
+// may read its memory. Processes of equal locality read each other's memory by the kernel's
+// cross-memory attach; between others UCX silently takes TCP. 0 is unknown, and equals no
+// locality.
 func localityOf(p *nixl.Place, transports string) uint64 {
 	if !p.Known() || p.Hidden {
 		return 0
@@ -37,9 +38,9 @@ func hasRDMA() bool {
 	return err == nil && len(devices) > 0
 }
 
-// nixlReaches reports whether a NIXL read from a peer goes by RDMA or by cross-memory attach. Over TCP,
-// UCX has the peer's process do the read, and ends that process when its reader stops for a moment;
-// our own TCP is then both safer and as fast.
+// nixlReaches reports whether a NIXL read from a peer goes by RDMA or by cross-memory attach.
+// Over TCP, UCX has the peer's process do the read, and ends that process when its reader stops
+// for a moment; our own TCP is then both safer and as fast.
 func nixlReaches(own, peer welcome) bool {
 	return own.locality != 0 && own.locality == peer.locality || own.rdma && peer.rdma
 }

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxNamespaces bounds names with pages. Each change of weights brings new names, so names that no
-	// engine uses any more make room.
+	// maxNamespaces bounds names with pages. Each change of weights brings new names, so names
+	// that no engine uses any more make room.
 	maxNamespaces = 1024
 	// maxKinds bounds kinds, as announcements do.
 	maxKinds = 256
-	// usualKinds is the number of kinds from which unused ones make room: a router keeps 1,024 kinds of
-	// all nodes.
+	// usualKinds is the number of kinds from which unused ones make room: a router keeps 1,024
+	// kinds of all nodes.
 	usualKinds = 8
 )
 
@@ -30,9 +30,9 @@ var ErrNamespaces = errors.New("store: too many namespaces")
 // noNamespace is no id of a namespace.
 const noNamespace = ^uint32(0)
 
-// namespace separates pages that engines must not mix: by model, weights, rank, memory layout and data
-// type. Ids are never reused, so that a pull that keeps one for long cannot hit pages of another
-// namespace.
+// namespace separates pages that engines must not mix: by model, weights, rank, memory layout and
+// data type. Ids are never reused, so that a pull that keeps one for long cannot hit pages of
+// another namespace.
 type namespace struct {
 	identity
 
@@ -63,8 +63,8 @@ type identity struct {
 	Tokens  int    `json:"tokens"` // of a page
 	Heads   int    `json:"heads"`
 	Own     string `json:"own"`
-	// Kinds and Versions are the classes of SGLang's pools, and the versions of the packages that wrote
-	// the pages.
+	// Kinds and Versions are the classes of SGLang's pools, and the versions of the packages that
+	// wrote the pages.
 	Kinds    []string `json:"kinds,omitempty"`
 	Versions []string `json:"versions,omitempty"`
 }
@@ -153,8 +153,8 @@ func (x *namespaces) discardOldest() bool {
 	return true
 }
 
-// discardEngine discards the namespaces of all ranks and pools of an engine. A kind without one of its
-// namespaces would seem to hold pages that it lacks.
+// discardEngine discards the namespaces of all ranks and pools of an engine. A kind without one
+// of its namespaces would seem to hold pages that it lacks.
 func (x *namespaces) discardEngine(engine string) {
 	for _, ns := range x.byName {
 		if x.byID[ns].engine == engine {
@@ -213,7 +213,8 @@ func (x *namespaces) close(name string, retired bool) (discarded bool) {
 	return true
 }
 
-// clear discards the namespaces of a model. Namespaces that engines use begin anew under their names.
+// clear discards the namespaces of a model. Namespaces that engines use begin anew under their
+// names.
 func (x *namespaces) clear(model string, stamp uint64) (pages int) {
 	x.cleared[model] = stamp
 	for _, ns := range slices.Collect(maps.Values(x.byName)) {
@@ -272,8 +273,8 @@ func (x *namespaces) ofModel(model string, pageSize int) []modelNamespace {
 	return found
 }
 
-// bytesPerToken returns the KV bytes of a token over all ranks of an engine on this node; 0 where the
-// engine's pages have an unknown form.
+// bytesPerToken returns the KV bytes of a token over all ranks of an engine on this node; 0 where
+// the engine's pages have an unknown form.
 func (x *namespaces) bytesPerToken(ns uint32) float64 {
 	own := x.byID[ns]
 	if own == nil || own.Tokens == 0 {

@@ -14,9 +14,9 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// transport is the NIXL side of a store. Two agents share one mapping of the memory: peers read from
-// the one that serves; the one that reads may be replaced after the death of a peer without a
-// disturbance of our readers.
+// transport is the NIXL side of a store. Two agents share one mapping of the memory: peers read
+// from the one that serves; the one that reads may be replaced after the death of a peer without
+// a disturbance of our readers.
 type transport struct {
 	fabric nixl.Fabric // nil: TCP only
 	node   string
@@ -34,8 +34,8 @@ type transport struct {
 	mapping *nixl.Mapping
 }
 
-// open makes the agents, which takes a second or two; until then, and after a failure, pages move by
-// TCP.
+// open makes the agents, which takes a second or two; until then, and after a failure, pages move
+// by TCP.
 func (x *transport) open(ctx context.Context) {
 	if x.fabric == nil {
 		return

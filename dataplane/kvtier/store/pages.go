@@ -85,8 +85,8 @@ func (p *pages) holds(ns uint32, hashes []proto.Hash) int {
 }
 
 const (
-	// pinnedShare bounds the pins to a quarter of the pages, so that readers that keep all they read do
-	// not stop the store from storing. Several pins of one page count each.
+	// pinnedShare bounds the pins to a quarter of the pages, so that readers that keep all they
+	// read do not stop the store from storing. Several pins of one page count each.
 	pinnedShare = 4
 	// minPins lets small stores be read.
 	minPins = 1024
@@ -125,8 +125,8 @@ func (p *pages) unpin(entries []int32) {
 	}
 }
 
-// reserve finds room for the absent pages of a chain, behind parent where that is given. results gets
-// a set… value for each page. The caller commits or abandons the batch.
+// reserve finds room for the absent pages of a chain, behind parent where that is given. results
+// gets a set… value for each page. The caller commits or abandons the batch.
 func (p *pages) reserve(ns uint32, hashes []proto.Hash, parent *proto.Hash, results []byte, prefetched bool) (*batch, []byte) {
 	b := &batch{pages: p, ns: ns, hashes: append([]proto.Hash(nil), hashes...), entries: make([]int32, len(hashes))}
 	if parent != nil {
@@ -199,8 +199,8 @@ func (p *pages) current(name string) uint32 {
 	return p.index.spaces.byName[name]
 }
 
-// requested returns the namespace of a peer's request; ok is false where engines here do not use it or
-// the peer does not know of the same clears.
+// requested returns the namespace of a peer's request; ok is false where engines here do not use
+// it or the peer does not know of the same clears.
 func (p *pages) requested(r *pageRequest) (ns uint32, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,8 +215,8 @@ func (p *pages) requested(r *pageRequest) (ns uint32, ok bool) {
 	return ns, true
 }
 
-// request returns a request for pages of a namespace, without hashes. ok is false where the namespace
-// is discarded.
+// request returns a request for pages of a namespace, without hashes. ok is false where the
+// namespace is discarded.
 func (p *pages) request(ns uint32) (r pageRequest, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

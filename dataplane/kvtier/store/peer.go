@@ -146,8 +146,8 @@ func (p *peer) dropAsk() {
 	}
 }
 
-// check drops a connection that the peer has closed, so that the first question after its restart is
-// not lost.
+// check drops a connection that the peer has closed, so that the first question after its restart
+// is not lost.
 func (p *peer) check() {
 	select {
 	case p.asking <- struct{}{}:
@@ -168,7 +168,8 @@ func (p *peer) close() {
 	p.dropPull(nil)
 }
 
-// dropPull ends the connection for pulls, and after a failure of NIXL also its knowledge of the peer.
+// dropPull ends the connection for pulls, and after a failure of NIXL also its knowledge of the
+// peer.
 func (p *peer) dropPull(reason error) {
 	if p.pullLink != nil {
 		p.pullLink.close()

@@ -19,8 +19,8 @@ type Peer struct {
 }
 
 const (
-	// defaultAskTimeout bounds an engine's question to peers. A peer on a quiet network answers in well
-	// under a millisecond.
+	// defaultAskTimeout bounds an engine's question to peers. A peer on a quiet network answers
+	// in well under a millisecond.
 	defaultAskTimeout = 100 * time.Millisecond
 	// dialTimeout bounds a connection attempt, for which no engine waits.
 	dialTimeout = 2 * time.Second
@@ -28,16 +28,16 @@ const (
 	defaultPullTimeout = 5 * time.Second
 	// maxAsked bounds the pages of one question to a peer, and so of one pull.
 	maxAsked = 16384
-	// pullPages and pullBytes bound a batch: an engine that waits for the first pages of a prompt does
-	// not wait for its last.
+	// pullPages and pullBytes bound a batch: an engine that waits for the first pages of a prompt
+	// does not wait for its last.
 	pullPages = 128
 	pullBytes = 32 << 20
 )
 
 const (
-	// DefaultPrefillRate is the least number of prompt tokens that an engine computes in a second: a
-	// large model on one older GPU. It rules out links as slow as 1 Gb/s for KV pages; an operator who
-	// knows the engines' speed sets it and rules out more.
+	// DefaultPrefillRate is the least number of prompt tokens that an engine computes in a
+	// second: a large model on one older GPU. It rules out links as slow as 1 Gb/s for KV pages;
+	// an operator who knows the engines' speed sets it and rules out more.
 	DefaultPrefillRate = 2000
 	// slowRetry is the interval at which a link that is too slow is tried again.
 	slowRetry = 30 * time.Second
@@ -143,8 +143,9 @@ func (c *peerClient) connected() []*peer {
 	return up
 }
 
-// find asks all peers for pages that are absent here and pulls from the peer with the most of them.
-// It returns the number of leading pages that will come. hinted: a router expects the engine to ask.
+// find asks all peers for pages that are absent here and pulls from the peer with the most of
+// them. It returns the number of leading pages that will come. hinted: a router expects the
+// engine to ask.
 func (c *peerClient) find(ns uint32, hashes []proto.Hash, parent *proto.Hash, wait time.Duration, hinted bool) int {
 	peers := c.connected()
 	if !hinted {
@@ -273,8 +274,8 @@ func (c *peerClient) quarantine(slots *batch, busy *nixl.Transfer) {
 	})
 }
 
-// tell tells all peers of a clear, for wait at most. It returns the number of peers that have done it
-// and of those out of reach.
+// tell tells all peers of a clear, for wait at most. It returns the number of peers that have
+// done it and of those out of reach.
 func (c *peerClient) tell(cleared clears, wait time.Duration) (told, missing int) {
 	c.mu.Lock()
 	ctx, all := c.ctx, len(c.all)

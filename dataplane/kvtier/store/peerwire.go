@@ -23,7 +23,8 @@ import (
 //	page request  lease or limit u32 | page bytes u32 | stamp u64 | name bytes u16 | name | n u32 | n × hash
 //	clears        n × (stamp u64 | model bytes u16 | model)
 //
-// The stamps of clears are explained in clear.go: pages go only to a peer that knows of the same clears.
+// The stamps of clears are explained in clear.go: pages go only to a peer that knows of the same
+// clears.
 //
 // The greeting comes first. With [Trust] all messages go through TLS with both sides authenticated.
 // Without, a client of the endpoint reads the pages whose hashes it knows, which are as good as the

@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// prefetchShare bounds the pages of one hint to a quarter of the store, over all ranks of the model.
-// More would evict its own first pages.
+// prefetchShare bounds the pages of one hint to a quarter of the store, over all ranks of the
+// model. More would evict its own first pages.
 const prefetchShare = 4
 
 // prefetcher pulls pages that engines are expected to ask for.
@@ -67,7 +67,8 @@ func (e *Expected) add(pages, ready int) {
 // ErrHint is a hint that cannot be read.
 var ErrHint = errors.New("store: bad hint")
 
-// prefetch has the absent pages of a hint pulled. It waits for the peers' answers, not for the pages.
+// prefetch has the absent pages of a hint pulled. It waits for the peers' answers, not for the
+// pages.
 func (f *prefetcher) prefetch(h Hint) (e Expected, err error) {
 	var given []proto.Hash
 	for _, text := range h.Hashes {
@@ -114,9 +115,9 @@ func (f *prefetcher) chains(spaces []modelNamespace, hashes func(pageSize int) [
 	}
 }
 
-// bring has the absent pages of a chain from the skip-th on pulled, if possible from the named peer.
-// It returns the numbers of leading pages from there on that were present or being pulled before, and
-// that are now.
+// bring has the absent pages of a chain from the skip-th on pulled, if possible from the named
+// peer. It returns the numbers of leading pages from there on that were present or being pulled
+// before, and that are now.
 func (f *prefetcher) bring(ns uint32, chain []proto.Hash, skip int, from string) (before, ready int) {
 	wanted := chain[skip:]
 	before = f.present(ns, wanted)

@@ -22,8 +22,8 @@ func (p *peer) pull(ctx context.Context, q *pull) {
 	defer c.pages.leave()
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.pullTimeout)
 	defer cancel()
-	// The request has the stamp of the namespace of the slots. Slots of a namespace that is discarded
-	// meanwhile never become readable.
+	// The request has the stamp of the namespace of the slots. Slots of a namespace that is
+	// discarded meanwhile never become readable.
 	space, ok := c.pages.request(q.ns)
 	if !ok {
 		return
@@ -71,7 +71,8 @@ func (p *peer) fill(ctx context.Context, q *pull, r pageRequest, slots *batch) (
 	return got, err
 }
 
-// dialPull makes the connection for pulls, and loads the peer's metadata where both sides have NIXL.
+// dialPull makes the connection for pulls, and loads the peer's metadata where both sides have
+// NIXL.
 func (p *peer) dialPull(ctx context.Context) error {
 	if p.pullLink != nil && p.pullLink.ended() { // the peer was restarted
 		p.dropPull(nil)
@@ -101,8 +102,8 @@ func (p *peer) dialPull(ctx context.Context) error {
 	return nil
 }
 
-// readNIXL pulls by NIXL: the peer pins the pages and tells their offsets, which is all its CPU does.
-// busy is a transfer that may still write.
+// readNIXL pulls by NIXL: the peer pins the pages and tells their offsets, which is all its CPU
+// does. busy is a transfer that may still write.
 func (p *peer) readNIXL(ctx context.Context, q *pull, r pageRequest, slots *batch) (got int, busy *nixl.Transfer, err error) {
 	memory, err := p.remote.Memory(p.pullLink.welcome.memory)
 	if err != nil {
@@ -135,7 +136,8 @@ func (p *peer) readNIXL(ctx context.Context, q *pull, r pageRequest, slots *batc
 		if err != nil {
 			return 0, transfer, err
 		}
-		// A peer that has died may have left its process number, all that CMA knows of it, to another process.
+		// A peer that has died may have left its process number, all that CMA knows of it, to
+		// another process.
 		if p.pullLink.ended() {
 			return 0, nil, errGone
 		}

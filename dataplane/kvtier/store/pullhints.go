@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// maxHints bounds the pull hints at work. A hint takes half a millisecond, most of it waiting for a
-	// peer, and up to Config.AskTimeout where the peer hangs: 160 hints a second are taken then, and the
-	// others dropped.
+	// maxHints bounds the pull hints at work. A hint takes half a millisecond, most of it waiting
+	// for a peer, and up to Config.AskTimeout where the peer hangs: 160 hints a second are taken
+	// then, and the others dropped.
 	maxHints = 16
-	// hintInterval is the time for which a hint for the same pages is a duplicate: of a request tried
-	// again, or of another router.
+	// hintInterval is the time for which a hint for the same pages is a duplicate: of a request
+	// tried again, or of another router.
 	hintInterval = 2 * time.Second
 	// recentHints are remembered for that. With more in two seconds, duplicates may be worked on.
 	recentHints = 1 << 10
@@ -44,8 +44,8 @@ type HintStats struct {
 	Pulled       int64 `json:"pulled_pages"`  // pages pulled for hints
 }
 
-// hinted takes a pull hint and has its absent pages pulled. It owns data, and does not wait. Pages that
-// no engine asks for stay on probation and are evicted first.
+// hinted takes a pull hint and has its absent pages pulled. It owns data, and does not wait.
+// Pages that no engine asks for stay on probation and are evicted first.
 func (f *prefetcher) hinted(data []byte) {
 	f.hints.received.Add(1)
 	m, err := hint.Parse(data)

@@ -9,7 +9,8 @@ import (
 const (
 	// rateSamples bounds the samples of a rate: their median resists a stopped or lying engine.
 	rateSamples = 15
-	// minSamples and minSample exclude noise: copies of fewer bytes measure how fast a process wakes.
+	// minSamples and minSample exclude noise: copies of fewer bytes measure how fast a process
+	// wakes.
 	minSamples, minSample = 3, 256 << 10
 	// rateStep is the factor between two reported rates: each is written to the cluster's store.
 	rateStep = 1.25

@@ -13,8 +13,8 @@ import (
 // ErrRegion says that an engine's memory differs from its announcement.
 var ErrRegion = errors.New("store: an engine's memory")
 
-// region is the host KV pool of an engine, mapped read-only: this process never writes to it, so that
-// the engine's pages stay intact also when this process is stopped or killed during a copy.
+// region is the host KV pool of an engine, mapped read-only: this process never writes to it, so
+// that the engine's pages stay intact also when this process is stopped or killed during a copy.
 type region struct {
 	data []byte
 }
@@ -46,8 +46,8 @@ type layout struct {
 
 // gather copies the page whose first token has the given number. dst has layout.bytes bytes.
 //
-// An engine may truncate its memory during the copy. The kernel answers with SIGBUS, which becomes an
-// error here: it ends the engine's connection, not the process.
+// An engine may truncate its memory during the copy. The kernel answers with SIGBUS, which
+// becomes an error here: it ends the engine's connection, not the process.
 func (f *layout) gather(dst []byte, token uint64) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -44,8 +44,8 @@ func (v *evictor) giveSlab(i int, c int32) {
 	}
 	v.slabs[i] = slab{class: c, slots: slots}
 	own.slabs++
-	// The lowest offset comes last and is taken first: pages that are stored together lie together, and
-	// NIXL moves them in one piece.
+	// The lowest offset comes last and is taken first: pages that are stored together lie
+	// together, and NIXL moves them in one piece.
 	for j := n - 1; j >= 0; j-- {
 		own.free = append(own.free, int64(i)*v.slabBytes+j*own.size)
 	}

@@ -35,7 +35,8 @@ const (
 	soakAnswerLimit = 4 * time.Second
 )
 
-// soakTokens are those of a page of each form, and soakPieceBytes of a piece: pages of 4 and 20 KiB.
+// soakTokens are those of a page of each form, and soakPieceBytes of a piece: pages of 4 and 20
+// KiB.
 var soakTokens, soakPieceBytes = [2]int{4, 8}, [2]int{512, 2560}
 
 // soakCounts are the counts of an engine, which writes them as lines of JSON.

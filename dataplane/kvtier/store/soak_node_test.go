@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// soakNodeEnv and soakEngineEnv make this test binary a sidecar's tier or an engine of TestSoak; they hold that process's JSON.
+// soakNodeEnv and soakEngineEnv make this test binary a sidecar's tier or an engine of TestSoak;
+// they hold that process's JSON.
 const (
 	soakNodeEnv   = "WARMPATH_TIER_SOAK_NODE"
 	soakEngineEnv = "WARMPATH_TIER_SOAK_ENGINE"

@@ -111,8 +111,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Run serves engines and peers until ctx ends, and returns when all its goroutines have ended. Call it
-// once, and Close after it.
+// Run serves engines and peers until ctx ends, and returns when all its goroutines have ended.
+// Call it once, and Close after it.
 func (s *Store) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var all, opening sync.WaitGroup

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// warmShare bounds warming to half of the memory, so that pages of this node's engines find room.
+	// warmShare bounds warming to half of the memory, so that pages of this node's engines find
+	// room.
 	warmShare = 2
 	// maxHottest bounds a list of pages: 1 M of them would take 64 MiB, and a message holds 16.
 	maxHottest = 200_000
@@ -41,8 +42,8 @@ func (w *warmer) run(ctx context.Context) {
 	}
 }
 
-// warm pulls from the peers one after the other, and waits for peers for half a minute: the nodes of a
-// cluster are known within seconds.
+// warm pulls from the peers one after the other, and waits for peers for half a minute: the nodes
+// of a cluster are known within seconds.
 func (w *warmer) warm(ctx context.Context, ns uint32) {
 	const attempts, period = 30, time.Second
 	tick := time.NewTicker(period)

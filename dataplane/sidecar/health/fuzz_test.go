@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// FuzzXIDs holds any history of XIDs against the rules' own promises: program errors alone leave a GPU well, one that
-// asks for a reset never leaves it healthy, and a GPU that came back after all of them is well.
+// FuzzXIDs checks any history of XIDs: program errors alone leave a GPU healthy, an XID that asks
+// for a reset never does, and a GPU that came back after all of them is healthy.
 func FuzzXIDs(f *testing.F) {
 	f.Add([]byte{79})
 	f.Add([]byte{48, 94, 63})

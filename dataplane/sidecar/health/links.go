@@ -26,9 +26,9 @@ func recoveries(g *nvml.GPU) uint64 {
 	return sum
 }
 
-// judgeLinks takes a GPU with a link down out of tensor-parallel work: an all-reduce is as slow as the
-// slowest GPU, and NCCL does not survive the loss of a link. Other work is not affected. A link that
-// keeps recovering is up and slow; the fifth is ours.
+// judgeLinks takes a GPU with a link down out of tensor-parallel work: an all-reduce is as slow
+// as the slowest GPU, and NCCL does not survive the loss of a link. Other work is not affected. A
+// link that keeps recovering is up and slow; the fifth is ours.
 func judgeLinks(f *Facts) []Reason {
 	var reasons []Reason
 	known := 0
@@ -52,8 +52,8 @@ func judgeLinks(f *Facts) []Reason {
 	return reasons
 }
 
-// judgeFabric reads the findings of the fabric manager (NVML_GPU_FABRIC_*). A GPU that has not joined
-// its fabric cannot reach the others.
+// judgeFabric reads the findings of the fabric manager (NVML_GPU_FABRIC_*). A GPU that has not
+// joined its fabric cannot reach the others.
 func judgeFabric(f *Facts) []Reason {
 	if !f.GPU.Fabric.OK {
 		return nil

@@ -35,8 +35,8 @@ func Evaluate(f *Facts) []Reason {
 	return reasons
 }
 
-// unreadable is a GPU without facts. Its workers may be well, and have probes of their own, so half the
-// weight is left; the number is ours.
+// unreadable is a GPU without facts. Its workers may be well, and have probes of their own, so
+// half the weight is left; the number is ours.
 func unreadable(detail string) Reason {
 	return Reason{Rule: "unreadable", State: Degraded, Weight: 0.5, TP: true, Action: Look, Detail: detail}
 }
@@ -46,8 +46,8 @@ func lostGPU(detail string) Reason {
 	return Reason{Rule: "lost", State: Dead, Weight: 1, TP: false, Action: Reboot, Detail: detail}
 }
 
-// judgeError tells a lost GPU from an unreadable one. nvml.h: "fallen off the bus or has otherwise become
-// inaccessible", "requires a reset before it can be used again".
+// judgeError tells a lost GPU from an unreadable one. nvml.h: "fallen off the bus or has
+// otherwise become inaccessible", "requires a reset before it can be used again".
 func judgeError(err *nvml.Error) Reason {
 	switch err.Code {
 	case nvml.CodeLost:
@@ -59,8 +59,8 @@ func judgeError(err *nvml.Error) Reason {
 	}
 }
 
-// judgeRecovery reads the recovery action that the driver asks for: GPU memory error management, "Error
-// recovery and response flags".
+// judgeRecovery reads the recovery action that the driver asks for: GPU memory error management,
+// "Error recovery and response flags".
 func judgeRecovery(f *Facts) []Reason {
 	if !f.GPU.Recovery.OK || f.GPU.Recovery.Value == nvml.RecoveryNone {
 		return nil
@@ -79,9 +79,10 @@ func judgeRecovery(f *Facts) []Reason {
 	return []Reason{r}
 }
 
-// retiredWeight lets a GPU that needs a reset drain while others are idle. Its speed is unchanged:
-// "unaffected applications can continue running without affecting accuracy and performance, and new
-// workloads can be launched". A lower weight would predict twice the time and waste its prefix cache.
+// retiredWeight lets a GPU that needs a reset drain while others are idle. Its speed is
+// unchanged: "unaffected applications can continue running without affecting accuracy and
+// performance, and new workloads can be launched". A lower weight would predict twice the time
+// and waste its prefix cache.
 const retiredWeight = 0.9
 
 // judgeRows reads row remapping, or page retirement on older GPUs. "RMA policy thresholds for
@@ -102,8 +103,8 @@ func judgeRows(f *Facts) []Reason {
 	return reasons
 }
 
-// judgeECC reads new uncorrected errors. Corrected errors are no fault at any rate (XID 92, a high rate
-// of them, is IGNORE in the catalogue).
+// judgeECC reads new uncorrected errors. Corrected errors are no fault at any rate (XID 92, a
+// high rate of them, is IGNORE in the catalogue).
 func judgeECC(f *Facts) []Reason {
 	if f.Uncorrected == 0 {
 		return nil
@@ -115,14 +116,14 @@ func judgeECC(f *Facts) []Reason {
 }
 
 const (
-	// slowdowns are never normal. nvml.h on the three in hardware: "reducing the core clocks by a factor
-	// of 2 or more".
+	// slowdowns are never normal. nvml.h on the three in hardware: "reducing the core clocks by a
+	// factor of 2 or more".
 	slowdowns = nvml.HWSlowdown | nvml.HWThermal | nvml.PowerBrake | nvml.SWThermal
-	// cappedShare is the lowest normal clock under the power cap: an H100 that multiplies matrices at
-	// 700 W runs at 0.7 to 0.9 of its highest clock.
+	// cappedShare is the lowest normal clock under the power cap: an H100 that multiplies
+	// matrices at 700 W runs at 0.7 to 0.9 of its highest clock.
 	cappedShare = 0.7
-	// unknownShare is the assumed speed of a GPU in slowdown that is idle or has no clocks: the factor 2
-	// of nvml.h.
+	// unknownShare is the assumed speed of a GPU in slowdown that is idle or has no clocks: the
+	// factor 2 of nvml.h.
 	unknownShare = 0.5
 )
 
@@ -151,9 +152,9 @@ func roundDown(share float64) float64 {
 	return math.Max(math.Floor(share*20+1e-9)/20, minWeight)
 }
 
-// scarceMemory is the share of free memory below which an allocation may fail and end an engine. SGLang
-// leaves about a tenth free at start and uses it for activations; 2 % of 80 GiB are 1.6 GiB. The number
-// is ours.
+// scarceMemory is the share of free memory below which an allocation may fail and end an engine.
+// SGLang leaves about a tenth free at start and uses it for activations; 2 % of 80 GiB are 1.6
+// GiB. The number is ours.
 const scarceMemory = 0.02
 
 // judgeMemory reads memory pressure: without free memory, half the weight is left.
@@ -172,8 +173,8 @@ func judgeMemory(f *Facts) []Reason {
 	}}
 }
 
-// judgePCIe finds lost lanes of the link to the host. Generations fall while a GPU is idle; lanes do
-// not. The cost depends on the use of host memory; a tenth is ours.
+// judgePCIe finds lost lanes of the link to the host. Generations fall while a GPU is idle; lanes
+// do not. The cost depends on the use of host memory; a tenth is ours.
 func judgePCIe(f *Facts) []Reason {
 	p := f.GPU.PCIe
 	if !p.Width.OK || !p.WidthMax.OK || p.Width.Value >= p.WidthMax.Value {

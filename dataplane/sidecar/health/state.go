@@ -116,8 +116,8 @@ type Result struct {
 // minWeight keeps weights above 0: State tells GPUs that take no requests.
 const minWeight = 0.05
 
-// combine returns the result of all reasons. It takes the lowest weight, not the product: the narrowest
-// bottleneck is the speed, and two rules often find the same fault.
+// combine returns the result of all reasons. It takes the lowest weight, not the product: the
+// narrowest bottleneck is the speed, and two rules often find the same fault.
 func combine(reasons []Reason) Result {
 	slices.SortFunc(reasons, func(a, b Reason) int {
 		return cmp.Or(cmp.Compare(b.State, a.State), cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Rule, b.Rule))

@@ -12,8 +12,8 @@ import (
 
 // Config configures the hysteresis. The zero value is sane.
 type Config struct {
-	// Rise is the time after which throttling and memory pressure count; time without them is subtracted.
-	// 0 is 3 s.
+	// Rise is the time after which throttling and memory pressure count; time without them is
+	// subtracted. 0 is 3 s.
 	Rise time.Duration
 	// Fall is the time after which the absence or relief of a reason counts. 0 is 30 s.
 	Fall time.Duration
@@ -21,7 +21,8 @@ type Config struct {
 	Stale time.Duration
 }
 
-// gradualRules may see a glitch. The faults of all other rules do not come and go, and count at once.
+// gradualRules may see a glitch. The faults of all other rules do not come and go, and count at
+// once.
 var gradualRules = []string{"throttle", "memory"}
 
 // Tracker evaluates all GPUs of a machine over time.
@@ -57,8 +58,8 @@ func NewTracker(cfg Config) *Tracker {
 	return &Tracker{cfg: cfg, gpus: map[string]*gpuHistory{}}
 }
 
-// Update evaluates a snapshot, and returns all GPUs ever seen by index. Call it for each new snapshot,
-// and once a second without one, as facts grow stale.
+// Update evaluates a snapshot, and returns all GPUs ever seen by index. Call it for each new
+// snapshot, and once a second without one, as facts grow stale.
 func (t *Tracker) Update(now time.Time, s *nvml.Snapshot) []Result {
 	// Stale facts count too: a GPU that was dead when the driver began to hang is dead.
 	found := map[string][]Reason{}
@@ -114,8 +115,8 @@ func absentReasons(s *nvml.Snapshot) []Reason {
 	}
 }
 
-// history returns the key of a GPU's history, which it adds where it is new. A GPU lost from the start
-// has no UUID, and its index is the key.
+// history returns the key of a GPU's history, which it adds where it is new. A GPU lost from the
+// start has no UUID, and its index is the key.
 func (t *Tracker) history(g *nvml.GPU) string {
 	id := g.UUID.Or(fmt.Sprintf("index %d", g.Index))
 	if g.UUID.OK {
@@ -130,9 +131,9 @@ func (t *Tracker) history(g *nvml.GPU) string {
 	return id
 }
 
-// mostLinks returns the most links up on any GPU of each name. GPUs of one name in a machine are wired
-// alike, so this finds links that were down from the start; links that are down by design are down on
-// all GPUs.
+// mostLinks returns the most links up on any GPU of each name. GPUs of one name in a machine are
+// wired alike, so this finds links that were down from the start; links that are down by design
+// are down on all GPUs.
 func mostLinks(gpus []nvml.GPU) map[string]int {
 	best := map[string]int{}
 	for i := range gpus {
@@ -207,8 +208,8 @@ func (t *Tracker) applyHysteresis(id string, tr *gpuHistory, reasons []Reason, n
 	return res
 }
 
-// update takes the present reason of a rule, or nil. A worse reason than the active one counts at once,
-// that of a gradual rule after Rise; a milder one counts after Fall without a worse one.
+// update takes the present reason of a rule, or nil. A worse reason than the active one counts at
+// once, that of a gradual rule after Rise; a milder one counts after Fall without a worse one.
 func (ru *ruleHistory) update(cfg Config, r *Reason, slowly bool, passed time.Duration, now time.Time) {
 	if slowly {
 		if r == nil {

@@ -24,13 +24,13 @@ const (
 type xid struct {
 	kind kind
 	name string
-	// linked XIDs are followed by XID 154 and the recovery action since R565 (the catalogue's column "Xid
-	// 154 linkage"), so a recovery action of "none" ends them.
+	// linked XIDs are followed by XID 154 and the recovery action since R565 (the catalogue's
+	// column "Xid 154 linkage"), so a recovery action of "none" ends them.
 	linked bool
 }
 
-// catalogue has all XIDs that are not application-level, with the names and actions for H100 where GPUs
-// differ.
+// catalogue has all XIDs that are not application-level, with the names and actions for H100
+// where GPUs differ.
 var catalogue = map[int]xid{
 	46:  {dead, "GPU stopped processing", false},
 	48:  {dead, "uncorrectable ECC error", true},                // WORKFLOW_XID_48: see containedECC
@@ -50,7 +50,8 @@ var catalogue = map[int]xid{
 	136: {link, "NVLink training failed", true},
 	140: {dead, "unrecovered ECC error", false},
 	143: {dead, "GPU initialization failed", true},
-	// 144 to 150 are NVLink 5. NVML hides the sub-codes that ask for a reset, so each takes the link out.
+	// 144 to 150 are NVLink 5. NVML hides the sub-codes that ask for a reset, so each takes the
+	// link out.
 	144: {link, "NVLink SAW error", true},
 	145: {link, "NVLink RLW error", true},
 	146: {link, "NVLink TLW error", true},
@@ -70,8 +71,8 @@ var catalogue = map[int]xid{
 	172: {unknown, "uncorrectable error of the SRAM", false},
 }
 
-// applicationLevel are all other codes with RESTART_APP or IGNORE, and 154, which the recovery action
-// tells apart. NVIDIA's device plugin for Kubernetes ignores 13, 31, 43, 45 and 68.
+// applicationLevel are all other codes with RESTART_APP or IGNORE, and 154, which the recovery
+// action tells apart. NVIDIA's device plugin for Kubernetes ignores 13, 31, 43, 45 and 68.
 var applicationLevel = ranges{
 	{8, 8},
 	{11, 11},
@@ -123,7 +124,8 @@ func classify(code int) xid {
 
 // Times after which an XID without another end is over. The numbers are ours.
 const (
-	// containedHold: a worker that lost its process is back within minutes, and has probes of its own.
+	// containedHold: a worker that lost its process is back within minutes, and has probes of its
+	// own.
 	containedHold = 5 * time.Minute
 	// unknownHold: caution for an unknown XID.
 	unknownHold = 10 * time.Minute
@@ -131,8 +133,8 @@ const (
 	fatalHold = time.Hour
 	// recoveryDelay: the driver sets the recovery action some seconds after the XID.
 	recoveryDelay = 30 * time.Second
-	// sameFault: XIDs of one fault come within milliseconds; NVIDIA's workflow for XID 48 looks for 63,
-	// 64, 94 and 95 beside it.
+	// sameFault: XIDs of one fault come within milliseconds; NVIDIA's workflow for XID 48 looks
+	// for 63, 64, 94 and 95 beside it.
 	sameFault = 10 * time.Second
 )
 

@@ -28,8 +28,8 @@ type Facts struct {
 	NetDevices   string   `json:"net_devices"`   // UCX_NET_DEVICES
 	Devices      []Device `json:"devices,omitempty"`
 	EthernetRate float64  `json:"ethernet_rate,omitempty"` // bytes a second of the fastest interface
-	// SystemRead is the least time of a process_vm_readv of 64 bytes, a bound of all paths with a system
-	// call. 0: not allowed.
+	// SystemRead is the least time of a process_vm_readv of 64 bytes, a bound of all paths with a
+	// system call. 0: not allowed.
 	SystemRead time.Duration `json:"system_read,omitempty"`
 }
 
@@ -130,8 +130,8 @@ func rdmaDevices(dir string) []Device {
 	return found
 }
 
-// ethernetRate returns the rate of the fastest active interface. Files: NAME/{operstate, speed}, the
-// speed in Mb/s or -1.
+// ethernetRate returns the rate of the fastest active interface. Files: NAME/{operstate, speed},
+// the speed in Mb/s or -1.
 func ethernetRate(dir string) (fastest float64) {
 	states, _ := filepath.Glob(filepath.Join(dir, "*/operstate"))
 	for _, state := range states {
@@ -170,8 +170,8 @@ func (f *Facts) namesDevice() bool {
 	})
 }
 
-// excludes reports whether UCX_TLS leaves out all transports with the given prefixes. It is a list of
-// names, "all", or "^" and a list of excluded names.
+// excludes reports whether UCX_TLS leaves out all transports with the given prefixes. It is a
+// list of names, "all", or "^" and a list of excluded names.
 func (f *Facts) excludes(names ...string) bool {
 	list := strings.TrimPrefix(f.Transports, "^")
 	if list == "" || f.Transports == "all" {

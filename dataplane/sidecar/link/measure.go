@@ -57,8 +57,8 @@ type Job struct {
 	Pieces []nixl.Piece  // instead of one of Size
 }
 
-// Measure measures transfers between a memory and a peer's memory. The first transfer, which connects,
-// does not count.
+// Measure measures transfers between a memory and a peer's memory. The first transfer, which
+// connects, does not count.
 func Measure(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, theirs nixl.RemoteMemory, job Job) (Sample, error) {
 	if _, err := RunOnce(ctx, remote, local, theirs, job); err != nil { // connects, and touches memory for the first time
 		return Sample{}, err

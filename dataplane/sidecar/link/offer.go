@@ -14,7 +14,8 @@ import (
 const (
 	// maxTransfer is the largest measured transfer.
 	maxTransfer = 64 << 20
-	// offerTimeout is the time after which unused memory is freed; a measurement takes a second or two.
+	// offerTimeout is the time after which unused memory is freed; a measurement takes a second
+	// or two.
 	offerTimeout = time.Minute
 )
 

@@ -22,19 +22,20 @@ const (
 )
 
 const (
-	// copyShare is the share of the posting call in a transfer, above which the caller's thread has
-	// copied. It is above 0.95 over CMA and shared memory; over TCP below 0.15 for 1 MiB and below 0.05
-	// for 64 MiB.
+	// copyShare is the share of the posting call in a transfer, above which the caller's thread
+	// has copied. It is above 0.95 over CMA and shared memory; over TCP below 0.15 for 1 MiB and
+	// below 0.05 for 64 MiB.
 	copyShare = 0.6
-	// sharedLatency separates shared memory (0.8 µs, measured) from CMA (1.5 to 23 µs) for 64 bytes,
-	// where the system call of CMA cannot be measured.
+	// sharedLatency separates shared memory (0.8 µs, measured) from CMA (1.5 to 23 µs) for 64
+	// bytes, where the system call of CMA cannot be measured.
 	sharedLatency = 3 * time.Microsecond
-	// rdmaRate lies between one TCP connection of UCX (2.8 GB/s on loopback) and an adapter of 100 Gb/s
-	// (12 GB/s).
+	// rdmaRate lies between one TCP connection of UCX (2.8 GB/s on loopback) and an adapter of
+	// 100 Gb/s (12 GB/s).
 	rdmaRate = 6e9
 )
 
-// InferPath infers the path from measurements; the facts of both ends break ties. UCX does not tell it.
+// InferPath infers the path from measurements; the facts of both ends break ties. UCX does not
+// tell it.
 func InferPath(here, there *Facts, samples []Sample) Path {
 	small, large := smallest(samples), largest(samples)
 	if large == nil {
@@ -62,17 +63,17 @@ func InferPath(here, there *Facts, samples []Sample) Path {
 	return TCP
 }
 
-// cmaImpossible reports whether facts exclude CMA. Times alone mislead: on a machine whose cores are all
-// busy, the kernel delivers loopback packets within the sending call (in half of all tries between two
-// users).
+// cmaImpossible reports whether facts exclude CMA. Times alone mislead: on a machine whose cores
+// are all busy, the kernel delivers loopback packets within the sending call (in half of all
+// tries between two users).
 func cmaImpossible(here, there *Facts) bool {
 	from, to := placesOf(here, there)
 	refused := here.Ids != nil && here.SystemRead == 0 // by the seccomp filter of a container
 	return refused || len(from.Withheld(&to)) > 0 || !nixl.AllowsCMA(here.Transports) || !nixl.AllowsCMA(there.Transports)
 }
 
-// copiedInCall reports whether the posting call copied. It compares least times, which a busy machine
-// stretches least, of the most frequent size from 1 MiB on, else of the largest size.
+// copiedInCall reports whether the posting call copied. It compares least times, which a busy
+// machine stretches least, of the most frequent size from 1 MiB on, else of the largest size.
 func copiedInCall(samples []Sample) bool {
 	surest := largest(samples)
 	for i := range samples {

@@ -18,8 +18,9 @@ const maxTCPRead = 1 << 20
 // errNotMeasured says that no transfer was tried.
 var errNotMeasured = errors.New("link: not measured")
 
-// measure asks a node for memory and measures transfers in both directions. It returns errNotMeasured
-// where an end has no NIXL or does not answer: the engines there may transfer pages all the same.
+// measure asks a node for memory and measures transfers in both directions. It returns
+// errNotMeasured where an end has no NIXL or does not answer: the engines there may transfer
+// pages all the same.
 func (p *Prober) measure(ctx context.Context, node string) (cluster.Link, error) {
 	if p.cfg.Fabric == nil {
 		return cluster.Link{}, fmt.Errorf("%w: %w", errNotMeasured, errNoFabric)
@@ -71,7 +72,8 @@ type Ends struct {
 	Largest     int // bytes; 0 is 64 MiB
 }
 
-// Probe measures writes and reads of 64 KiB, 1 MiB and 64 MiB. Writes come first, as they show the path.
+// Probe measures writes and reads of 64 KiB, 1 MiB and 64 MiB. Writes come first, as they show
+// the path.
 func Probe(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, theirs nixl.RemoteMemory, ends Ends) (cluster.Link, error) {
 	var samples []Sample
 	var l cluster.Link

@@ -142,7 +142,8 @@ func (p *Prober) Links() []cluster.Link {
 	return list
 }
 
-// Agents returns the statistics of the NIXL agents for own measurements and for those of other nodes.
+// Agents returns the statistics of the NIXL agents for own measurements and for those of other
+// nodes.
 func (p *Prober) Agents() map[string]nixl.Stats {
 	all := map[string]nixl.Stats{}
 	p.mu.Lock()

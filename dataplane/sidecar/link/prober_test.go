@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 var _ link.Bus = (*cluster.Cluster)(nil)
 
-// bus is a cluster's messages without a cluster.
+// bus is an in-memory Bus.
 type bus struct {
 	mu      sync.Mutex
 	answers map[string]func([]byte) []byte // guarded by mu
@@ -60,7 +60,7 @@ func (b *bus) Reply(subject string, f func([]byte) []byte) (func(), error) {
 	}, nil
 }
 
-// run starts a prober that ends with the test.
+// run runs a prober until the test ends.
 func run(t *testing.T, cfg link.Config) *link.Prober {
 	t.Helper()
 	p, err := link.New(cfg)
@@ -103,7 +103,8 @@ func TestTwoNodesMeasureEachOther(t *testing.T) {
 	a.Node, b.Node = "a", "b"
 	first, second := run(t, a), run(t, b)
 	for p, to := range map[*link.Prober]string{first: "b", second: "a"} {
-		// A transfer that another process interrupts looks like TCP: measured often, one is left in peace.
+		// A transfer that another process interrupts looks like TCP: measured often, one is left
+		// in peace.
 		l := wait(t, p, to, func(l cluster.Link) bool { return l.Path == string(link.CMA) || l.Path == string(link.Shared) })
 		if l.Broken != "" || l.At.IsZero() || l.Read <= 0 || l.Write <= 0 || l.Latency <= 0 || l.Slow != "" {
 			t.Errorf("the link to %s = %+v", to, l)
@@ -122,8 +123,9 @@ func TestTwoNodesMeasureEachOther(t *testing.T) {
 	}
 }
 
-// TestUnknownLinks: of a node that does not answer, one without NIXL, one that talks nonsense, and from one without NIXL, nothing is known; of
-// one whose NIXL cannot be met it is known that it cannot.
+// TestUnknownLinks: nothing is known of links to a node that does not answer, has no NIXL or
+// answers nonsense, nor of links from a node without NIXL. A link over which NIXL cannot connect
+// is broken.
 func TestUnknownLinks(t *testing.T) {
 	net, messages := nixl.NewLoopback(), &bus{}
 	lied, _ := json.Marshal(link.Offer{Metadata: []byte("garbage")})
@@ -163,7 +165,7 @@ func TestLinkHeals(t *testing.T) {
 	wait(t, p, "a", func(l cluster.Link) bool { return l.Broken == "" && l.Read > 0 })
 }
 
-// TestNodesThatLeave are forgotten.
+// TestNodesThatLeave: nodes that leave are forgotten.
 func TestNodesThatLeave(t *testing.T) {
 	var mu sync.Mutex
 	nodes := []string{"gone"}
