@@ -55,7 +55,7 @@ const (
 // RunArticles repeats the benchmark for every policy and every capacity, and the articles' calculations.
 func RunArticles(ctx context.Context, seed uint64, progress func(done, total int)) (*Articles, error) {
 	a := &Articles{Capacities: ArticleCapacities}
-	names := append(policy.Names(), rowLFU, rowOptimum)
+	names := append(policyNames(), rowLFU, rowOptimum)
 	for i, name := range names {
 		curve := ArticleCurve{Policy: name}
 		for _, c := range a.Capacities {
@@ -163,7 +163,7 @@ func articleHits(name string, capacity int, seed uint64) (float64, error) {
 	if lfu {
 		name = "kv"
 	}
-	p, err := policy.New(name, policy.Defaults)
+	p, err := newPolicy(name, policy.Defaults)
 	if err != nil {
 		return 0, err
 	}
@@ -178,14 +178,21 @@ func articleHits(name string, capacity int, seed uint64) (float64, error) {
 		for k := range nodes {
 			spaces[k] = nodes[k].candidate(uint64(k)+1, prompt, lengths[prompt], now)
 		}
-		choice := p.Pick(policy.Request{
-			Tokens: lengths[prompt] + 1, Exact: true, Turn: uint64(i), Seed: mix(seed ^ mix(uint64(i))), Prefix: mix(uint64(prompt) + 1),
-		}, spaces)
+		req := policy.Request{Tokens: lengths[prompt] + 1, Exact: true, Turn: uint64(i), Seed: mix(seed ^ mix(uint64(i)))}
+		choice := pickArticle(p, req, mix(uint64(prompt)+1), spaces)
 		if nodes[choice.Index].take(prompt, lengths[prompt], now, float64(g.between(100, 500))) {
 			hits++
 		}
 	}
 	return float64(hits) / articleRequests, nil
+}
+
+// pickArticle asks the policy for a prompt whose shared prompt has that hash.
+func pickArticle(p policy.Policy, req policy.Request, prefix uint64, spaces []policy.Candidate) policy.Choice {
+	if b, ok := p.(baseline); ok {
+		return b.pickByPrefix(prefix, req, spaces)
+	}
+	return p.Pick(req, spaces)
 }
 
 func (n *articleNode) candidate(id uint64, prompt, tokens int, now float64) policy.Candidate {

@@ -74,7 +74,7 @@ func (s *run) enter(r *replica, t *task) bool {
 	w := &queue.Waiter{Priority: queue.NoPriority, Tokens: t.input, DP: queue.AnyDP, Branch: g.branch(s.plan, t.job)}
 	if g.order.Len() == 0 && g.rooms[best] > 0 {
 		s.dispatch(r, t)
-		g.order.Give(int(t.worker), w.Branch)
+		g.order.Sent(int(t.worker), w.Branch)
 		return true
 	}
 	out, ok := g.order.Push(w, s.notes.now.duration())
@@ -110,7 +110,7 @@ func (s *run) release() bool {
 		w := g.order.Pop(best, 0, s.notes.now.duration())
 		s.dispatch(r, g.tasks[w])
 		if to := g.tasks[w].worker; int(to) != best {
-			g.order.Give(int(to), w.Branch)
+			g.order.Sent(int(to), w.Branch)
 		}
 		delete(g.tasks, w)
 		return true

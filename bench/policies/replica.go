@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"github.com/warmpath/warmpath/dataplane/routing/family"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
@@ -18,7 +17,7 @@ type replica struct {
 	shelves  *view     // of nodes' tiers; nil: they are not known
 	shelved  []overlap // by node
 	turn     uint64
-	families family.Names
+	prefix   adaptivePrefix
 	inbox    []note // of other replicas, by time of arrival
 	read     int
 	alone    bool // expects nothing of what others have sent

@@ -24,15 +24,11 @@ func (s *run) pickFor(r *replica, t *task) {
 			s.offer(r, i)
 		}
 	}
-	prefix := t.prefixes[0]
-	if r.pick.Needs().Has(policy.NeedsFamily) {
-		prefix = r.families.Name(len(r.spaces), func(n int) (uint64, bool) { return t.prefixes[n], n+1 < len(t.prefixes) })
-	}
 	some, open := r.alive(r.allowed())
 	req := policy.Request{
-		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Prefix: prefix, Stored: stored,
+		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Stored: stored,
 	}
-	choice := r.pick.Pick(req, some)
+	choice := r.choose(t.prefixes, req, some)
 	fetched := r.fetches(req, some, choice.Index)
 	if open != nil {
 		choice.Index = int(open[choice.Index])
@@ -41,6 +37,19 @@ func (s *run) pickFor(r *replica, t *task) {
 	t.worker = int32(choice.Index)
 	c := &r.spaces[choice.Index]
 	t.uncached, t.fetched = t.input-max(c.Cached+fetched, c.Predicted), fetched
+}
+
+// choose asks the policy, and a baseline with a hash of the prompt's beginning.
+func (p *replica) choose(prefixes []uint64, req policy.Request, some candidates) policy.Choice {
+	b, ok := p.pick.(baseline)
+	if !ok {
+		return p.pick.Pick(req, some)
+	}
+	prefix := prefixes[0]
+	if b.adaptive() {
+		prefix = p.prefix.hash(len(p.spaces), prefixes)
+	}
+	return b.pickByPrefix(prefix, req, some)
 }
 
 // expectOf notes that t's worker will have its prompt.

@@ -12,8 +12,8 @@ import (
 // and no router that must be told can. It is the baseline that the others are measured by.
 const Greedy = "greedy"
 
-// Names lists what can be simulated: the policies of package policy, and [Greedy].
-func Names() []string { return append(policy.Names(), Greedy) }
+// Names lists the policies of package policy, the baselines and [Greedy].
+func Names() []string { return append(policyNames(), Greedy) }
 
 // run is one simulation of one policy.
 type run struct {
@@ -53,7 +53,7 @@ func (s *run) targets() []*worker {
 func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) {
 	s := &run{plan: p, cfg: cfg, name: name, tasks: make([]task, len(p.jobs)), ablated: ablate(cfg.Ablate), progress: progress}
 	if name != Greedy {
-		pick, err := policy.New(name, s.options(0))
+		pick, err := newPolicy(name, s.options(0))
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func (s *run) build() {
 			r.gate = newGate(s.cfg.queue)
 		}
 		if k > 0 && s.pick != nil {
-			r.pick, _ = policy.New(s.name, s.options(k)) // is known by now
+			r.pick, _ = newPolicy(s.name, s.options(k)) // is known by now
 		}
 		if s.approximate() {
 			for i := range n {

@@ -118,7 +118,7 @@ func (m *measurement) share(ctx context.Context) error {
 		m.clusters = append(m.clusters, c)
 		g := peers.New(peers.Config{ID: c.Instance(), Bus: bus{c, &m.messages, &m.bytes}, Registry: f.registry, Chooser: f.router, Log: log})
 		m.groups = append(m.groups, g)
-		f.router.Others = g
+		f.router.Peers = g
 		m.running.Go(func() { _ = g.Run(running) })
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -203,7 +203,7 @@ func (f *fleet) request(ids []uint32) {
 	flight.Prefilled()
 	time.Sleep(answer)
 	lease.End()
-	f.router.Land(flight)
+	f.router.Withdraw(flight)
 }
 
 func cpuSeconds() float64 {

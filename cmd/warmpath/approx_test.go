@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
 // said is one message of a conversation.
@@ -86,7 +86,7 @@ func (k *talk) turn(text string) (*http.Response, error) {
 
 // converse has 4 clients with 12 conversations each, of 6 turns. Each client goes on with one of its conversations at random,
 // so some rest while others go on; a third of them share a system prompt. It returns what the router saw.
-func converse(t *testing.T, policy string, worker sim.Config, chat bool) request.Status {
+func converse(t *testing.T, policy string, worker sim.Config, chat bool) admin.Status {
 	t.Helper()
 	cl, base := startCluster(t, 4, worker, policy)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}} // its own: another test closes idle connections of the default one
@@ -114,7 +114,7 @@ func converse(t *testing.T, policy string, worker sim.Config, chat bool) request
 		})
 	}
 	clients.Wait()
-	var st request.Status
+	var st admin.Status
 	awaitThat(t, func() bool { st = cl.router.Status(); return st.Requests >= 4*12*6 && st.InFlight == 0 },
 		func() string { return fmt.Sprintf("%d requests, %d in flight", st.Requests, st.InFlight) })
 	return st
@@ -135,7 +135,7 @@ func TestApproximateHitRate(t *testing.T) {
 		{"text, with evictions", false, 220},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			silent := sim.Config{CachePages: test.pages, Events: "off"}
+			silent := sim.Config{CachePages: test.pages, EventConfig: sim.EventConfig{Events: "off"}}
 			turns := converse(t, "round-robin", silent, test.chat)
 			approximate := converse(t, "kv", silent, test.chat)
 			exact := converse(t, "kv", sim.Config{CachePages: test.pages}, test.chat)
@@ -160,7 +160,7 @@ func TestApproximateHitRate(t *testing.T) {
 
 // TestRestartedWorkerIsNotBelieved: what was sent to the process before is gone with it.
 func TestRestartedWorkerIsNotBelieved(t *testing.T) {
-	cl, _ := startCluster(t, 2, sim.Config{Events: "off"}, "kv")
+	cl, _ := startCluster(t, 2, sim.Config{EventConfig: sim.EventConfig{Events: "off"}}, "kv")
 	ids := prompt(400, 1)
 	first := generate(t, cl, ids, "")
 	again := generate(t, cl, ids, "")

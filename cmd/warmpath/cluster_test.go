@@ -165,7 +165,7 @@ func TestOverlapIsExactInEveryEncoding(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			encoding, err := kvevent.ParseEncoding(name)
 			require.NoError(t, err)
-			cl, _ := startCluster(t, 3, sim.Config{Encoding: encoding, DPSize: 1}, "kv")
+			cl, _ := startCluster(t, 3, sim.Config{EventConfig: sim.EventConfig{Encoding: encoding}, DPSize: 1}, "kv")
 			for conversation := range 3 {
 				history, home := prompt(200, conversation), ""
 				for turn := range 3 {

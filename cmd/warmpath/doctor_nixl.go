@@ -10,10 +10,12 @@ import (
 	"github.com/warmpath/warmpath/nixl"
 )
 
-// nixlPatience is how long doctor waits for the measurement between two processes; it takes three seconds on a machine with nothing else to do.
+// nixlPatience is how long doctor waits for the measurement between two processes; it takes three
+// seconds on a machine with nothing else to do.
 const nixlPatience = 30 * time.Second
 
-// examineNIXL loads the library, lists its plugins, and moves bytes between this process and another one.
+// examineNIXL loads the library, lists its plugins, and moves bytes between this process and
+// another one.
 func examineNIXL(library string) []finding {
 	lib, err := nixl.Open(library)
 	if err != nil {
@@ -37,7 +39,8 @@ func examineNIXL(library string) []finding {
 	}
 }
 
-// examineNIXLPath measures between two processes of this machine, as two engines or sidecars on it would.
+// examineNIXLPath measures between two processes of this machine, as two engines or sidecars on it
+// would.
 func examineNIXLPath(library string) finding {
 	const name = "NIXL path"
 	ctx, stop := context.WithTimeout(context.Background(), nixlPatience)

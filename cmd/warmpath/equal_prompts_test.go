@@ -74,7 +74,7 @@ func TestEqualPromptsOfOneInstant(t *testing.T) {
 	stop[0]()
 	awaitThat(t, func() bool {
 		a, b := several.all[1].Status().Replicas, several.all[2].Status().Replicas
-		return len(a.Peers) == 1 && len(b.Peers) == 1 && a.Chief == b.Chief
+		return len(a.Peers) == 1 && len(b.Peers) == 1 && a.Leader == b.Leader
 	}, func() string { return "nobody else chooses" })
 	two := computing(t, several.all[1:], 3)
 	t.Logf("one router: %.2f of 6 workers, three: %.2f, two of them after the first has ended: %.2f", one, three, two)

@@ -5,12 +5,12 @@ import (
 	"io"
 	"strings"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
-	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// writeGPUs prints what is wrong with the ranks' GPUs, and what of it could not be heeded.
-func writeGPUs(out io.Writer, e *request.Explained, ranks []request.ExplainedRank) {
+// writeGPUs prints faults of the ranks' GPUs, and the faults that the choice had to ignore.
+func writeGPUs(out io.Writer, e *admin.Explained, ranks []admin.ExplainedRank) {
 	if e.Overruled != "" {
 		fmt.Fprintln(out, e.Overruled)
 	}
@@ -24,8 +24,8 @@ func writeGPUs(out io.Writer, e *request.Explained, ranks []request.ExplainedRan
 	}
 }
 
-// gpuLine is "" of a rank whose GPUs are well, or of which nothing is known.
-func gpuLine(r *request.ExplainedRank) string {
+// gpuLine describes a rank's GPU faults; "" is none known.
+func gpuLine(r *admin.ExplainedRank) string {
 	g := r.GPUs
 	if g == nil || len(g.Reasons) == 0 && (r.Weight == 0 || r.Weight == 1) && (g.State == worker.GPUHealthy.String() || g.State == worker.GPUUnknown.String()) {
 		return ""

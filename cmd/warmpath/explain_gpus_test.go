@@ -7,30 +7,30 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
 func TestExplainedGPUs(t *testing.T) {
-	cost := &request.ExplainedCost{}
-	overlap := &request.ExplainedOverlap{}
-	e := &request.Explained{
+	cost := &admin.ExplainedCost{}
+	overlap := &admin.ExplainedOverlap{}
+	e := &admin.Explained{
 		Winner: "http://b:1", Why: "because", Overruled: "the least bad are used (draining)",
-		Ranks: []request.ExplainedRank{
-			{ID: "http://a:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &request.GPUHealthStatus{State: "healthy", Weight: 1}},
+		Ranks: []admin.ExplainedRank{
+			{ID: "http://a:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &admin.GPUHealthStatus{State: "healthy", Weight: 1}},
 			{
-				ID: "http://b:1", State: "ready", Winner: true, Cost: cost, Overlap: &request.ExplainedOverlap{Tier: 64, Remote: 128}, Weight: 0.55,
-				GPUs: &request.GPUHealthStatus{State: "degraded", Weight: 0.55, NoTP: true, Reasons: []string{"clocks at 55 %", "17 of 18 NVLinks up"}, Age: 1.2},
+				ID: "http://b:1", State: "ready", Winner: true, Cost: cost, Overlap: &admin.ExplainedOverlap{Tier: 64, Remote: 128}, Weight: 0.55,
+				GPUs: &admin.GPUHealthStatus{State: "degraded", Weight: 0.55, NoTP: true, Reasons: []string{"clocks at 55 %", "17 of 18 NVLinks up"}, Age: 1.2},
 			},
 			{
 				ID: "http://c:1", State: "ready", Excluded: "has dead GPUs (XID 79), and others are fit",
-				GPUs: &request.GPUHealthStatus{State: "dead", Weight: 1, Reasons: []string{"XID 79"}, Age: 3},
+				GPUs: &admin.GPUHealthStatus{State: "dead", Weight: 1, Reasons: []string{"XID 79"}, Age: 3},
 			},
-			{ID: "http://d:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &request.GPUHealthStatus{State: "dead", Weight: 1, Doubted: true}},
+			{ID: "http://d:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &admin.GPUHealthStatus{State: "dead", Weight: 1, Doubted: true}},
 			{ID: "http://e:1", State: "ready", Cost: cost, Overlap: overlap},
-			{ID: "http://f:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &request.GPUHealthStatus{State: "unknown", Weight: 1}},
+			{ID: "http://f:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1, GPUs: &admin.GPUHealthStatus{State: "unknown", Weight: 1}},
 			{
 				ID: "http://g:1", State: "ready", Cost: cost, Overlap: overlap, Weight: 1,
-				GPUs: &request.GPUHealthStatus{State: "unknown", Weight: 1, Reasons: []string{"nothing was heard of its GPUs for 32s; the last was: dead"}, Age: 32},
+				GPUs: &admin.GPUHealthStatus{State: "unknown", Weight: 1, Reasons: []string{"nothing was heard of its GPUs for 32s; the last was: dead"}, Age: 32},
 			},
 		},
 	}

@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
 // orderExplained puts the winner first, then the other candidates by cost, and
 // then those that were none.
-func orderExplained(ranks []request.ExplainedRank) []request.ExplainedRank {
+func orderExplained(ranks []admin.ExplainedRank) []admin.ExplainedRank {
 	sorted := slices.Clone(ranks)
-	group := func(r *request.ExplainedRank) int {
+	group := func(r *admin.ExplainedRank) int {
 		switch {
 		case r.Winner:
 			return 0
@@ -21,7 +21,7 @@ func orderExplained(ranks []request.ExplainedRank) []request.ExplainedRank {
 			return 2
 		}
 	}
-	slices.SortStableFunc(sorted, func(a, b request.ExplainedRank) int {
+	slices.SortStableFunc(sorted, func(a, b admin.ExplainedRank) int {
 		if c := cmp.Compare(group(&a), group(&b)); c != 0 || a.Cost == nil {
 			return c
 		}

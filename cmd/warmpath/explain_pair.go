@@ -7,12 +7,12 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
-	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // explainedState is a rank's state, and its role where that is a part only.
-func explainedState(r *request.ExplainedRank) string {
+func explainedState(r *admin.ExplainedRank) string {
 	if r.Role == "" || r.Role == worker.RoleAggregated.String() {
 		return r.State
 	}
@@ -20,7 +20,7 @@ func explainedState(r *request.ExplainedRank) string {
 }
 
 // writeExplainedPair prints the decode ranks, the pair's own first and the rest by cost.
-func writeExplainedPair(out io.Writer, p *request.ExplainedPair) error {
+func writeExplainedPair(out io.Writer, p *admin.ExplainedPair) error {
 	if p == nil {
 		return nil
 	}
@@ -28,8 +28,9 @@ func writeExplainedPair(out io.Writer, p *request.ExplainedPair) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\trank\tstate\theld\tin flight\tmax\tused\treserved\tpool\ttransfer s\troom s\tstep s\tscore\t")
 	decodes := slices.Clone(p.Decodes)
-	slices.SortStableFunc(decodes, func(a, b request.ExplainedDecode) int { return cmp.Compare(a.Cost.Total, b.Cost.Total) })
-	if i := slices.IndexFunc(decodes, func(d request.ExplainedDecode) bool { return d.Winner }); i > 0 { // a tie
+	slices.SortStableFunc(decodes, func(a, b admin.ExplainedDecode) int { return cmp.Compare(a.Cost.Total, b.Cost.Total) })
+	if i := slices.IndexFunc(decodes, func(d admin.ExplainedDecode) bool { return d.Winner }); i > 0 {
+		// A tie.
 		decodes[0], decodes[i] = decodes[i], decodes[0]
 	}
 	for i := range decodes {

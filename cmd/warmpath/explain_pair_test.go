@@ -7,26 +7,26 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
 func TestExplainPair(t *testing.T) {
-	decode := func(id string, transfer float64, winner bool) request.ExplainedDecode {
-		return request.ExplainedDecode{
-			ID: id, State: "ready", Winner: winner, Load: request.LoadStatus{InFlight: 3, MaxRunning: 64, PoolTokens: 1000},
-			Cost: request.ExplainedDecodeCost{DecodeCost: policy.DecodeCost{Transfer: transfer}, Total: transfer},
+	decode := func(id string, transfer float64, winner bool) admin.ExplainedDecode {
+		return admin.ExplainedDecode{
+			ID: id, State: "ready", Winner: winner, Load: admin.LoadStatus{InFlight: 3, MaxRunning: 64, PoolTokens: 1000},
+			Cost: admin.ExplainedDecodeCost{DecodeCost: policy.DecodeCost{Transfer: transfer}, Total: transfer},
 		}
 	}
-	e := &request.Explained{
-		Policy: "kv", Seed: "1", Winner: "p", Why: "lowest", Prompt: request.ExplainedPrompt{Tokens: 9, Exact: true},
-		Ranks: []request.ExplainedRank{
-			{ID: "p", Role: "prefill", State: "ready", Winner: true, Overlap: &request.ExplainedOverlap{}, Cost: &request.ExplainedCost{}},
-			{ID: "a", Role: "aggregated", State: "ready", Overlap: &request.ExplainedOverlap{}, Cost: &request.ExplainedCost{}},
+	e := &admin.Explained{
+		Policy: "kv", Seed: "1", Winner: "p", Why: "lowest", Prompt: admin.ExplainedPrompt{Tokens: 9, Exact: true},
+		Ranks: []admin.ExplainedRank{
+			{ID: "p", Role: "prefill", State: "ready", Winner: true, Overlap: &admin.ExplainedOverlap{}, Cost: &admin.ExplainedCost{}},
+			{ID: "a", Role: "aggregated", State: "ready", Overlap: &admin.ExplainedOverlap{}, Cost: &admin.ExplainedCost{}},
 		},
-		Pair: &request.ExplainedPair{
+		Pair: &admin.ExplainedPair{
 			Prefill: "p", Decode: "d2", Chosen: true, Why: "least", TTFT: 0.5,
-			Decodes: []request.ExplainedDecode{decode("d3", 3, false), decode("d1", 1, false), decode("d2", 2, true)},
+			Decodes: []admin.ExplainedDecode{decode("d3", 3, false), decode("d1", 1, false), decode("d2", 2, true)},
 		},
 	}
 	var out bytes.Buffer

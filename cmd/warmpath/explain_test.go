@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 )
@@ -61,7 +61,7 @@ func TestExplainCommand(t *testing.T) {
 	for _, args := range [][]string{{"--text", "Hello"}, {"--body", file}, {"--body", "-"}} {
 		out, err := warmpath(t, `{"prompt":"Hello"}`, append([]string{"explain", "--json", "--seed", "5", "--url", base}, args...)...)
 		require.NoError(t, err, args)
-		var e request.Explained
+		var e admin.Explained
 		require.NoError(t, json.Unmarshal([]byte(out), &e))
 		assert.Equal(t, "5", e.Seed)
 		assert.NotEmpty(t, e.Winner)
@@ -83,8 +83,8 @@ func TestLoadIsFollowed(t *testing.T) {
 		worker       sim.Config
 	}{
 		{"published", "published", sim.Config{DPSize: 2}},
-		{"asked for", "polled", sim.Config{Load: "off"}},
-		{"asked for, without events", "polled", sim.Config{Events: "off"}},
+		{"asked for", "polled", sim.Config{EventConfig: sim.EventConfig{Load: "off"}}},
+		{"asked for, without events", "polled", sim.Config{EventConfig: sim.EventConfig{Events: "off"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.worker.CachePages, tt.worker.MaxRunning = 4000, 7

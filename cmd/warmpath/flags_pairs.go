@@ -19,7 +19,7 @@ func workerFlags(f *pflag.FlagSet, cfg *router.Config) {
 			"etcd:HOST:PORT/PREFIX or kubernetes:[NAMESPACE/]SERVICE, with options as ?name=value; may be repeated")
 }
 
-// pairFlags say when a request is worth a pair, and for how long the two may wait for each other.
+// pairFlags set the least prompt for a pair, and how long its halves wait for each other.
 func pairFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.IntVar(&cfg.Pairs.MinUncached, "disagg-min-uncached", routing.DefaultMinUncached,
 		"prompts that lack fewer tokens in the cache of a worker without --disaggregation-mode go there alone, where a model has such workers "+

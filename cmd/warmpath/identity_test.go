@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet"
-	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 )
@@ -223,7 +223,7 @@ func (c *chats) more(t *testing.T, n int64) {
 
 func modelAt(cl *simulation, url string) string {
 	all := cl.router.Status().Workers
-	i := slices.IndexFunc(all, func(w request.WorkerStatus) bool { return w.URL == url && w.State == "ready" })
+	i := slices.IndexFunc(all, func(w admin.WorkerStatus) bool { return w.URL == url && w.State == "ready" })
 	if i < 0 {
 		return ""
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
-	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 )
@@ -68,7 +68,7 @@ func TestReportsThatLie(t *testing.T) {
 	unhurried(&cfg)
 	aside := func(router *router.Router, field string) (n int) {
 		for _, w := range router.Status().Workers {
-			if slices.ContainsFunc(w.Load.SetAside, func(a request.AsideStatus) bool { return a.Field == field }) {
+			if slices.ContainsFunc(w.Load.SetAside, func(a admin.SetAsideField) bool { return a.Field == field }) {
 				n++
 			}
 		}

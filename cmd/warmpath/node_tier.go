@@ -52,7 +52,7 @@ func (o *tierOptions) config(token string) (sidecar.TierConfig, error) {
 	if c.Bytes, err = parseBytes(o.size); err != nil {
 		return c, fmt.Errorf("cannot use --kv-tier: %w", err)
 	}
-	if most := hugepage.Room(); c.Bytes > most {
+	if most := hugepage.ProcessMemory(); c.Bytes > most {
 		return c, fmt.Errorf("cannot use --kv-tier: %w: %s, and the machine or this process's control group has %.1f GiB: the kernel would end the sidecar once the tier has filled",
 			errSize, o.size, float64(most)/(1<<30))
 	}

@@ -30,7 +30,7 @@ const pairPatience = 2 * time.Minute
 // enough that legs that nobody meets end within the test.
 func pairWorker() sim.Config {
 	return sim.Config{
-		Model: "m", TimeScale: 100, BootstrapTimeout: 500 * time.Second, WaitingTimeout: 500 * time.Second,
+		Model: "m", TimeScale: 100, PairConfig: sim.PairConfig{BootstrapTimeout: 500 * time.Second, WaitingTimeout: 500 * time.Second},
 		Log: slog.New(slog.DiscardHandler),
 	}
 }

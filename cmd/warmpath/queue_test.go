@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/router/config"
 )
@@ -119,7 +119,7 @@ func randomIDs(rng *rand.Rand, n int) []uint32 {
 }
 
 // awaitQueue waits until ok says so of the queue.
-func awaitQueue(t *testing.T, cl *simulation, what string, ok func(request.QueueStatus) bool) {
+func awaitQueue(t *testing.T, cl *simulation, what string, ok func(admin.QueueStatus) bool) {
 	t.Helper()
 	awaitThat(t, func() bool { return ok(*cl.router.Status().Queue) }, func() string { return fmt.Sprintf("%s: %+v", what, *cl.router.Status().Queue) })
 }
@@ -168,7 +168,7 @@ func saturate(t *testing.T, fifo bool) outcome {
 		ids := append(append([]uint32(nil), shared[i%groups]...), randomIDs(rng, own)...)
 		wg.Go(func() { answers[i] = ask(t.Context(), client, base, ids, output) })
 	}
-	awaitQueue(t, cl, "not all wait", func(q request.QueueStatus) bool { return q.Waiting+running(cl) == len(answers)+sent })
+	awaitQueue(t, cl, "not all wait", func(q admin.QueueStatus) bool { return q.Waiting+running(cl) == len(answers)+sent })
 	began := time.Now()
 	unblock()
 	wg.Wait()
@@ -203,10 +203,10 @@ func TestFullQueueAnswers429(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { ask(ctx, client, base, randomIDs(rand.New(rand.NewPCG(5, 6)), 64), 100_000) })
-	awaitQueue(t, cl, "the worker is not full", func(q request.QueueStatus) bool { return q.FullModels == 1 })
+	awaitQueue(t, cl, "the worker is not full", func(q admin.QueueStatus) bool { return q.FullModels == 1 })
 	impatient, leaveQueue := context.WithCancel(ctx)
 	wg.Go(func() { ask(impatient, client, base, randomIDs(rand.New(rand.NewPCG(7, 8)), 64), 8) })
-	awaitQueue(t, cl, "nobody waits", func(q request.QueueStatus) bool { return q.Waiting == 1 })
+	awaitQueue(t, cl, "nobody waits", func(q admin.QueueStatus) bool { return q.Waiting == 1 })
 	a := ask(t.Context(), client, base, randomIDs(rng, 64), 8)
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	seconds, err := strconv.Atoi(a.retryAfter)
@@ -223,7 +223,7 @@ func TestFullQueueAnswers429(t *testing.T) {
 		require.Contains(t, string(text), line)
 	}
 	leaveQueue()
-	awaitQueue(t, cl, "who left still waits", func(q request.QueueStatus) bool { return q.Waiting == 0 && q.Gone == 1 })
+	awaitQueue(t, cl, "who left still waits", func(q admin.QueueStatus) bool { return q.Waiting == 0 && q.Gone == 1 })
 	leave() // and its place is free
 	wg.Wait()
 	require.Equal(t, http.StatusOK, ask(t.Context(), client, base, randomIDs(rng, 64), 8).status)
@@ -235,7 +235,7 @@ func TestDeadlineInQueueAnswers429(t *testing.T) {
 	defer leave()
 	var wg sync.WaitGroup
 	wg.Go(func() { ask(ctx, client, base, randomIDs(rand.New(rand.NewPCG(5, 6)), 64), 100_000) })
-	awaitQueue(t, cl, "the worker is not full", func(q request.QueueStatus) bool { return q.FullModels == 1 })
+	awaitQueue(t, cl, "the worker is not full", func(q admin.QueueStatus) bool { return q.FullModels == 1 })
 	a := ask(t.Context(), client, base, randomIDs(rand.New(rand.NewPCG(7, 8)), 64), 8)
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	require.NotEmpty(t, a.retryAfter)
@@ -260,15 +260,15 @@ func TestQuietClientIsNotHeldUpByAFlood(t *testing.T) {
 	const flood, quiet = 4000, 4001 // tokens of a prompt
 	block := randomIDs(rng, 64)
 	wg.Go(func() { ask(ctx, client, base, block, 100_000) })
-	awaitQueue(t, cl, "the worker is not full", func(q request.QueueStatus) bool { return q.FullModels == 1 })
+	awaitQueue(t, cl, "the worker is not full", func(q admin.QueueStatus) bool { return q.FullModels == 1 })
 	for range 60 {
 		send("flood", randomIDs(rng, flood), 2)
 	}
-	awaitQueue(t, cl, "the flood does not wait", func(q request.QueueStatus) bool { return q.Waiting == 60 })
+	awaitQueue(t, cl, "the flood does not wait", func(q admin.QueueStatus) bool { return q.Waiting == 60 })
 	for range 3 {
 		send("quiet", randomIDs(rng, quiet), 2)
 	}
-	awaitQueue(t, cl, "the quiet client does not wait", func(q request.QueueStatus) bool { return q.Waiting == 63 })
+	awaitQueue(t, cl, "the quiet client does not wait", func(q admin.QueueStatus) bool { return q.Waiting == 63 })
 	unblock()
 	wg.Wait()
 	var order []int

@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
 )
 
@@ -100,7 +100,7 @@ func replace(t *testing.T, path, text string) {
 }
 
 // until waits until the router's state is as ok wants it.
-func (r *reloading) until(t *testing.T, ok func(st *request.Status) bool) {
+func (r *reloading) until(t *testing.T, ok func(st *admin.Status) bool) {
 	t.Helper()
 	awaitThat(t, func() bool { st := r.router.Status(); return ok(&st) }, func() string {
 		text, _ := json.Marshal(r.router.Status())
@@ -111,7 +111,7 @@ func (r *reloading) until(t *testing.T, ok func(st *request.Status) bool) {
 // uses waits until just these workers are ready and nobody else is there.
 func (r *reloading) uses(t *testing.T, urls ...string) {
 	t.Helper()
-	r.until(t, func(st *request.Status) bool {
+	r.until(t, func(st *admin.Status) bool {
 		for _, w := range st.Workers {
 			if w.State != "ready" || !strings.Contains(strings.Join(urls, " ")+" ", w.URL+" ") {
 				return false
@@ -211,7 +211,7 @@ func TestReloadLosesNothing(t *testing.T) {
 	clients.Wait()
 	require.Zero(t, failed.Load(), "of %d requests", done.Load())
 	t.Logf("%d requests, %d reloads", done.Load(), r.router.Status().Config.Reloads)
-	r.until(t, func(st *request.Status) bool { return st.InFlight == 0 })
+	r.until(t, func(st *admin.Status) bool { return st.InFlight == 0 })
 }
 
 func TestReload(t *testing.T) {
@@ -221,7 +221,7 @@ func TestReload(t *testing.T) {
 	t.Setenv("WARMPATH_LOG_LEVEL", "debug")
 	r.write(t, "worker: "+list(urls[1:])+"policy: round-robin\nqueue-max: 5\noperator-key: sesame")
 	r.uses(t, urls[1:]...) // without a signal
-	r.until(t, func(st *request.Status) bool {
+	r.until(t, func(st *admin.Status) bool {
 		return st.Policy == "round-robin" && st.Config.Reloads == 1 && r.level.Level() == slog.LevelDebug
 	})
 	st := r.router.Status()
@@ -230,23 +230,23 @@ func TestReload(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, r.operate(t, http.MethodGet, "/workers", ""), "the new key counts")
 
 	r.write(t, "worker: "+list(urls)+"polcy: kv")
-	r.until(t, func(st *request.Status) bool { return st.Config.Failed == 1 })
+	r.until(t, func(st *admin.Status) bool { return st.Config.Failed == 1 })
 	st = r.router.Status()
 	require.Contains(t, st.Config.Error, `line 6: there is no setting "polcy": is policy meant?`)
 	require.Len(t, st.Workers, 2, "a file that is wrong changes nothing")
 	for _, wrong := range []string{"policy: best", "worker: [x]", "worker: " + list([]string{urls[0], urls[0]}), "discover: x", "tokenize: never", ""} {
 		failed := r.router.Status().Config.Failed
 		replace(t, r.path, wrong)
-		r.until(t, func(st *request.Status) bool { return st.Config.Failed > failed })
+		r.until(t, func(st *admin.Status) bool { return st.Config.Failed > failed })
 		require.Equal(t, "round-robin", r.router.Status().Policy, wrong)
 	}
 	r.write(t, "worker: "+list(urls[1:])+"policy: kv")
-	r.until(t, func(st *request.Status) bool {
+	r.until(t, func(st *admin.Status) bool {
 		return st.Config.Error == "" && st.Policy == "kv" && len(st.Config.Restart) == 0
 	})
 	require.Equal(t, http.StatusOK, r.operate(t, http.MethodGet, "/workers", ""), "no key is needed any more")
 	require.NoError(t, os.Remove(r.path))
-	r.until(t, func(st *request.Status) bool { return strings.Contains(st.Config.Error, "no such file") })
+	r.until(t, func(st *admin.Status) bool { return strings.Contains(st.Config.Error, "no such file") })
 	r.uses(t, urls[1:]...)
 }
 
@@ -269,10 +269,10 @@ func TestDeleteIsGraceful(t *testing.T) {
 		}
 		answered <- err
 	}()
-	r.until(t, func(st *request.Status) bool { return len(st.Workers) == 1 && st.Workers[0].InFlight == 1 })
+	r.until(t, func(st *admin.Status) bool { return len(st.Workers) == 1 && st.Workers[0].InFlight == 1 })
 	require.Equal(t, http.StatusBadRequest, r.operate(t, http.MethodDelete, "/workers?now=soon&url="+urls[0], ""))
 	require.Equal(t, http.StatusOK, r.operate(t, http.MethodDelete, "/workers?url="+urls[0], ""))
-	r.until(t, func(st *request.Status) bool {
+	r.until(t, func(st *admin.Status) bool {
 		return len(st.Workers) == 1 && st.Workers[0].State == "draining" && fmt.Sprint(st.Workers[0].Drain) == "[leaving]"
 	})
 	require.Error(t, r.ask(rand.New(rand.NewPCG(1, 1))), "nobody else is there")

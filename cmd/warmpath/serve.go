@@ -23,7 +23,7 @@ func newServeCommand() *cobra.Command {
 		Long: `Serve routes /generate, /v1/chat/completions and /v1/completions to the worker
 that will answer first. Give it the workers' URLs; where they publish KV events it
 finds out from GET /server_info. Start SGLang with --kv-events-config for exact routing;
-workers without are routed by what their answers say was cached (--enable-cache-report).
+workers without are routed by the cached tokens in their answers (--enable-cache-report).
 
 Workers that SGLang runs with --disaggregation-mode are used in pairs: the prompt is
 computed by a --prefill worker and the answer by a --decode worker. Their roles and the
@@ -79,7 +79,8 @@ func serve(cmd *cobra.Command) error {
 	}
 	log.Info("warmpath serves", "listen", d.Addr(), "operator", d.OperatorAddr(), "tls", cfg.TLS.Cert != "", "policy", cfg.Policy.Name,
 		"workers", len(cfg.Sources.Workers), "prefill", len(cfg.Sources.Prefill), "decode", len(cfg.Sources.Decode), "sources", len(cfg.Sources.Discover))
-	if len(cfg.Sources.Workers)+len(cfg.Sources.Prefill)+len(cfg.Sources.Decode)+len(cfg.Sources.Discover) == 0 && cfg.Cluster.Conn == nil { // sidecars tell of theirs
+	if len(cfg.Sources.Workers)+len(cfg.Sources.Prefill)+len(cfg.Sources.Decode)+len(cfg.Sources.Discover) == 0 && cfg.Cluster.Conn == nil {
+		// Sidecars tell of theirs.
 		log.Warn("no workers yet: give --worker, or --prefill and --decode, or --discover, or --cluster, or POST /workers")
 	}
 	r := &reloader{given: cmd.Flags(), router: d, shared: cfg.Cluster.Conn, level: level}
@@ -94,7 +95,8 @@ func serve(cmd *cobra.Command) error {
 			}
 		})
 	}
-	if cfg.Logs.Access != "" || cfg.ConfigFile != "" { // else the signal ends the process, as it always did
+	if cfg.Logs.Access != "" || cfg.ConfigFile != "" {
+		// Else the signal ends the process, as it always did.
 		defer onHangup(func() {
 			d.ReopenLogs()
 			if cfg.ConfigFile != "" {
@@ -108,7 +110,7 @@ func serve(cmd *cobra.Command) error {
 // flags are those of `warmpath serve`.
 func (o *serveOptions) flags(f *pflag.FlagSet) {
 	cfg := &o.cfg
-	configFlags(f, "read again on SIGHUP and when it changes: what cannot change at run time is named and waits for a restart")
+	configFlags(f, "read again on SIGHUP and when it changes; settings that need a restart are named in the log")
 	o.cluster.flags(f)
 	routerFlags(f, cfg)
 	listenTLSFlags(f, &cfg.TLS)
@@ -116,7 +118,7 @@ func (o *serveOptions) flags(f *pflag.FlagSet) {
 	workerFlags(f, cfg)
 	replicaFlags(f, cfg)
 	f.StringVar(&cfg.Snapshot.File, "snapshot", "",
-		"file that keeps what workers hold for the next run; secret, as it has the seed of the index's hashes")
+		"file that keeps the index for the next run; secret, since it holds the hash seed")
 	f.DurationVar(&cfg.Snapshot.Interval, "snapshot-interval", time.Minute, "between two writes of --snapshot, which is written at shutdown too")
 	f.StringVar(&cfg.Logs.Access, "access-log", "",
 		"append a line of JSON for each request to this file, without its text: a trace for bench policies and bench replay; SIGHUP reopens it")
@@ -135,12 +137,12 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.IntVar(&cfg.Requests.GzipMinBytes, "gzip-min-bytes", 4<<10,
 		"JSON answers from this size on are compressed for clients that ask (Accept-Encoding: gzip), streams never; -1: none")
 	f.Int64Var(&cfg.Memory.Index, "index-max-bytes", 0,
-		"memory for what workers hold by their KV events; beyond it what is wanted least is forgotten; -1: no bound "+
+		"memory for the index; beyond it the least used blocks are forgotten; -1: no bound "+
 			"(default a quarter of what the machine or its control group has)")
-	f.Int64Var(&cfg.Memory.Approx, "approx-max-bytes", 64<<20, "memory for what workers without KV events are believed to hold")
+	f.Int64Var(&cfg.Memory.Approx, "approx-max-bytes", 64<<20, "memory for the approximate tree, for workers without KV events")
 	f.Int64Var(&cfg.Memory.PromptCache, "session-max-bytes", 64<<20, "memory for lists of token ids that were read before: known beginnings are not parsed again")
 	f.StringVar(&cfg.Tokenize.By, "tokenize", config.TokenizeAuto,
-		"who makes token ids of text and chats: auto (the router, where a model's files are found and its ids equal the workers') or workers")
+		"source of token ids of text and chats: auto (the router, once ids from a model's files equal the workers') or workers")
 	f.StringArrayVar(&cfg.Tokenize.ModelPaths, "model-path", nil,
 		"`NAME=DIR` with the tokenizer.json and chat template of a served model, or DIR for all; may be repeated (default: where the workers have it)")
 	f.BoolVar(&cfg.Tokenize.ForwardIDs, "forward-input-ids", false,
@@ -159,8 +161,7 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.DurationVar(&cfg.Timeouts.Drain, "drain-timeout", 0, "for requests in flight at shutdown (default 30s)")
 }
 
-// newLogger writes to standard error; standard output is for what commands
-// print.
+// newLogger writes to standard error; standard output is for results.
 func newLogger(level string) (*slog.Logger, error) {
 	log, _, err := newLeveledLogger(level)
 	return log, err

@@ -36,7 +36,7 @@ func startFleet(t *testing.T, n int) *restartFleet {
 	ctx, stop := context.WithCancel(context.Background())
 	var done []chan error
 	for range n {
-		w, err := sim.New(sim.Config{Log: slog.New(slog.DiscardHandler), TimeScale: 50, BufferSteps: 4})
+		w, err := sim.New(sim.Config{Log: slog.New(slog.DiscardHandler), TimeScale: 50, EventConfig: sim.EventConfig{BufferSteps: 4}})
 		require.NoError(t, err)
 		f.sims = append(f.sims, w)
 		ended := make(chan error, 1)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/warmpath/warmpath/bench/sim"
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/router"
 )
 
@@ -33,7 +33,7 @@ a line of requests, hit rate and each worker's share until it is interrupted.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.prefill+f.decode > 0 && !cmd.Flags().Changed("workers") {
-				f.workers = 0 // who asks for pairs gets pairs
+				f.workers = 0 // pairs replace the default workers
 			}
 			if err := f.check(); err != nil {
 				return err
@@ -73,7 +73,7 @@ func up(ctx context.Context, out io.Writer, cl *simulation) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := cl.waitReady(shown) // so that what the banner says to try works at once
+		err := cl.waitReady(shown) // the commands in the banner work at once
 		if shown.Err() != nil {
 			return
 		}
@@ -118,16 +118,15 @@ Ctrl-C drains and stops.
 `, version, len(cl.sims), cl.router.Status().Policy, base, cl.router.OperatorAddr(), base, model, base, model)
 }
 
-// show prints the live line: over itself on a terminal, else only when there
-// is news, so that a log stays short.
-func show(ctx context.Context, out io.Writer, status func() request.Status) {
+// show prints the live line: over itself on a terminal, else only after changes.
+func show(ctx context.Context, out io.Writer, status func() admin.Status) {
 	every, terminal := 10*time.Second, false
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		every, terminal = time.Second, true
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	last := request.Status{}
+	last := admin.Status{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -146,8 +145,8 @@ func show(ctx context.Context, out io.Writer, status func() request.Status) {
 	}
 }
 
-// liveLine is one look at the cluster.
-func liveLine(st request.Status, rate float64) string {
+// liveLine summarises the cluster in one line.
+func liveLine(st admin.Status, rate float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "requests %d (%.1f/s)  in flight %d  errors %d  hit rate %.1f %%  share",
 		st.Requests, rate, st.InFlight, st.Errors, 100*st.HitRate)

@@ -10,10 +10,10 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// aborter tells workers to stop requests whose client has gone.
+// aborter has workers stop requests after their client has left or their other leg has failed.
 type aborter struct {
 	transport *upstream.Transport
-	metrics   *metrics
+	metrics   *Metrics
 	log       *slog.Logger
 	slots     chan struct{}
 	stop      chan struct{}
@@ -22,25 +22,24 @@ type aborter struct {
 }
 
 const (
-	// abortSlots bounds the goroutines: when more clients than this leave within
-	// abortAgain, the workers' own detection of closed connections must do. The death of one leg of pairs is as many aborts at
-	// once as it had requests.
-	abortSlots = 1024
-	// abortAgain is the pause before the second try. A worker knows an id only
-	// once its tokenizer is done with the request; before that, it ignores the
-	// first one.
+	// maxAborts bounds the goroutines: when more clients leave within abortAgain, the workers' own
+	// detection of closed connections must do. The death of a pair's worker causes as many aborts
+	// at once as it had requests.
+	maxAborts = 1024
+	// abortAgain is the pause before the second abort. A worker ignores an id until its tokenizer
+	// is done with the request.
 	abortAgain   = time.Second
 	abortTimeout = 2 * time.Second
-	// maxAbortedPrompts bounds the ids aborted of one batch.
+	// maxAbortedPrompts bounds the aborted ids of one batch.
 	maxAbortedPrompts = 1024
 )
 
-func newAborter(t *upstream.Transport, m *metrics, log *slog.Logger) *aborter {
-	return &aborter{transport: t, metrics: m, log: log, slots: make(chan struct{}, abortSlots), stop: make(chan struct{})}
+func newAborter(t *upstream.Transport, m *Metrics, log *slog.Logger) *aborter {
+	return &aborter{transport: t, metrics: m, log: log, slots: make(chan struct{}, maxAborts), stop: make(chan struct{})}
 }
 
-// send aborts a request in the background. A batch is known to the worker as
-// rid_0, rid_1 and so on, or by the client's own list.
+// send aborts a request in the background. The worker names the prompts of a batch rid_0, rid_1 and
+// so on, or by the client's own list.
 func (a *aborter) send(w *worker.Worker, rid []byte, rids []string, batch bool, prompts int) {
 	select {
 	case a.slots <- struct{}{}:
@@ -82,6 +81,7 @@ var (
 	abortType  = []upstream.Field{{Key: "Content-Type", Value: []byte("application/json")}}
 )
 
+// abort sends one abort for each id.
 func (a *aborter) abort(w *worker.Worker, ids []string) {
 	for _, id := range ids {
 		body := append(openai.AppendStringField([]byte{'{'}, "rid", id), '}')
@@ -98,28 +98,8 @@ func (a *aborter) abort(w *worker.Worker, ids []string) {
 	}
 }
 
-// wait ends the pauses and waits for what is on its way.
+// wait ends the pauses and waits for the aborts that are under way.
 func (a *aborter) wait() {
 	a.once.Do(func() { close(a.stop) })
 	a.running.Wait()
-}
-
-// abort tells the worker to stop: closing the connection does not reliably do
-// so.
-func (e *exchange) abort() {
-	switch {
-	case e.decision.Decode != nil:
-		e.abortAt(e.decision.Decode.Worker, legDecode) // stopLegs has told the other one
-	case e.inferred && e.decision.Rank != nil:
-		e.s.aborts.send(e.decision.Rank.Worker, e.rid, e.req.RIDs, e.req.Batch, e.req.Prompts)
-	}
-}
-
-// abortAt tells one worker of a pair to stop.
-func (e *exchange) abortAt(w *worker.Worker, leg string) {
-	if !e.inferred {
-		return
-	}
-	e.s.metrics.pairs.aborts.WithLabelValues(leg).Inc()
-	e.s.aborts.send(w, e.rid, e.req.RIDs, e.req.Batch, e.req.Prompts)
 }

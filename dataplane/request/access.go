@@ -3,91 +3,93 @@ package request
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/radix"
 )
 
-// leastBlock is the fewest tokens that an id of the access log stands for: with pages of one token, SGLang's default, a line of a
-// prompt of 12,000 tokens would have 240 KB.
-const leastBlock = 16
+// minLogBlock is the fewest tokens that an id of the access log stands for. With pages of one
+// token, SGLang's default, the line of a prompt of 12,000 tokens would have 240 KB.
+const minLogBlock = 16
 
-// record writes the request to the access log, if there is one.
-func (e *exchange) record(usage openai.Usage, now time.Time) {
-	log := e.s.AccessLog
-	if log == nil || !e.inferred {
+// accessRecord writes requests to the access log.
+type accessRecord struct {
+	blocks []radix.Hash // of the prompt
+}
+
+// write writes a request to the access log, if there is one.
+func (r *accessRecord) write(x *exchange, usage openai.Usage, now time.Time) {
+	log := x.h.AccessLog
+	if log == nil || !x.inference {
 		return
 	}
 	line := log.Begin()
 	if line == nil {
 		return
 	}
-	line.Arrived, line.Took, line.Status = e.started, now.Sub(e.started), e.status
-	line.Input, line.Output, line.Cached = e.prompt.Len(), usage.CompletionTokens, -1
-	line.Model, line.Session, line.Block = e.prompt.Model, e.prompt.Session, leastBlock
+	p := &x.choice.prompt
+	line.Arrived, line.Took, line.Status = x.started, now.Sub(x.started), x.answer.status
+	line.Input, line.Output, line.Cached = p.Len(), usage.CompletionTokens, -1
+	line.Model, line.Session, line.Block = p.Model, p.Session, minLogBlock
 	if usage.HasPrompt {
 		line.Input = usage.PromptTokens
 	}
 	if usage.HasCached {
 		line.Cached = usage.CachedTokens
 	}
-	if !e.firstAt.IsZero() {
-		line.TTFT = e.firstAt.Sub(e.started)
+	if !x.answer.firstAt.IsZero() {
+		line.TTFT = x.answer.firstAt.Sub(x.started)
 	}
-	if rank := e.decision.Rank; rank != nil {
-		line.Worker, line.Rank, line.Expected = rank.Worker.URL, rank.DPRank, e.decision.Cached
-		if info := rank.Worker.Info(); info != nil {
-			line.Model, line.Block = info.Model(), logBlock(info)
-		}
-		if by := e.decision.Decode; by != nil { // as the headers have it
-			line.Prefill, line.PreRank = line.Worker, line.Rank
-			line.Worker, line.Rank = by.Worker.URL, by.DPRank
-		}
-	}
-	if e.prompt.Exact && !e.prompt.Opaque {
-		line.Input = len(e.prompt.Tokens)
-		e.name(line)
+	nameWorkers(line, &x.choice.decision)
+	if p.Exact && !p.Opaque {
+		line.Input = len(p.Tokens)
+		r.nameBlocks(line, x.h.Index, p.Tokens)
 	}
 	log.Commit(line)
 }
 
-// name fills in the ids of the prompt's blocks: hashes of their tokens, as the index has them, without the highest bit, since many
-// readers of JSON have signed numbers.
-func (e *exchange) name(line *accesslog.Entry) {
-	tokens := e.prompt.Tokens
-	whole := len(tokens) / line.Block * line.Block
-	e.names = e.s.Index.AppendHashes(e.names[:0], tokens[:whole], line.Block)
-	if rest := tokens[whole:]; len(rest) > 0 {
-		e.names = e.s.Index.AppendHashes(e.names, rest, len(rest))
+// refused writes a request that no worker has answered.
+func (r *accessRecord) refused(x *exchange) {
+	x.answer.status = x.call.ctx.Response.StatusCode()
+	r.write(x, openai.Usage{}, time.Now())
+}
+
+// nameWorkers fills in the ranks of a decision.
+func nameWorkers(line *accesslog.Entry, d *routing.Decision) {
+	rank := d.Rank
+	if rank == nil {
+		return
 	}
-	for _, h := range e.names {
+	line.Worker, line.Rank, line.Expected = rank.Worker.URL, rank.DPRank, d.Cached
+	if info := rank.Worker.Info(); info != nil {
+		line.Model, line.Block = info.Model(), logBlock(info)
+	}
+	if decode := d.Decode; decode != nil { // the answering worker, as in the answer's header
+		line.Prefill, line.PreRank = line.Worker, line.Rank
+		line.Worker, line.Rank = decode.Worker.URL, decode.DPRank
+	}
+}
+
+// nameBlocks fills in the ids of the prompt's blocks: the index's hashes of their tokens without
+// the highest bit, since many readers of JSON have signed numbers.
+func (r *accessRecord) nameBlocks(line *accesslog.Entry, index *radix.Index, tokens []uint32) {
+	whole := len(tokens) / line.Block * line.Block
+	r.blocks = index.AppendHashes(r.blocks[:0], tokens[:whole], line.Block)
+	if rest := tokens[whole:]; len(rest) > 0 {
+		r.blocks = index.AppendHashes(r.blocks, rest, len(rest))
+	}
+	for _, h := range r.blocks {
 		line.IDs = append(line.IDs, uint64(h)>>1)
 	}
 }
 
-// recordRefusal writes a request that no worker has answered.
-func (e *exchange) recordRefusal(c call) {
-	e.status = c.answer().Response.StatusCode()
-	e.record(openai.Usage{}, time.Now())
-}
-
-// logBlock is the least multiple of the worker's pages that has enough tokens.
+// logBlock returns the least multiple of the worker's page size that is at least minLogBlock.
 func logBlock(info *worker.Info) int {
 	page := max(info.PageSize, 1)
 	if info.Events != nil && info.Events.BlockSize > 0 {
 		page = info.Events.BlockSize
 	}
-	return (leastBlock + page - 1) / page * page
-}
-
-// showAccessLog adds the metrics of the access log.
-func (m *metrics) showAccessLog(l *accesslog.Log) {
-	counter := func(name, help string, value func() uint64) {
-		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help},
-			func() float64 { return float64(value()) }))
-	}
-	counter("access_log_lines_total", "Lines written to the access log.", l.Written)
-	counter("access_log_dropped_total", "Requests without a line in the access log: it could not be written as fast, or at all.", l.Dropped)
+	return (minLogBlock + page - 1) / page * page
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chatBody is a chat of 12 units whose last message is told apart by id.
+// chatBody is a chat of 12 units with its id in the last message.
 func chatBody(id int, more string) string {
 	return fmt.Sprintf(`{"model":"tiny", "messages": [ {"role":"system","content":"%s"}, {"role":"user","content":"%d"}]%s}`,
 		strings.Repeat("be brief, and kind. ", 80), id, more)
@@ -22,7 +22,7 @@ func chatReply(prompt, cached int) string {
 	return fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`, prompt, cached)
 }
 
-// held returns how many tokens all ranks together are believed to hold.
+// held returns the tokens of all ranks in the approximate tree.
 func (h *harness) held() (tokens int64) {
 	for _, r := range h.registry.Snapshot().Ranks {
 		tokens += h.router.Approx.Held(r)
@@ -30,7 +30,7 @@ func (h *harness) held() (tokens int64) {
 	return tokens
 }
 
-func TestTextIsFollowed(t *testing.T) {
+func TestTextIsRoutedByTheApproximateTree(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
 		w.answers("/v1/chat/completions", chatReply(400, 0))
@@ -51,14 +51,14 @@ func TestTextIsFollowed(t *testing.T) {
 	assert.Equal(t, "none", resp.Header.Get("X-Warmpath-Overlap-Source"))
 	assert.Regexp(t, `^0/`, resp.Header.Get("X-Warmpath-Overlap"))
 	h.awaitEnded(7)
-	st := h.server.Status()
+	st := h.admin.Status()
 	assert.Zero(t, st.Compared)
 	assert.EqualValues(t, 6, st.Approx.Compared)
 	assert.Less(t, st.Approx.Accuracy, 0.2, "these workers never have anything cached")
 }
 
-// TestFailuresAreNotBelieved: what no worker computed is nowhere.
-func TestFailuresAreNotBelieved(t *testing.T) {
+// TestFailuresAreNotLearnt: a prompt that no worker has computed is in no cache.
+func TestFailuresAreNotLearnt(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w})
 	held := func() bool { return h.held() != 0 }
@@ -108,9 +108,9 @@ func TestFailuresAreNotBelieved(t *testing.T) {
 	require.Eventually(t, held, patience, tick, "an answer that has begun was prefilled")
 }
 
-// TestAnswersThatDoNotSay: without usage, and with one that counts a prompt more
-// than once, nothing is learnt of evictions.
-func TestAnswersThatDoNotSay(t *testing.T) {
+// TestAnswersWithoutUsage: without usage, or with one that counts a prompt several times, the
+// approximate tree learns nothing of evictions.
+func TestAnswersWithoutUsage(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w})
 	for _, test := range []struct{ reply, more string }{
@@ -121,7 +121,7 @@ func TestAnswersThatDoNotSay(t *testing.T) {
 	} {
 		w.answers("/v1/chat/completions", test.reply)
 		h.post("/v1/chat/completions", chatBody(1, test.more))
-		require.Eventually(t, func() bool { return h.server.Status().InFlight == 0 }, patience, tick)
+		require.Eventually(t, func() bool { return h.admin.Status().InFlight == 0 }, patience, tick)
 		assert.Zero(t, h.router.Approx.Stats().Contradicted)
 	}
 	w.answers("/v1/chat/completions", chatReply(400, 0))

@@ -3,6 +3,8 @@ package request
 import (
 	"bytes"
 	"errors"
+	"strconv"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -12,8 +14,84 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// errorFor is the one table from errors to what a client is told.
-func errorFor(err error, model string) *openai.Error {
+// Failures of an attempt.
+var (
+	// errRefused is a worker that answered 429 or 503 before the answer began.
+	errRefused = errors.New("request: worker refused")
+	// errHung is a worker that stopped answering its probes while a request waited for it.
+	errHung = errors.New("request: worker hangs")
+	// errFailed is a worker that answered with a status from 500 on, or with such an error inside
+	// its answer.
+	errFailed = errors.New("request: worker answered with an error")
+	// errTransfer is a failed KV transfer between the workers of a pair: either may be at fault.
+	errTransfer = errors.New("request: KV transfer between prefill and decode worker failed")
+	// errLate is a decode worker that does not begin although the prompt is prefilled.
+	errLate = errors.New("request: decode worker lags behind the prefill worker")
+	// errClient is a prefill worker that refuses the request as the client's fault.
+	errClient = errors.New("request: worker refused the request as invalid")
+)
+
+// statusError makes an error of an answer's status.
+func statusError(status int, transfer bool) error {
+	switch {
+	case status >= fasthttp.StatusInternalServerError && transfer:
+		return errTransfer
+	case status == fasthttp.StatusServiceUnavailable, status == fasthttp.StatusTooManyRequests:
+		return errRefused
+	case status >= fasthttp.StatusInternalServerError:
+		return errFailed
+	case status >= fasthttp.StatusBadRequest:
+		return errClient
+	default:
+		return nil
+	}
+}
+
+// retryable reports whether another worker may be asked: the client has got nothing, and the
+// failure is the worker's.
+func retryable(err error) bool {
+	return silenced(err) || errors.Is(err, upstream.ErrBadResponse) || errors.Is(err, errRefused) || errors.Is(err, errFailed) ||
+		errors.Is(err, errTransfer) || errors.Is(err, errLate)
+}
+
+// silenced reports whether a worker may be gone: it was not reached, or stopped in the middle of
+// its answer.
+func silenced(err error) bool {
+	return upstream.Retryable(err) || errors.Is(err, upstream.ErrTruncated) || errors.Is(err, errHung)
+}
+
+// mayHaveDied reports whether a worker may have died with the request in its hands.
+func mayHaveDied(err error) bool {
+	return !errors.Is(err, upstream.ErrDial) && !errors.Is(err, errRefused) && !errors.Is(err, errFailed) &&
+		!errors.Is(err, errTransfer) && !errors.Is(err, upstream.ErrBadResponse)
+}
+
+// causeOf names a failure in metrics.
+func causeOf(err error) string {
+	switch {
+	case errors.Is(err, errRefused):
+		return "refused"
+	case errors.Is(err, errTransfer):
+		return "transfer"
+	case errors.Is(err, errFailed):
+		return "error"
+	case errors.Is(err, errLate):
+		return "late"
+	case errors.Is(err, errHung):
+		return "hung"
+	case errors.Is(err, upstream.ErrDial):
+		return "unreachable"
+	case errors.Is(err, upstream.ErrTimeout):
+		return "timeout"
+	case errors.Is(err, upstream.ErrNoResponse), errors.Is(err, upstream.ErrTruncated):
+		return "died"
+	default:
+		return "other"
+	}
+}
+
+// ErrorFor is the one table from errors to the clients' error messages.
+func ErrorFor(err error, model string) *openai.Error {
 	var e *openai.Error
 	var full *queue.RefusedError
 	switch {
@@ -28,11 +106,11 @@ func errorFor(err error, model string) *openai.Error {
 	case errors.Is(err, routing.ErrNoWorker):
 		return openai.NoWorker(model)
 	case errors.Is(err, routing.ErrAmbiguous):
-		return openai.BadRequest("model", "Several models are served here: name one in the field model.")
+		return openai.BadRequest("model", "This router serves several models: name one in the field model.")
 	case errors.As(err, &full):
-		return openai.RateLimited(busyWords[full.Reason])
+		return openai.RateLimited(refusalMessages[full.Reason])
 	case errors.Is(err, queue.ErrClosed):
-		return openai.Overloaded("The router stops.")
+		return openai.Overloaded("The router is shutting down.")
 	case errors.Is(err, errHung), errors.Is(err, errLate), errors.Is(err, upstream.ErrTimeout):
 		return openai.UpstreamTimeout("No worker answered in time.")
 	case errors.Is(err, upstream.ErrBadResponse):
@@ -50,14 +128,15 @@ func errorFor(err error, model string) *openai.Error {
 	}
 }
 
-// busyWords say why a request may not wait for a worker.
-var busyWords = map[queue.Reason]string{
-	queue.ReasonFull:      "Every worker is busy, and too many requests wait already.",
-	queue.ReasonDisplaced: "Every worker is busy, and other requests go first.",
+// refusalMessages say why the queue refused a request.
+var refusalMessages = map[queue.Reason]string{
+	queue.ReasonFull:      "Every worker is busy, and the queue is full.",
+	queue.ReasonDisplaced: "Every worker is busy, and requests of higher priority fill the queue.",
 	queue.ReasonDeadline:  "Every worker is busy, and none had room in time.",
 }
 
-// unreadable is why a body is none: err, unless the client has compressed it.
+// unreadable returns the error of a body that cannot be parsed: err, unless the client has
+// compressed the body.
 func unreadable(c call, err error) error {
 	if coding := c.peek(fasthttp.HeaderContentEncoding); len(coding) > 0 && !bytes.EqualFold(coding, []byte("identity")) {
 		return openai.UnknownCoding(string(coding))
@@ -65,17 +144,27 @@ func unreadable(c call, err error) error {
 	return err
 }
 
-// noSuchRank reports whether a prompt is for a data-parallel rank that no worker of its model has, ready or not.
-func (s *Server) noSuchRank(p *routing.Prompt) bool {
-	known := false
-	for _, w := range s.Registry.Snapshot().Workers {
-		info := w.Info()
-		if info == nil || !routing.Serves(info, p.Model) {
-			continue
-		}
-		if known = true; p.DP < info.DPSize {
-			return false
-		}
+// Fail answers with an error in the form of OpenAI's API, and counts it.
+func (h *Handler) Fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
+	h.metrics.failed(e.Status)
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(e.Status)
+	ctx.SetContentType("application/json")
+	if e.Status == fasthttp.StatusServiceUnavailable || e.Status == fasthttp.StatusTooManyRequests {
+		setRetryAfter(ctx, time.Second)
 	}
-	return known
+	ctx.SetBody(e.AppendJSON(nil))
+}
+
+// WrongMethod answers a request with another method than those of allow, which its path takes.
+func (h *Handler) WrongMethod(ctx *fasthttp.RequestCtx, allow string) {
+	ctx.Response.Header.Set(fasthttp.HeaderAllow, allow)
+	h.Fail(ctx, &openai.Error{
+		Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
+		Message: string(ctx.Path()) + " takes " + allow + ", not " + string(ctx.Method()) + ".",
+	})
+}
+
+func setRetryAfter(ctx *fasthttp.RequestCtx, after time.Duration) {
+	ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, strconv.Itoa(int(after.Seconds())))
 }

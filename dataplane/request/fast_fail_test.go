@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fastFault is one way in which a worker fails faster than others compute.
+// fastFault is a failure that comes faster than other workers compute.
 type fastFault struct {
 	name   string
 	status int
@@ -86,8 +86,8 @@ func (f *fastFault) serve(rw http.ResponseWriter) {
 	}
 }
 
-// patient answers as an engine does that has to compute.
-func patient(asked *atomic.Int64) http.HandlerFunc {
+// computing answers as an engine does that has to compute.
+func computing(asked *atomic.Int64) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		body, _ := io.ReadAll(r.Body)
@@ -104,8 +104,8 @@ func patient(asked *atomic.Int64) http.HandlerFunc {
 	}
 }
 
-// well reports whether a client can take an answer for a good one.
-func well(status int, body string, err error, stream bool) bool {
+// isGood reports whether a client can take an answer for a good one.
+func isGood(status int, body string, err error, stream bool) bool {
 	if err != nil || status != http.StatusOK || strings.Contains(body, `"error"`) || strings.Contains(body, `"abort"`) {
 		return false
 	}
@@ -115,8 +115,8 @@ func well(status int, body string, err error, stream bool) bool {
 	return body == idsReply
 }
 
-// ask sends n requests, from as many clients as are given, each after its last answer, or else at a steady pace, and
-// returns how many were answered badly.
+// ask sends n requests and returns the number of bad answers. The clients send one after the
+// other; without clients the requests come at a steady pace.
 func (h *harness) ask(n, clients int, stream bool) (bad int64) {
 	body := `{"input_ids":[%d,2,3,4,5,6,7,8,9],"sampling_params":{"max_new_tokens":4}`
 	if stream {
@@ -125,7 +125,7 @@ func (h *harness) ask(n, clients int, stream bool) (bad int64) {
 	var failed, next atomic.Int64
 	one := func(i int64) {
 		resp, got, err := h.do(http.MethodPost, h.base+"/generate", fmt.Sprintf(body+"}", i))
-		if !well(statusOf(resp), got, err, stream) {
+		if !isGood(statusOf(resp), got, err, stream) {
 			failed.Add(1)
 		}
 	}
@@ -147,8 +147,9 @@ func (h *harness) ask(n, clients int, stream bool) (bad int64) {
 	return failed.Load()
 }
 
-// A worker that fails faster than others compute looks idle. It must not draw the traffic: most clients notice nothing at
-// all, and it is used again when it is well.
+// A worker that fails faster than other workers compute looks idle. It must not draw the
+// traffic: most clients get good answers throughout, and the worker is used again once it is
+// healthy.
 func TestFastFailureDrawsNoTraffic(t *testing.T) {
 	t.Parallel()
 	const n, clients = 120, 8
@@ -169,7 +170,7 @@ func TestFastFailureDrawsNoTraffic(t *testing.T) {
 					for i := range asked {
 						w := newFakeWorker(t, info(1))
 						w.on("/abort_request", noAborts)
-						w.on("/generate", patient(&asked[i]))
+						w.on("/generate", computing(&asked[i]))
 						workers = append(workers, w)
 					}
 					workers[0].on("/generate", func(rw http.ResponseWriter, r *http.Request) {
@@ -178,7 +179,7 @@ func TestFastFailureDrawsNoTraffic(t *testing.T) {
 							f.serve(rw)
 							return
 						}
-						patient(&asked[0])(rw, r)
+						computing(&asked[0])(rw, r)
 					})
 					h := start(t, workers)
 					bad := h.ask(n, clients, stream)

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// fileLimit is how many files this process may have open, 0 for any number.
+// fileLimit returns the limit of open files of this process; 0: none.
 func fileLimit() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || limit.Cur > math.MaxInt32 {

@@ -2,5 +2,5 @@
 
 package request
 
-// fileLimit is how many files this process may have open, 0 where it is not known.
+// fileLimit returns 0: the limit of open files is unknown.
 func fileLimit() int { return 0 }

@@ -48,7 +48,7 @@ func testUsageIsCounted(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	h.post("/generate", idsBody)
 	h.awaitEnded(1)
-	st := h.server.Status()
+	st := h.admin.Status()
 	assert.EqualValues(t, 9, st.PromptTokens)
 	assert.EqualValues(t, 8, st.HitTokens)
 	assert.InDelta(t, 8.0/9, st.HitRate, 1e-9)
@@ -84,8 +84,8 @@ func testFirstSSEByteIsForwardedAtOnce(t *testing.T) {
 	assert.Equal(t, "\ndata: two\n\ndata: [DONE]\n\n", string(rest))
 }
 
-// Each way in which a worker can fail before its answer begins ends with the
-// other worker's answer and nothing that the client could notice.
+// Each failure of a worker before its answer begins leads to the other worker's answer, unseen
+// by the client.
 func TestFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
 	t.Parallel()
 	overBoth(t, testFailuresBeforeTheAnswerGoElsewhere)
@@ -208,8 +208,8 @@ func testAllWorkersFailed(t *testing.T) {
 	assert.Contains(t, got, `"code":"upstream_error"`)
 }
 
-// A request that kills its worker may kill the next one too: it is not carried
-// through the whole cluster.
+// A request that kills its worker may kill the next one too: it must not go through the whole
+// cluster.
 func TestRequestThatKillsWorkersStopsAtTwo(t *testing.T) {
 	overBoth(t, testRequestThatKillsWorkersStopsAtTwo)
 }
@@ -333,13 +333,13 @@ func testDrainAnswersWhatHasBegun(t *testing.T) {
 	<-begun
 	stopped := make(chan struct{})
 	go func() { h.stop(); close(stopped) }()
-	require.Eventually(t, func() bool { return h.server.Status().Draining }, patience, tick)
+	require.Eventually(t, func() bool { return h.admin.Status().Draining }, patience, tick)
 	close(finish)
 	assert.Equal(t, "data: one\n\ndata: [DONE]\n\n", <-answer)
 	<-stopped
 }
 
-// A connection that was opened ahead and never used does not hold up the drain.
+// A connection that was opened ahead and never used does not delay the drain.
 func TestDrainDoesNotWaitForSilentConnections(t *testing.T) {
 	t.Parallel()
 	overBoth(t, testDrainDoesNotWaitForSilentConnections)

@@ -1,7 +1,9 @@
 package request_test
 
 import (
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -9,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
-	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 // worker returns the registry's entry for a fake.
@@ -28,7 +30,23 @@ func (h *harness) metrics() string {
 	return got
 }
 
-// Facts about GPUs move traffic at once, are shown everywhere, and their end brings the worker back.
+const answerWithUsage = `{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}}`
+
+func indexOf(e admin.Explained, id string) int {
+	return slices.IndexFunc(e.Ranks, func(r admin.ExplainedRank) bool { return r.ID == id })
+}
+
+// explain returns the choice for a body.
+func (h *harness) explain(body string) (e admin.Explained) {
+	h.t.Helper()
+	_, got, err := h.do(http.MethodPost, h.operator+"/explain", body)
+	require.NoError(h.t, err)
+	require.NoError(h.t, json.Unmarshal([]byte(got), &e), got)
+	return e
+}
+
+// GPU facts move traffic at once and appear in /status, /metrics and /explain; the worker is
+// used again when they end.
 func TestGPUHealthMovesTraffic(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
@@ -42,8 +60,8 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 		h.awaitIdle()
 		return resp.Header.Get("X-Warmpath-Worker")
 	}
-	for _, w := range h.server.Status().Workers {
-		require.Equal(t, request.GPUHealthStatus{State: "unknown", Weight: 1}, *w.GPUs, "this machine has no sidecar")
+	for _, w := range h.admin.Status().Workers {
+		require.Equal(t, admin.GPUHealthStatus{State: "unknown", Weight: 1}, *w.GPUs, "this machine has no sidecar")
 	}
 	_, text, err := h.do(http.MethodGet, h.operator+"/status", "")
 	require.NoError(t, err)
@@ -59,11 +77,11 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	h.worker(warm).SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"XID 79: GPU has fallen off the bus"}})
 	require.NotEqual(t, warm.url, served())
 
-	e, _ := h.explain("", body)
+	e := h.explain(body)
 	r := e.Ranks[indexOf(e, warm.url)]
 	require.Contains(t, r.Excluded, "has dead GPUs (XID 79")
 	require.Equal(t, "dead", r.GPUs.State)
-	for _, w := range h.server.Status().Workers {
+	for _, w := range h.admin.Status().Workers {
 		require.Equal(t, w.URL != warm.url, w.GPUs.State == "unknown")
 	}
 	got := h.metrics()
@@ -76,7 +94,7 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 	}
 
 	h.worker(warm).SetHealth(worker.Health{State: worker.GPUDegraded, Weight: 0.5, Reasons: []string{"clocks at 50 %"}})
-	e, _ = h.explain("", body)
+	e = h.explain(body)
 	r = e.Ranks[indexOf(e, warm.url)]
 	require.InDelta(t, 0.5, r.Weight, 1e-9)
 	require.Positive(t, r.Cost.Health)
@@ -87,13 +105,14 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 		h.worker(f).SetHealth(worker.Health{State: worker.GPUDraining})
 	}
 	require.NotEmpty(t, served(), "facts alone do not stop a cluster that answers")
-	e, _ = h.explain("", body)
+	e = h.explain(body)
 	require.Contains(t, e.Overruled, "the least bad are used (draining)")
 	require.Contains(t, h.metrics(), "warmpath_health_overruled_total 1\n")
 }
 
-// A request that waits at a worker whose GPU dies is answered by another one.
-func TestGPUDeathGivesRequestsUp(t *testing.T) {
+// TestGPUDeathMovesWaitingRequests: a request that waits at a worker whose GPU dies is answered
+// by another one.
+func TestGPUDeathMovesWaitingRequests(t *testing.T) {
 	t.Parallel()
 	dead, alive := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	alive.answers("/v1/completions", answerWithUsage)

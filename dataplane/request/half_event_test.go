@@ -14,8 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// strictEvents reads a stream as the specification of events has it, each event's data being JSON or [DONE]: what OpenAI's
-// client and LangChain do. Half an event at the end is an error here, though clients may forget it.
+// strictEvents reads a stream by the specification of events, with JSON or [DONE] as the data
+// of each event: the reading of OpenAI's client and LangChain. Half an event at the end is an
+// error here, though clients may drop it.
 func strictEvents(raw string) (events []string, err error) {
 	text := strings.ReplaceAll(strings.ReplaceAll(raw, "\r\n", "\n"), "\r", "\n")
 	var data []string
@@ -50,7 +51,8 @@ var brokenOff = map[string]string{
 	"two lines": "event: x\ndata: {\"text\":\ndata: \"a\"}\n\n: ping\n\nevent: y\ndata: {\"text\":\ndata: \"ab\"}\n\n",
 }
 
-// A worker dies behind any byte of its second event: the client reads the first, and then the router's error.
+// A worker dies after any byte of its second event: the client gets the first event and then
+// the router's error.
 func TestWorkerDiesInsideAnEvent(t *testing.T) { overBoth(t, testWorkerDiesInsideAnEvent) }
 
 func testWorkerDiesInsideAnEvent(t *testing.T) {
@@ -96,10 +98,11 @@ func testWorkerDiesInsideAnEvent(t *testing.T) {
 	}
 }
 
-// noAborts takes any number of aborts.
+// noAborts accepts any number of aborts.
 func noAborts(http.ResponseWriter, *http.Request) {}
 
-// readsOn sends a request and tells read once the client has the beginning of the answer; it returns all of it.
+// readsOn sends a request, closes read once the client has the beginning of the answer, and
+// returns the whole answer.
 func (h *harness) readsOn(t *testing.T, url, body, begin string, read chan<- struct{}) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.base+url, strings.NewReader(body))
@@ -120,7 +123,7 @@ func (h *harness) readsOn(t *testing.T, url, body, begin string, read chan<- str
 	return string(got) + string(rest)
 }
 
-// The same for a decode worker, whose answer may be merged with the prefill worker's.
+// The same for a decode worker. Its answer may be merged with the prefill worker's.
 func TestDecodeWorkerDiesInsideAnEvent(t *testing.T) {
 	t.Parallel()
 	begin := "data: " + decodeReply + "\n\n"

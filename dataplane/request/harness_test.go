@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
@@ -40,8 +41,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
-// fakeWorker is an HTTP server with the routes that the router needs and
-// whatever a test wants of the others.
+// fakeWorker is an HTTP server with the routes that the router needs, and those that a test
+// sets.
 type fakeWorker struct {
 	t        *testing.T
 	http     *http.Server
@@ -54,7 +55,8 @@ type fakeWorker struct {
 
 func newFakeWorker(t *testing.T, info string) *fakeWorker {
 	t.Helper()
-	// A router looks for a worker that has gone. Its port is one that no listener of another test, in whatever process, is given by chance.
+	// A router looks for a worker that has gone. Its port is one that no listener of another test,
+	// in whatever process, is given by chance.
 	l, err := net.Listen("tcp", natstest.Address(t))
 	require.NoError(t, err)
 	w := &fakeWorker{t: t, url: "http://" + l.Addr().String(), handlers: map[string]http.HandlerFunc{}, aborted: make(chan string, 16)}
@@ -144,6 +146,8 @@ type harness struct {
 	base     string
 	operator string
 	client   *http.Client
+	requests *request.Handler
+	admin    *admin.API
 	server   *request.Server
 	registry *worker.Registry
 	router   *routing.Router
@@ -151,38 +155,48 @@ type harness struct {
 	stop     func() // drains and waits
 }
 
-// both tells two observers.
+// both passes events of workers on to two observers.
 type both struct{ a, b worker.Observer }
 
 func (o both) Up(w *worker.Worker, info *worker.Info) { o.a.Up(w, info); o.b.Up(w, info) }
 func (o both) Down(w *worker.Worker)                  { o.a.Down(w); o.b.Down(w) }
 
-type option func(*request.Config, *worker.Config, *string)
+// settings are those of a harness.
+type settings struct {
+	request request.Config
+	server  request.ServerConfig
+	admin   admin.Config
+	workers worker.Config
+	policy  string
+}
+
+type option func(*settings)
 
 func withOperator(key string) option {
-	return func(c *request.Config, _ *worker.Config, _ *string) {
+	return func(s *settings) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			panic(err)
 		}
-		c.Operator, c.OperatorKey = l, key
+		s.server.Operator, s.admin.Key, s.admin.OnClients = l, key, false
 	}
 }
 
 func withPolicy(name string) option {
-	return func(_ *request.Config, _ *worker.Config, p *string) { *p = name }
+	return func(s *settings) { s.policy = name }
 }
 
 func withWorkers(f func(*worker.Config)) option {
-	return func(_ *request.Config, c *worker.Config, _ *string) { f(c) }
+	return func(s *settings) { f(&s.workers) }
 }
 
-// soonHung gives up who is asked in vain three times, for 2 s each: soon enough to wait for, and no machine stalls probe after probe for so long.
+// soonHung finds a hang after three probes of 2 s each: soon enough to wait for, while no
+// machine stalls probe after probe for so long.
 func soonHung(c *worker.Config) { c.Timeout, c.HangAfter = 2*time.Second, 3*time.Second }
 
-// withTLS makes the clients' listener one for https.
+// withTLS has the clients' listener speak TLS.
 func withTLS(cfg *tls.Config) option {
-	return func(c *request.Config, _ *worker.Config, _ *string) { c.TLS = cfg }
+	return func(s *settings) { s.server.TLS = cfg }
 }
 
 func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
@@ -190,43 +204,47 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	log := slog.New(slog.DiscardHandler)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	cfg := request.Config{Listener: l, Version: "test", MaxBodyBytes: 1 << 20, Log: log}
-	// A machine that stalls makes no worker slow: tests of workers that hang set shorter times.
-	workerCfg := worker.Config{Interval: 20 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log}
+	cfg := settings{
+		request: request.Config{MaxBodyBytes: 1 << 20, Log: log},
+		server:  request.ServerConfig{Listener: l},
+		admin:   admin.Config{Version: "test", OnClients: true},
+		// A machine that stalls makes no worker slow: tests of workers that hang set shorter times.
+		workers: worker.Config{Interval: 20 * time.Millisecond, Timeout: patience, HangAfter: time.Hour, Log: log},
+		policy:  "kv",
+	}
 	transportTLS := &tls.Config{}
 	if encrypted(t) {
-		cfg.TLS, cfg.OperatorTLS, transportTLS = serverTLS(t), serverTLS(t), clientTLS(t)
-		workerCfg.TLS = func(string) *tls.Config { return clientTLS(t) }
+		cfg.server.TLS, cfg.server.OperatorTLS, transportTLS = serverTLS(t), serverTLS(t), clientTLS(t)
+		cfg.workers.TLS = func(string) *tls.Config { return clientTLS(t) }
 	}
-	name := "kv"
 	for _, o := range options {
-		o(&cfg, &workerCfg, &name)
+		o(&cfg)
 	}
 	index := radix.New(radix.Config{})
 	intake := ingest.NewManager(ingest.Config{Log: log}, index, noEvents, noReplay)
-	believed := routing.NewApprox(0)
-	registry := worker.NewRegistry(workerCfg, both{believed, intake})
-	pick, err := policy.New(name, policy.Options{OverlapWeight: 1})
+	believed := routing.NewApproxIndex(0)
+	registry := worker.NewRegistry(cfg.workers, both{believed, intake})
+	pick, err := policy.New(cfg.policy, policy.Options{OverlapWeight: 1})
 	require.NoError(t, err)
 	watcher, err := upstream.NewWatcher()
 	require.NoError(t, err)
 	transport := upstream.NewTransport(upstream.Config{DialTimeout: patience})
 	h := &harness{t: t, base: "http://" + l.Addr().String(), registry: registry, client: &http.Client{Transport: &http.Transport{TLSClientConfig: transportTLS}}}
-	if cfg.TLS != nil {
+	if cfg.server.TLS != nil {
 		h.base = "https://" + l.Addr().String()
 	}
 	h.operator = h.base
-	if cfg.Operator != nil {
-		h.operator = strings.Replace(h.base, l.Addr().String(), cfg.Operator.Addr().String(), 1)
+	if cfg.server.Operator != nil {
+		h.operator = strings.Replace(h.base, l.Addr().String(), cfg.server.Operator.Addr().String(), 1)
 	}
 	h.index = index
 	h.router = routing.New(registry, index, intake.View, pick, rand.Uint64)
 	h.router.Approx = believed
-	h.server = request.New(cfg, request.Parts{
-		Registry: registry, Ingest: intake, Index: index,
-		Router:    h.router,
-		Transport: transport, Watcher: watcher,
+	h.requests = request.New(cfg.request, request.Parts{Registry: registry, Index: index, Router: h.router, Transport: transport})
+	h.admin = admin.New(cfg.admin, admin.Parts{
+		Requests: h.requests, Registry: registry, Ingest: intake, Index: index, Router: h.router, Transport: transport,
 	})
+	h.server = request.NewServer(cfg.server, watcher, h.requests, h.admin)
 	h.run(watcher, transport)
 	for _, w := range workers {
 		_, err := registry.Add(w.url)
@@ -258,8 +276,8 @@ func (h *harness) run(watcher *upstream.Watcher, transport *upstream.Transport) 
 	h.t.Cleanup(h.checkNothingLeaked)
 }
 
-// checkNothingLeaked is the invariant that holds after every scenario: no
-// load is counted for requests that have ended.
+// checkNothingLeaked is the invariant after every test: no rank has the load of an ended
+// request.
 func (h *harness) checkNothingLeaked() {
 	require.Eventually(h.t, func() bool {
 		for _, r := range h.registry.Snapshot().Ranks {
@@ -267,7 +285,7 @@ func (h *harness) checkNothingLeaked() {
 				return false
 			}
 		}
-		return h.server.Status().InFlight == 0
+		return h.admin.Status().InFlight == 0
 	}, patience, tick, "load of ended requests is still counted")
 }
 
@@ -284,19 +302,20 @@ func (h *harness) awaitReady(n int) {
 	}, patience, tick, "workers did not become ready")
 }
 
-// awaitEnded waits until n requests have ended and all that is counted of them is: a client has its answer before.
+// awaitEnded waits until n requests have ended and are counted. A client has its answer before.
 func (h *harness) awaitEnded(n uint64) {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool {
-		st := h.server.Status()
+		st := h.admin.Status()
 		return st.Requests == n && st.InFlight == 0
 	}, patience, tick, "%d requests have not ended", n)
 }
 
-// awaitIdle waits until nothing is in flight: a client has its answer before, and what is still counted there would speak against its rank.
+// awaitIdle waits until no request is in flight. A client has its answer before, while the
+// request still counts as its rank's load.
 func (h *harness) awaitIdle() {
 	h.t.Helper()
-	require.Eventually(h.t, func() bool { return h.server.Status().InFlight == 0 }, patience, tick, "requests have not ended")
+	require.Eventually(h.t, func() bool { return h.admin.Status().InFlight == 0 }, patience, tick, "requests have not ended")
 }
 
 // do sends one request and reads the whole answer.

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// beside sends good requests, one after the other, until the test ends; each must be answered with its own words. They are what an attack must
-// not harm.
+// beside sends good requests one after the other until the test ends, and checks their answers:
+// an attack must not harm other clients.
 func (h *harness) beside(path, body, want string) {
 	h.t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: h.client.Transport.(*http.Transport).TLSClientConfig}}
@@ -54,7 +54,7 @@ func (h *harness) beside(path, body, want string) {
 	})
 }
 
-// exchangeRaw sends bytes and reads all that comes until the end of the connection.
+// exchangeRaw sends bytes and reads until the end of the connection.
 func (h *harness) exchangeRaw(send string) string {
 	h.t.Helper()
 	conn, _ := h.dial()
@@ -66,7 +66,7 @@ func (h *harness) exchangeRaw(send string) string {
 	return string(got)
 }
 
-// statuses are those of all answers in a row.
+// statuses returns the status of each answer in a row.
 func statuses(t *testing.T, all string) (codes []int) {
 	t.Helper()
 	br := bufio.NewReader(strings.NewReader(all))
@@ -82,7 +82,8 @@ func statuses(t *testing.T, all string) (codes []int) {
 	}
 }
 
-// TestHostileHTTP: what is not a request is told so, and ends its connection; nobody else notices.
+// TestHostileHTTP: malformed HTTP gets an error and ends its connection; no other client is
+// affected.
 func TestHostileHTTP(t *testing.T) { overBoth(t, testHostileHTTP) }
 
 func testHostileHTTP(t *testing.T) {
@@ -128,8 +129,8 @@ func testHostileHTTP(t *testing.T) {
 		{"chunks", chunked + whole, []int{200}},
 		{"a long extension of a chunk", chunked + strings.Replace(whole, "\r\n", ";x="+strings.Repeat("y", 1<<10)+"\r\n", 1), []int{200}},
 		{"a chunk of 2^64 bytes", chunked + "10000000000000000\r\n", []int{400}},
-		{"a chunk of 2^63 bytes", chunked + "7fffffffffffffff\r\n", []int{413}},
-		{"a chunk too long by one", chunked + "100001\r\n", []int{413}},
+		{"a chunk of 2^63 bytes", chunked + "7fffffffffffffff\r\n", []int{400}},
+		{"a chunk too long by one", chunked + "200000\r\n" + strings.Repeat(" ", 0x180000), []int{413}},
 		{"chunks that are too long together", chunked + strings.Repeat("40000\r\n"+strings.Repeat(" ", 0x40000)+"\r\n", 5), []int{413}},
 		{"a chunk of less than nothing", chunked + "-5\r\nhello\r\n0\r\n\r\n", []int{400}},
 		{"a chunk in C", chunked + "0x5\r\nhello\r\n0\r\n\r\n", []int{400}},
@@ -160,7 +161,7 @@ func oks(n int) (all []int) {
 	return all
 }
 
-// split has each byte in a chunk of its own.
+// split sends each byte in a chunk of its own.
 func split(body string) string {
 	var b strings.Builder
 	for i := range len(body) {
@@ -169,8 +170,8 @@ func split(body string) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-// TestTargets: a target is routed by what it means, and sent on as a server wants it; nothing else of a worker can be reached by writing it in
-// another way.
+// TestTargets: a target is routed by its resolved path and forwarded in origin form; no other
+// path of a worker is reachable by another spelling.
 func TestTargets(t *testing.T) { overBoth(t, testTargets) }
 
 func testTargets(t *testing.T) {
@@ -210,7 +211,8 @@ func testTargets(t *testing.T) {
 	assert.Equal(t, http.MethodOptions, resp.Header.Get("X-Asked"), "a browser's preflight is the worker's to answer")
 }
 
-// TestHostileJSON: bodies that are no prompt are refused with their field, others reach the worker as they were sent.
+// TestHostileJSON: a body that is no prompt is refused with the name of its field; any other
+// reaches the worker unchanged.
 func TestHostileJSON(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)

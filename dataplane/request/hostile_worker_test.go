@@ -16,12 +16,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// rawWorker answers probes as a worker does, and the first prompt that it gets as a test has it, byte by byte. All others are answered with the
-// id of their request.
+// rawWorker answers probes as a worker does, and its first prompt byte by byte as the test
+// says. All other prompts are answered with the id of their request.
 type rawWorker struct {
 	url   string
 	first func(conn net.Conn)
@@ -89,12 +88,12 @@ func (w *rawWorker) serve(conn net.Conn) {
 	}
 }
 
-// sends writes an answer and goes on with the connection.
+// sends writes an answer and keeps the connection.
 func sends(text string) func(net.Conn) {
 	return func(c net.Conn) { _, _ = io.WriteString(c, text) }
 }
 
-// sendsAndCloses ends the connection after it.
+// sendsAndCloses writes an answer and closes the connection.
 func sendsAndCloses(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		_, _ = io.WriteString(c, text)
@@ -102,7 +101,8 @@ func sendsAndCloses(text string) func(net.Conn) {
 	}
 }
 
-// sendsAndResets ends it so that what is on its way may be lost.
+// sendsAndResets writes an answer and resets the connection, so that bytes under way may be
+// lost.
 func sendsAndResets(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		_, _ = io.WriteString(c, text)
@@ -111,7 +111,7 @@ func sendsAndResets(text string) func(net.Conn) {
 	}
 }
 
-// sendsForEver writes the same again and again until nobody listens.
+// sendsForEver writes the same bytes until the connection ends.
 func sendsForEver(begin, again string) func(net.Conn) {
 	return func(c net.Conn) {
 		_, err := io.WriteString(c, begin)
@@ -137,7 +137,8 @@ func sized(body string) string {
 	return okLine + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// hostileAnswers are what a broken worker may send. status 0 is an answer that is cut: no client may take it for a whole one.
+// hostileAnswers are answers of broken workers. Status 0 is an answer that is cut: no client
+// may take it for a whole one.
 var hostileAnswers = []struct {
 	name   string
 	first  func(net.Conn)
@@ -193,8 +194,9 @@ var hostileAnswers = []struct {
 	{"more cached than there was", sends(sized(wildCounts)), 200, wildCounts},
 }
 
-// TestHostileWorkers: whatever a worker sends, its client gets it, or an error, or an answer that is visibly cut; the next one on the same
-// connection gets its own answer, and clients of other workers notice nothing.
+// TestHostileWorkers: the client gets a worker's answer, an error, or an answer that is visibly
+// cut. The next request on the connection gets its own answer, and clients of other workers are
+// not affected.
 func TestHostileWorkers(t *testing.T) {
 	t.Parallel()
 	well := newFakeWorker(t, strings.Replace(info(1), "tiny", "well", 1))
@@ -239,7 +241,8 @@ func statusOf(r *http.Response) int {
 	return r.StatusCode
 }
 
-// TestStallingWorkers: an answer that stops in its middle is given up in time, and the client is told.
+// TestStallingWorkers: an answer that stops in its middle is given up in time, with an error
+// for the client.
 func TestStallingWorkers(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]string{
@@ -255,7 +258,7 @@ func TestStallingWorkers(t *testing.T) {
 				<-released
 			})
 			defer close(released)
-			h := start(t, nil, func(c *request.Config, _ *worker.Config, _ *string) { c.StallTimeout = 100 * time.Millisecond })
+			h := start(t, nil, withConfig(func(c *request.Config) { c.StallTimeout = 100 * time.Millisecond }))
 			_, err := h.registry.Add(w.url)
 			require.NoError(t, err)
 			h.awaitReady(1)

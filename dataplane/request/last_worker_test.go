@@ -14,10 +14,11 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// quickHung finds a hang within a second. A machine that stalls makes more workers slow, which costs time only.
+// quickHung finds a hang within a second. A machine that stalls makes more workers slow, which
+// costs time only.
 func quickHung(c *worker.Config) { c.Timeout, c.HangAfter = 100*time.Millisecond, 200*time.Millisecond }
 
-// hanging is a worker that hangs, probes and all, until it goes on.
+// hanging is a worker that hangs, its probes included, until the test lets it go on.
 type hanging struct {
 	*fakeWorker
 	arrived chan struct{} // a request each
@@ -41,7 +42,7 @@ func hang(w *fakeWorker, then http.HandlerFunc, paths ...string) *hanging {
 	return g
 }
 
-// stopsAnswering makes its probes hang, too.
+// stopsAnswering makes the probes hang, too.
 func (g *hanging) stopsAnswering() {
 	g.on("/ready", func(_ http.ResponseWriter, r *http.Request) {
 		g.probes.Add(1)
@@ -52,7 +53,7 @@ func (g *hanging) stopsAnswering() {
 	})
 }
 
-// isHung waits until so many more probes were sent in vain that the hang was found and acted on.
+// isHung waits until enough further probes have failed for the hang to be found and handled.
 func (g *hanging) isHung(t *testing.T) {
 	t.Helper()
 	before := g.probes.Load()
@@ -65,7 +66,7 @@ type waited struct {
 	took   time.Duration
 }
 
-// asks sends a request and returns its answer when it is there.
+// asks sends a request and returns its answer when it is complete.
 func (h *harness) asks(body string) <-chan waited {
 	out := make(chan waited, 1)
 	begun := time.Now()
@@ -79,7 +80,8 @@ func (h *harness) asks(body string) <-chan waited {
 
 func givesReply(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, idsReply) }
 
-// The last worker hangs and goes on: requests from before and from the hang get their answers, and none was aborted.
+// The last worker hangs and goes on: requests from before and during the hang get their
+// answers, and none is aborted.
 func TestLastWorkerHangsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
@@ -100,12 +102,12 @@ func TestLastWorkerHangsAndGoesOn(t *testing.T) {
 	assert.Empty(t, g.arrived, "sent again")
 }
 
-// It never goes on: both wait for as long as they may, and get 504.
+// The last worker never goes on: both requests wait until their deadline and get 504.
 func TestLastWorkerHangsForGood(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
 	g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
-	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung), withServer(func(c *request.Config) { c.FirstByteTimeout = deadline }))
+	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung), withConfig(func(c *request.Config) { c.FirstByteTimeout = deadline }))
 	before := h.asks(idsBody)
 	<-g.arrived
 	g.stopsAnswering()
@@ -118,8 +120,9 @@ func TestLastWorkerHangsForGood(t *testing.T) {
 	close(g.goOn)
 }
 
-// Another worker comes up meanwhile: it takes both over, and only then are they aborted where they were.
-func TestWaitingRequestsGoToWhoComesUp(t *testing.T) {
+// TestWaitingRequestsMoveToANewWorker: a second worker becomes ready: it takes over both
+// requests, and only then the first one gets their aborts.
+func TestWaitingRequestsMoveToANewWorker(t *testing.T) {
 	t.Parallel()
 	g, late := hang(newFakeWorker(t, info(1)), givesReply, "/generate"), newFakeWorker(t, info(1))
 	late.answers("/generate", idsReply)
@@ -143,7 +146,7 @@ func TestWaitingRequestsGoToWhoComesUp(t *testing.T) {
 	<-g.aborted
 }
 
-// A stream whose header is there is bounded by the same deadline, and not by the pause that an answer may make.
+// A stream that has sent its header is bounded by the same deadline, and not by StallTimeout.
 func TestStreamOfLastWorkerHangs(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
@@ -157,7 +160,7 @@ func TestStreamOfLastWorkerHangs(t *testing.T) {
 		begun <- struct{}{}
 		<-r.Context().Done()
 	})
-	h := start(t, []*fakeWorker{w}, withWorkers(quickHung), withServer(func(c *request.Config) {
+	h := start(t, []*fakeWorker{w}, withWorkers(quickHung), withConfig(func(c *request.Config) {
 		c.FirstByteTimeout, c.StallTimeout = deadline, time.Hour
 	}))
 	a := h.asks(`{"text":"x","stream":true}`)
@@ -169,7 +172,7 @@ func TestStreamOfLastWorkerHangs(t *testing.T) {
 	close(g.goOn)
 }
 
-// Either leg is the last of its role.
+// Each leg is the last of its role.
 func TestLastLegHangs(t *testing.T) {
 	t.Parallel()
 	for _, leg := range []string{"prefill", "decode"} {
@@ -207,7 +210,7 @@ func TestLastLegHangs(t *testing.T) {
 	}
 }
 
-// A decode worker that hangs and is the last one may lag for longer than the pair's time-out.
+// A decode worker that hangs and is the last one may lag for longer than the pair's timeout.
 func TestLastDecodeWorkerLagsWhileItHangs(t *testing.T) {
 	t.Parallel()
 	p, d := newPair(t, 1, 1, 1)
@@ -222,7 +225,7 @@ func TestLastDecodeWorkerLagsWhileItHangs(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	h := startPair(t, p, d, withWorkers(quickHung), withServer(func(c *request.Config) { c.Pair.Timeout = 2 * time.Second }))
+	h := startPair(t, p, d, withWorkers(quickHung), withConfig(func(c *request.Config) { c.Pair.Timeout = 2 * time.Second }))
 	g.stopsAnswering()
 	g.isHung(t)
 	a := h.asks(pairRequest(true))

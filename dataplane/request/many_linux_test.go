@@ -21,15 +21,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
-// manyChild makes this binary the other side of TestMany: clients and worker are a process of their own, so that the memory
-// measured is the router's. Its value is the authority of the router's certificate, or "plain".
+// manyChild makes this binary the other side of TestMany: clients and worker are a process of their
+// own, so that the memory measured is the router's. Its value is the authority of the router's
+// certificate, or "plain".
 const manyChild = "WARMPATH_MANY_CHILD"
 
-// many returns how many connections a test makes: few where it only has to work, or what the variable says.
+// many returns the number of connections for a test: few, or the variable's value.
 func many(t *testing.T, variable string, few int) int {
 	t.Helper()
 	if text := os.Getenv(variable); text != "" {
@@ -40,8 +40,8 @@ func many(t *testing.T, variable string, few int) int {
 	return few
 }
 
-// TestFileLimit: a soft limit of open files below the hard one is raised at start, which Go does for every program that
-// imports os. Without that, 1024 connections are the end on most systems.
+// TestFileLimit: Go raises the soft limit of open files at start for programs that import os.
+// Without that, most systems allow 1024 connections.
 func TestFileLimit(t *testing.T) {
 	var hard unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &hard))
@@ -55,7 +55,7 @@ func TestFileLimit(t *testing.T) {
 	require.GreaterOrEqual(t, files, hard.Max-1) // Go leaves one out
 }
 
-// TestFileLimitChild is the other process of TestFileLimit, and nothing by itself.
+// TestFileLimitChild is the other process of TestFileLimit, and tests nothing alone.
 func TestFileLimitChild(t *testing.T) {
 	if os.Getenv(manyChild) != "limit" {
 		t.Skip("is started by TestFileLimit")
@@ -65,14 +65,15 @@ func TestFileLimitChild(t *testing.T) {
 	fmt.Println("files", limit.Cur)
 }
 
-// TestMaxClients: who comes when there is no room for more waits for someone to leave, and those who are there are served: they need files, too.
+// TestMaxClients: beyond the bound a client waits until another one leaves. Connected clients
+// are served meanwhile: their requests need files, too.
 func TestMaxClients(t *testing.T) { overBoth(t, testMaxClients) }
 
 func testMaxClients(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
-	h := start(t, []*fakeWorker{w}, withServer(func(c *request.Config) { c.MaxClients = 3 }))
+	h := start(t, []*fakeWorker{w}, func(s *settings) { s.server.MaxClients = 3 })
 	request := fmt.Sprintf("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(idsBody), idsBody)
 	ask := func(conn net.Conn, br *bufio.Reader) {
 		say(t, conn, request)
@@ -123,7 +124,8 @@ func TestMany(t *testing.T) {
 	t.Run("tls", func(t *testing.T) { holdMany(t, idle, streams, true) })
 }
 
-// Bounds of what a connection may cost in heap and stack: more than twice what it does, so that only another design breaks them.
+// Bounds of what a connection may cost in heap and stack: more than twice what it does, so that
+// only another design breaks them.
 const (
 	mostIdle, mostStream       = 24 << 10, 64 << 10
 	mostIdleTLS, mostStreamTLS = 48 << 10, 96 << 10
@@ -159,7 +161,7 @@ func holdMany(t *testing.T, idle, streams int, encrypted bool) {
 	before = measured()
 	child.say("stream %d %s", streams, addr)
 	child.hear("streaming")
-	require.EqualValues(t, streams, h.server.Status().InFlight)
+	require.EqualValues(t, streams, h.admin.Status().InFlight)
 	perStream := measured().minus(before).over(streams)
 	t.Logf("%d streams: each %v", streams, perStream)
 	require.Less(t, perStream.heap+perStream.stack, int64(maxStream))
@@ -167,10 +169,11 @@ func holdMany(t *testing.T, idle, streams int, encrypted bool) {
 	require.Equal(t, strconv.Itoa(streams), child.hear("finished "), "streams that ended as they should")
 }
 
-// memory is what a process has, in bytes.
+// memory is a process's memory in bytes.
 type memory struct{ heap, stack, resident int64 }
 
-// measured returns this process's memory after what is unused was given back. Two rounds: what is pooled survives one.
+// measured returns this process's memory after unused memory was freed. It takes two
+// collections: pooled objects survive one.
 func measured() memory {
 	for range 3 {
 		runtime.GC()
@@ -200,7 +203,7 @@ func (m memory) String() string {
 	return "heap " + kib(m.heap) + " stack " + kib(m.stack) + " resident " + kib(m.resident) + " KiB"
 }
 
-// manyProcess is the other side.
+// manyProcess is the other process.
 type manyProcess struct {
 	t   *testing.T
 	in  io.Writer
@@ -224,6 +227,7 @@ func startMany(t *testing.T, mode string) *manyProcess {
 	return &manyProcess{t, in, bufio.NewScanner(out)}
 }
 
+// say sends bytes unchanged.
 func (p *manyProcess) say(format string, args ...any) {
 	_, err := fmt.Fprintf(p.in, format+"\n", args...)
 	require.NoError(p.t, err)
@@ -238,7 +242,7 @@ func (p *manyProcess) hear(prefix string) string {
 	return rest
 }
 
-// TestManyChild is the other process of TestMany, and nothing by itself.
+// TestManyChild is the other process of TestMany, and tests nothing alone.
 func TestManyChild(t *testing.T) {
 	mode := os.Getenv(manyChild)
 	if mode == "" || mode == "limit" {
@@ -273,13 +277,13 @@ func TestManyChild(t *testing.T) {
 	os.Exit(0) // without the checks of leaks: what is open here ends with the process
 }
 
-// manyRequest is of some size, as prompts are.
+// manyRequest has the size of a prompt.
 func manyRequest(stream bool) string {
 	body := fmt.Sprintf(`{"text":%q,"stream":%t}`, strings.Repeat("many words ", 200), stream)
 	return fmt.Sprintf("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// manyWorker streams an event at once and another one when it is told to.
+// manyWorker streams an event at once and another one when the test says so.
 type manyWorker struct{ finish chan struct{} }
 
 func (w *manyWorker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -314,7 +318,7 @@ func manyDialer(t *testing.T, mode string) func(addr string) (net.Conn, error) {
 	return func(addr string) (net.Conn, error) { return tls.Dial("tcp", addr, cfg) }
 }
 
-// manyClients are connections.
+// manyClients are connections of clients.
 type manyClients struct {
 	t     *testing.T
 	dial  func(addr string) (net.Conn, error)
@@ -322,8 +326,8 @@ type manyClients struct {
 	conns []net.Conn // guarded by mu
 }
 
-// open makes n connections, or takes those there are where n is 0, sends one request on each and waits for an answer up to
-// where it ends with until.
+// open makes n connections, or takes those there are where n is 0, sends one request on each and
+// waits for an answer up to where it ends with until.
 func (c *manyClients) open(n int, addr, request, until string) {
 	c.mu.Lock()
 	old := c.conns

@@ -1,12 +1,11 @@
 package request
 
 import (
-	"regexp"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
@@ -14,178 +13,169 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// hitShare is the share of the expected overlap from which an answer counts as
-// a hit of the prediction.
-const hitShare = 0.8
+// Metrics counts requests. It is a prometheus.Collector, which package admin serves together with
+// the state of the router's other parts.
+type Metrics struct {
+	all []prometheus.Collector // of the fields below
 
-// metrics are the request path's counters. What belongs to workers, streams
-// and the index is read from them at each scrape; see collect.go.
-type metrics struct {
-	registry      *prometheus.Registry
-	requests      *prometheus.CounterVec // worker, policy, status
-	prompt        *prometheus.CounterVec // worker
-	cached        *prometheus.CounterVec // worker
-	expected      *prometheus.CounterVec // worker, source
-	overlap       [routing.Answers + 1][len(overlapResults)]prometheus.Counter
-	ttft          *prometheus.HistogramVec
-	latency       *prometheus.HistogramVec
-	errors        *prometheus.CounterVec // status of our own error answers
+	ranks   *rankMetrics
+	pairs   *pairMetrics
+	overlap *overlapMetrics
+
+	errors        *prometheus.CounterVec // status
+	cuts          *prometheus.CounterVec // worker
 	retries       prometheus.Counter
 	clientGone    prometheus.Counter
 	aborts        prometheus.Counter
 	abortsDropped prometheus.Counter
-	refused       prometheus.Counter
-	cut           *prometheus.CounterVec // worker
-	policy        func() string          // of the router, now
+	tlsRefused    prometheus.Counter
+	queueWait     prometheus.Histogram // registered only where there is a queue
 
-	pairs  *pairMetrics
-	fetch  fetchMetrics
-	ranks  rankSeries
-	totals totals
+	requestTotal, errorTotal atomic.Uint64
 }
 
-// ttftBuckets reach from a decode step to the longest queue that someone
-// waits in, by factors of about two.
-var ttftBuckets = []float64{.005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8, 15, 30, 60, 120, 300, 600}
+var _ prometheus.Collector = (*Metrics)(nil)
 
-func newMetrics(s *Server) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), policy: func() string { return s.Router.Policy().Name() }}
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help}, labels)
-		m.registry.MustRegister(c)
-		return c
-	}
-	histogram := func(name, help string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "warmpath", Name: name, Help: help, Buckets: ttftBuckets,
-		}, []string{"worker"})
-		m.registry.MustRegister(h)
-		return h
-	}
-	m.requests = counter("requests_total", "Answers by worker, policy and HTTP status.", "worker", "policy", "status")
-	m.prompt = counter("prompt_tokens_total", "Prompt tokens of answers that reported usage.", "worker")
-	m.cached = counter("hit_tokens_total", "Prompt tokens that the worker reported as cached.", "worker")
-	m.expected = counter("expected_hit_tokens_total", "Prompt tokens that the router expected to be cached, of the same answers.", "worker", "source")
-	m.countOverlaps(counter("overlap_predictions_total",
-		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss; by where the expectation came from.",
-		"source", "result"))
-	m.errors = counter("errors_total", "Requests that the router answered with an error of its own, by HTTP status.", "status")
-	m.cut = counter("answers_cut_total", "Answers that a worker broke off after they had begun.", "worker")
-	m.ttft = histogram("ttft_seconds", "Time from the request to the first byte of the answer's body.")
-	m.latency = histogram("request_seconds", "Time from the request to the end of the answer.")
-	m.retries = counter("retries_total", "Requests sent to another worker before their answer began.").WithLabelValues()
-	m.clientGone = counter("client_gone_total", "Clients that left before the end of their answer.").WithLabelValues()
-	m.aborts = counter("aborts_total", "Requests aborted at a worker because their client left.").WithLabelValues()
-	m.abortsDropped = counter("aborts_dropped_total", "Aborts not sent because too many were under way.").WithLabelValues()
-	m.pairs = newPairMetrics(m, counter)
-	m.fetch = newFetchMetrics(counter)
-	m.refused = counter("tls_refused_total", "Clients whose TLS handshake failed.").WithLabelValues()
-	m.registry.MustRegister(
-		newGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s}, fleetCollector{s}, budgetCollector{s.Index},
-		trustCollector{s.Registry}, healthCollector{s.Registry, &s.Router.Passed})
-	registerQuarantine(m.registry, s.ward)
-	m.registry.MustRegister(s.Metrics...)
-	if s.Replicas != nil {
-		m.registry.MustRegister(replicaCollector{s.Replicas})
-	}
-	if s.Cluster != nil {
-		m.registry.MustRegister(clusterCollector{s})
-	}
-	if s.Sessions != nil {
-		m.registry.MustRegister(sessionCollector{s.Sessions})
-	}
-	if s.HugeBytes != nil {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: "warmpath", Name: "huge_page_bytes", Help: "Memory of the process that is in huge pages, half a minute ago at most.",
-		}, func() float64 { return float64(s.HugeBytes()) }))
+// Totals are the counts of all workers together.
+type Totals struct {
+	Requests, Errors uint64
+	// Of expected with reported overlap, by the source of the expectation.
+	Exact, Approximate Comparison
+}
+
+// Comparison counts answers with an expected and a reported overlap, and those of them that were at
+// least a hit.
+type Comparison struct{ Compared, Accurate uint64 }
+
+// latencyBuckets reach from a decode step to the longest wait in a queue, by factors of about two.
+var latencyBuckets = []float64{.005, .01, .02, .04, .08, .15, .3, .6, 1, 2, 4, 8, 15, 30, 60, 120, 300, 600}
+
+func newMetrics(router *routing.Router, queued bool) *Metrics {
+	m := &Metrics{}
+	m.ranks = newRankMetrics(m, func() string { return router.Policy().Name() })
+	m.overlap = newOverlapMetrics(m)
+	m.errors = m.counter("errors_total", "Requests that the router answered with an error of its own, by HTTP status.", "status")
+	m.cuts = m.counter("answers_cut_total", "Answers that a worker broke off after they had begun.", "worker")
+	m.retries = m.counter("retries_total", "Requests sent to another worker before their answer began.").WithLabelValues()
+	m.clientGone = m.counter("client_gone_total", "Clients that left before the end of their answer.").WithLabelValues()
+	m.aborts = m.counter("aborts_total", "Requests aborted at a worker because their client left.").WithLabelValues()
+	m.abortsDropped = m.counter("aborts_dropped_total", "Aborts not sent because too many were under way.").WithLabelValues()
+	m.tlsRefused = m.counter("tls_refused_total", "Clients whose TLS handshake failed.").WithLabelValues()
+	m.pairs = newPairMetrics(m)
+	m.queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: "warmpath", Name: "queue_wait_seconds", Buckets: latencyBuckets,
+		Help: "Time in the queue of requests that were then sent to a worker.",
+	})
+	if queued {
+		m.all = append(m.all, m.queueWait)
 	}
 	return m
 }
 
-// newGoCollector tells of the runtime what it does by default, and what the collector's last run has found in use.
-func newGoCollector() prometheus.Collector {
-	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
-	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live))
+// counter adds a counter.
+func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help}, labels)
+	m.all = append(m.all, c)
+	return c
+}
+
+// histogram adds a histogram by worker.
+func (m *Metrics) histogram(name, help string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "warmpath", Name: name, Help: help, Buckets: latencyBuckets,
+	}, []string{"worker"})
+	m.all = append(m.all, h)
+	return h
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.all {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.all {
+		c.Collect(ch)
+	}
+}
+
+// Totals returns the counts of all workers together.
+func (m *Metrics) Totals() Totals {
+	return Totals{
+		Requests: m.requestTotal.Load(), Errors: m.errorTotal.Load(),
+		Exact: m.overlap.exact.counts(), Approximate: m.overlap.approximate.counts(),
+	}
 }
 
 // failed counts an error answer of the router's own.
-func (m *metrics) failed(status int) {
-	m.totals.requests.Add(1)
-	m.totals.errors.Add(1)
+func (m *Metrics) failed(status int) {
+	m.requestTotal.Add(1)
+	m.errorTotal.Add(1)
 	m.errors.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
-// broken counts an answer that a worker broke off.
-func (m *metrics) broken(rank *worker.Rank) {
-	m.totals.errors.Add(1)
-	m.cut.WithLabelValues(rank.ID()).Inc()
+// passed counts a worker's error answer that was kept while other workers were asked.
+func (m *Metrics) passed(rank *worker.Rank, status int) {
+	m.requestTotal.Add(1)
+	m.ranks.request(rank.ID(), status)
 }
 
-// answered counts a forwarded answer that has ended.
-func (m *metrics) answered(e *exchange, usage openai.Usage, now time.Time, err error) {
-	id := e.answering().ID()
-	rank := m.of(id)
-	m.totals.requests.Add(1)
-	if e.status == fasthttp.StatusOK {
-		rank.ok.Inc()
+// cut counts an answer that a worker broke off.
+func (m *Metrics) cut(rank *worker.Rank) {
+	m.errorTotal.Add(1)
+	m.cuts.WithLabelValues(rank.ID()).Inc()
+}
+
+// answered counts a forwarded answer that has ended; err is why it was cut.
+func (m *Metrics) answered(x *exchange, usage openai.Usage, now time.Time, err error) {
+	id, d := x.choice.answering().ID(), &x.choice.decision
+	series := m.ranks.of(id)
+	m.requestTotal.Add(1)
+	if x.answer.status == fasthttp.StatusOK {
+		series.ok.Inc()
 	} else {
-		m.requests.WithLabelValues(id, m.policy(), strconv.Itoa(e.status)).Inc()
+		m.ranks.request(id, x.answer.status)
 	}
-	if e.decision.Decode != nil {
-		m.pairs.requests.WithLabelValues(e.decision.Rank.ID()).Inc()
+	if d.Decode != nil {
+		m.pairs.requests.WithLabelValues(d.Rank.ID()).Inc()
 	}
-	if !e.inferred {
+	if !x.inference {
 		return
 	}
-	if err != nil && e.client.Gone() {
+	if err != nil && x.client.Gone() {
 		m.clientGone.Inc()
 	}
-	rank.ttft.Observe(e.firstAt.Sub(e.started).Seconds())
-	rank.latency.Observe(now.Sub(e.started).Seconds())
+	series.ttft.Observe(x.answer.firstAt.Sub(x.started).Seconds())
+	series.latency.Observe(now.Sub(x.started).Seconds())
 	if err != nil || !usage.HasCached || !usage.HasPrompt {
 		return
 	}
-	if e.decision.Decode != nil { // what it says of the cache is the prefill worker's
-		rank = m.of(e.decision.Rank.ID())
+	if d.Decode != nil { // the cached tokens are the prefill worker's
+		series = m.ranks.of(d.Rank.ID())
 	}
-	rank.prompt.Add(float64(usage.PromptTokens))
-	rank.cached.Add(float64(usage.CachedTokens))
-	count := &e.decision.Rank.Count
+	series.prompt.Add(float64(usage.PromptTokens))
+	series.cached.Add(float64(usage.CachedTokens))
+	count := &d.Rank.Count
 	count.PromptTokens.Add(uint64(usage.PromptTokens))
 	count.CachedTokens.Add(uint64(usage.CachedTokens))
-	count.Stored.Add(uint64(e.stored(usage)))
-	if e.req.N <= 1 {
-		m.fetch.answered(e.decision.Rank.ID(), &e.decision, usage.CachedTokens)
+	count.Stored.Add(uint64(x.answer.stored(usage)))
+	single := x.req.N <= 1 // each of n answers finds the prompt of the one before
+	if single {
+		m.overlap.fetched(d.Rank.ID(), d, usage.CachedTokens)
 	}
-	if d := &e.decision; d.Source != routing.Nothing {
-		expected := d.Cached
-		if !d.Exact && d.PromptTokens > 0 { // both were estimated: their ratio is better than either
-			expected = int(float64(d.Cached) / float64(d.PromptTokens) * float64(usage.PromptTokens))
-		}
-		rank.expected[d.Source].Add(float64(expected))
-		m.compare(d.Source, expected, usage.CachedTokens)
-		if e.req.N <= 1 { // each of n answers finds the prompt of the one before
-			d.Rank.Trust.Observe(now, expected, usage.CachedTokens)
-		}
+	if d.Source == routing.Unknown {
+		return
 	}
-}
-
-// compare counts how good the prediction of the overlap was.
-func (m *metrics) compare(source routing.Source, expected, actual int) {
-	t := &m.totals.exact
-	if source == routing.Answers {
-		t = &m.totals.approximate
+	expected := d.Cached
+	if !d.Exact && d.PromptTokens > 0 { // both are estimates: their ratio is better than either
+		expected = int(float64(d.Cached) / float64(d.PromptTokens) * float64(usage.PromptTokens))
 	}
-	t.compared.Add(1)
-	result := overlapMiss
-	switch {
-	case expected == actual:
-		result = overlapExact
-	case float64(actual) >= hitShare*float64(expected):
-		result = overlapHit
+	series.expected[d.Source].Add(float64(expected))
+	m.overlap.compare(d.Source, expected, usage.CachedTokens)
+	if single {
+		d.Rank.Trust.Observe(now, expected, usage.CachedTokens)
 	}
-	if result != overlapMiss {
-		t.accurate.Add(1)
-	}
-	m.overlap[source][result].Inc()
 }

@@ -1,11 +1,8 @@
 package request
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -13,161 +10,128 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/request/disagg"
-	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// PairConfig says how requests are sent to pairs of a prefill and a decode worker.
-type PairConfig struct {
-	// Timeout is how long a stream's decode worker may take to begin once the prefill worker has answered, which it does when the
-	// KV pages have arrived: the decode worker then only has to put the request into its batch. Default 30 s; negative: as
-	// long as any worker may.
-	Timeout time.Duration
-	// PrefillTimeout is how long the prefill worker may say nothing. Default: as long as any worker may take to begin.
-	PrefillTimeout time.Duration
-	// Headers sends what the workers must know of each other in headers instead of the body, for chats:
-	// they must run with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1.
-	Headers bool
+// leg is one half of an attempt at a pair.
+type leg uint8
+
+const (
+	legPrefill leg = iota
+	legDecode
+)
+
+// String names the leg in metrics.
+func (l leg) String() string {
+	if l == legDecode {
+		return "decode"
+	}
+	return "prefill"
 }
 
-func (c *PairConfig) setDefaults(firstByte time.Duration) {
-	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
-	c.PrefillTimeout = cmp.Or(c.PrefillTimeout, firstByte)
+// pairAttempt is one try at a pair: the request goes to both workers at once, in one bootstrap
+// room. The exchange's own goroutine runs the decode leg, which answers the client, by
+// exchange.attempt. prefillLeg has a goroutine of its own, which stop waits for before any memory
+// of the request is given back.
+type pairAttempt struct {
+	x       *exchange
+	prefill prefillLeg
+	race    legRace
+	writer  pairWriter
+	merger  disagg.Merger
+	merges  bool // the prefill worker's log probabilities go into the decode worker's answer
+	running bool // the prefill leg was started, and not stopped
 }
 
-// pathResponses is the one route that is forwarded unread and still needs both workers of a pair.
-const pathResponses = "/v1/responses"
-
-// errManyAnswers is for several answers to one prompt. SGLang 0.5.23 gives all of them the one room of their prompt, and
-// their KV pages would meet in it.
-var errManyAnswers = openai.BadRequest("n", "Pairs of prefill and decode workers give one answer to a prompt: send n requests.")
-
-// errUnpaired is for a route that neither worker of a pair can answer. What computes without a room gets 400 from them, and an engine
-// whose prefill ranks are several dies of it (SGLang 0.5.23, --dp-size 2).
-var errUnpaired = openai.BadRequest("", "Pairs of prefill and decode workers do not serve this route: it needs a worker that does both.")
-
-// either reports whether any worker of a pair can answer: what asks for a description, or is computed outside the model.
-func either(c call) bool {
-	switch string(c.path()) {
-	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize":
-		return true
-	default:
-		return string(c.method()) != fasthttp.MethodPost
-	}
+func newPairAttempt(x *exchange) *pairAttempt {
+	p := &pairAttempt{x: x}
+	p.race.init(&x.canceler)
+	p.prefill.init(x, &p.race)
+	return p
 }
 
-// choose picks the rank for the next attempt, or the pair.
-func (e *exchange) choose(c call) (routing.Decision, error) {
-	d, err := e.pick()
-	for errors.Is(err, routing.ErrNoWorker) && e.relent() {
-		d, err = e.pick()
-	}
-	switch {
-	case err != nil || d.Decode == nil:
-	case !e.inferred && either(c):
-		d.Decode = nil
-	case !e.inferred && string(c.path()) != pathResponses:
-		return e.chooseOne(errUnpaired)
-	case e.req.N > 1:
-		return e.chooseOne(errManyAnswers)
-	}
-	return d, err
-}
-
-// chooseOne picks a worker that does both halves; refusal is what is said where there is none.
-func (e *exchange) chooseOne(refusal error) (routing.Decision, error) {
-	e.prompt.Unpaired = true
-	d, err := e.pick()
-	if errors.Is(err, routing.ErrNoWorker) {
-		err = refusal
-	}
-	return d, err
-}
-
-// attemptPair sends the request to the decision's two ranks at once. Its error is nil for an answer that is the client's,
-// errClient where the prefill worker's refusal is, and else says what failed: who is to blame is among e.tried by then.
-func (e *exchange) attemptPair(c call) (*upstream.Response, error) {
-	d := &e.decision
-	if e.leg == nil {
-		e.leg = newPrefillLeg(e)
-	}
-	l := e.leg
-	e.composePair(c)
-	sure := e.prompt.Exact && !e.prompt.Opaque
-	e.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(e.prompt.Output, sure))
+// send sends the request to the decision's two ranks. The error is nil for an answer that is the
+// client's, and errClient where the prefill worker's refusal is. After any other error the rank at
+// fault is excluded from the choice.
+func (p *pairAttempt) send() (*upstream.Response, error) {
+	x, l, a := p.x, &p.prefill, &p.x.attempt
+	d, prompt := &x.choice.decision, &x.choice.prompt
+	p.reset()
+	l.reply.events, l.reply.wanted = x.req.Stream, x.req.PromptLogprobs
+	l.request, a.request = p.writer.write(x)
+	exact := prompt.Exact && !prompt.Opaque
+	a.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(prompt.Output, exact))
 	now := time.Now()
-	e.sent, l.sent = now, now
-	l.lease = d.Rank.Load.BeginWork(now, d.Work(1, sure)) // the decode worker generates
-	e.seatedPair(now)
-	l.flight = e.s.Router.Dispatch(&e.scratch, &e.prompt, d)
-	e.s.Router.Sent(&e.scratch, d)
-	e.awaited = d.Decode.Worker
-	e.key = e.awaited.Await(e.onHang)
-	e.paired = true
+	a.sent, l.sent = now, now
+	l.lease = d.Rank.Load.BeginWork(now, d.Work(1, exact)) // the decode worker generates
+	x.h.admission.dispatchedPair(&x.choice, now)
+	l.flight = x.h.Router.Dispatch(&x.choice.scratch, prompt, d)
+	x.h.Router.Sent(&x.choice.scratch, d)
+	a.wait(d.Decode.Worker)
+	p.running = true
 	l.start(d.Rank)
-	resp, err := e.s.Transport.Do(&e.canceler, &e.upstream)
+	resp, err := x.h.Transport.Do(&x.canceler, &a.request)
 	if err == nil {
-		if err = e.judge(c, resp); err == nil {
-			err = e.kept()
+		if err = p.judgeDecode(resp); err == nil {
+			err = a.keep()
 		}
 		if err == nil {
-			e.pairBegan(resp)
+			p.answerBegan(resp)
 			return resp, nil
 		}
 		_ = resp.Close()
 	}
-	return nil, e.pairFailed(err)
+	return nil, p.failed(err)
 }
 
-// judge waits for the beginning of the decode worker's answer, and says whether it is the client's.
-func (e *exchange) judge(c call, resp *upstream.Response) error {
-	l := e.leg
+// judgeDecode waits for the beginning of the decode worker's answer. The error is nil where the
+// answer is the client's.
+func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
+	x := p.x
 	var f finding
+	var err error
 	if resp.Status >= fasthttp.StatusInternalServerError {
-		n, err := e.fill(resp, func([]byte, bool) bool { return false })
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		resp.Unread(e.begin[:n])
-		f = found(resp.Status, disagg.SpeaksOfTransfer(e.begin[:n]))
+		f, err = x.judge.examineError(resp)
 	} else {
-		var err error
-		if f, err = e.examine(c, resp); err != nil {
-			return err
-		}
+		f, err = x.judge.examine(x, resp)
+	}
+	if err != nil {
+		return err
 	}
 	switch f.kind {
-	case busy:
-		if kept, err := resp.Keep(disagg.MaxEvent); err == nil {
-			e.hold(kept, f, e.decision.Decode)
+	case answerBusy:
+		if kept, err := resp.Keep(maxErrorAnswer); err == nil {
+			x.errors.hold(kept, f, x.choice.decision.Decode)
 		}
 		return errRefused
-	case broke:
+	case answerBroken:
 		return statusError(f.status, f.transfer)
 	}
-	refused := f.kind == denied
-	if e.found = f; e.req.PromptLogprobs && !refused && resp.Status == fasthttp.StatusOK {
-		if err := e.awaitPrefill(); err != nil {
+	refused := f.kind == answerRefused
+	if x.attempt.found = f; x.req.PromptLogprobs && !refused && resp.Status == fasthttp.StatusOK {
+		if err := p.awaitLogprobs(); err != nil {
 			return err
 		}
 	}
-	if !l.settle() {
-		return upstream.ErrCanceled // by the other leg
+	if !p.race.accept() {
+		return upstream.ErrCanceled // by the prefill leg
 	}
 	if refused {
-		e.stopLegs(true) // nobody will come to meet it
+		p.stop(true) // the decode worker will not meet it
 	}
 	return nil
 }
 
-// awaitPrefill waits for the prefill worker's whole answer: the log probabilities in it belong before anything that the client
-// gets. The decode worker has begun, so it must be about to come.
-func (e *exchange) awaitPrefill() error {
-	l := e.leg
-	l.release()
-	timeout := l.s.live().Pair.Timeout
+// awaitLogprobs waits for the prefill worker's whole answer: the log probabilities in it belong
+// before anything that the client gets. The decode worker has begun, so the answer is about to
+// come.
+func (p *pairAttempt) awaitLogprobs() error {
+	x, l := p.x, &p.prefill
+	p.race.release()
+	cfg := x.h.live()
+	timeout := cfg.Pair.Timeout
 	if timeout < 0 {
-		timeout = l.s.live().FirstByteTimeout
+		timeout = cfg.FirstByteTimeout
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -181,179 +145,134 @@ func (e *exchange) awaitPrefill() error {
 		return l.err
 	}
 	kind := disagg.Generate
-	if e.api == openai.APICompletions {
+	if x.api == openai.APICompletions {
 		kind = disagg.Echo
 	}
-	// Without them the answer is still one, as it is with SGLang's own load balancer.
-	l.merges = l.merger.Reset(kind, l.events, l.answer) == nil
-	e.s.metrics.pairs.merged(l.merges)
+	// An answer without them is still one, as it is with SGLang's own load balancer.
+	p.merges = p.merger.Reset(kind, l.reply.events, l.reply.body) == nil
+	x.h.metrics.pairs.merged(p.merges)
 	return nil
 }
 
-// pairBegan notes that the decode worker's answer is the client's.
-func (e *exchange) pairBegan(resp *upstream.Response) {
-	e.firstByte()
-	if e.leg.events && resp.Status == fasthttp.StatusOK {
-		var lag time.Duration
-		if done := e.leg.done.Load(); done != 0 {
-			lag = max(e.firstAt.Sub(time.Unix(0, done)), 0)
-		}
-		e.s.metrics.pairs.lag.Observe(lag.Seconds())
+// answerBegan notes that the decode worker's answer is the client's.
+func (p *pairAttempt) answerBegan(resp *upstream.Response) {
+	p.x.attempt.answerBegan()
+	if p.prefill.reply.events && resp.Status == fasthttp.StatusOK {
+		p.x.h.metrics.pairs.lag.Observe(p.race.lag(p.x.answer.firstAt).Seconds())
 	}
 }
 
-// The legs of a pair, as metrics name them.
-const (
-	legPrefill = "prefill"
-	legDecode  = "decode"
-)
-
-// stopLegs ends the prefill leg where it still runs, and tells its worker so if abort is set: closing the connection does not
-// reliably do it.
-func (e *exchange) stopLegs(abort bool) {
-	if !e.paired {
+// stop ends the prefill leg where it still runs; abort has its worker stop, too.
+func (p *pairAttempt) stop(abort bool) {
+	if !p.running {
 		return
 	}
-	e.paired = false
-	l := e.leg
+	p.running = false
+	l := &p.prefill
 	l.stop()
 	if abort && errors.Is(l.err, upstream.ErrCanceled) {
-		e.abortAt(l.rank.Worker, legPrefill)
+		p.x.abortLeg(l.rank.Worker, legPrefill)
 	}
 }
 
-// pairFailed ends an attempt at a pair: it stops what still runs, finds out who is to blame, and gives back what the attempt was
-// counted with. err is what the decode leg ended with.
-func (e *exchange) pairFailed(err error) error {
-	d, l := &e.decision, e.leg
-	e.stopLegs(true)
-	blamed, failed := legDecode, d.Decode
-	e.failed = 1
+// failed ends a failed attempt: it stops the other leg, finds the leg at fault, and gives back load
+// and prediction. err is the decode leg's failure.
+func (p *pairAttempt) failed(err error) error {
+	x, d, l := p.x, &p.x.choice.decision, &p.prefill
+	p.stop(true)
+	at, rank := legDecode, d.Decode
+	x.attempt.failedLeg = legDecode
 	switch {
-	case e.client.Gone(): // giveUp aborts the decode leg
-		e.endPair()
+	case x.client.Gone(): // abandon aborts the decode leg
+		p.end()
 		return err
-	case l.first:
-		blamed, failed, err, e.failed = legPrefill, d.Rank, l.err, 0
-	case l.late:
+	case p.race.prefillFailed:
+		at, rank, err = legPrefill, d.Rank, l.err
+		x.attempt.failedLeg = legPrefill
+	case p.race.decodeLate:
 		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errLate)
-	case errors.Is(err, upstream.ErrCanceled): // neither by the client nor by the other leg: by the monitor
+	case errors.Is(err, upstream.ErrCanceled): // neither the client nor the prefill leg has canceled: the monitor
 		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errHung)
 	}
-	if blamed == legPrefill || errors.Is(err, errLate) || errors.Is(err, errHung) {
-		e.abortAt(d.Decode.Worker, legDecode)
+	if at == legPrefill || errors.Is(err, errLate) || errors.Is(err, errHung) {
+		x.abortLeg(d.Decode.Worker, legDecode)
 	}
-	e.endPair()
-	if e.canceler.Canceled() {
-		e.canceler.Reset()
-		if e.client.Gone() { // just now, and its cancel was reset with it
+	p.end()
+	if x.canceler.Canceled() {
+		x.canceler.Reset()
+		if x.client.Gone() { // just now, and its cancel was reset with the monitor's
 			return upstream.ErrCanceled
 		}
 	}
 	if errors.Is(err, errClient) {
-		e.found = finding{kind: denied, status: l.denied}
+		x.attempt.found = finding{kind: answerRefused, status: l.reply.refusal}
 		return err
 	}
-	if blamed == legPrefill && errors.Is(err, errRefused) {
-		e.hold(upstream.NewKept(l.status, l.mime, l.answer), found(l.status, false), d.Rank)
+	if at == legPrefill && errors.Is(err, errRefused) {
+		x.errors.hold(l.reply.kept(), findingOf(l.reply.status, false), d.Rank)
 	}
-	e.s.metrics.pairs.failed(blamed, causeOf(err))
-	e.blame(failed, err)
-	other := l.err
+	x.h.metrics.pairs.failed(at, causeOf(err))
+	p.blame(rank, err)
 	switch {
 	case errors.Is(err, errTransfer), errors.Is(err, errLate):
-		e.doubt(failed)
-	case blamed == legDecode && other != nil && !errors.Is(other, upstream.ErrCanceled) && !errors.Is(other, errClient):
-		e.blame(d.Rank, other) // each by itself
+		p.suspectBoth(rank)
+	case at == legDecode && l.err != nil && !errors.Is(l.err, upstream.ErrCanceled) && !errors.Is(l.err, errClient):
+		p.blame(d.Rank, l.err) // each leg failed by itself
 	}
 	return err
 }
 
-// endPair gives back what the attempt at a pair was counted with.
-func (e *exchange) endPair() {
-	e.endAttempt()
-	e.begun()
+// end gives back the load and the prediction of the attempt.
+func (p *pairAttempt) end() {
+	p.x.attempt.end()
+	p.x.attempt.endWait()
 }
 
-// blame counts a failure as a rank's, which is not asked again.
-func (e *exchange) blame(rank *worker.Rank, err error) {
+// blame counts a failure against a rank and excludes it.
+func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 	rank.Count.Errors.Add(1)
 	if silenced(err) {
 		rank.Worker.Suspect()
 	}
-	if !errors.Is(err, errRefused) { // which is what a worker that starts, stops or is full says
+	if !errors.Is(err, errRefused) { // a worker that starts, stops or is full is not faulty
 		rank.Worker.Fault(time.Now())
 	}
-	e.tried = append(e.tried, rank)
+	p.x.choice.exclude(rank)
 }
 
-// doubt counts a failure of the way between a pair's ranks as that of both: the one of them that is not at fault is cleared by
-// its next answer together with another one. Who else is there is asked first; see relent.
-func (e *exchange) doubt(reporter *worker.Rank) {
-	partner := e.decision.Rank
+// suspectBoth counts a failure of the transfer between the legs against both ranks: the innocent
+// one is cleared by its next answer together with another rank. Other ranks are tried first; see
+// choice.relent.
+func (p *pairAttempt) suspectBoth(reporter *worker.Rank) {
+	c := &p.x.choice
+	partner := c.decision.Rank
 	if reporter == partner {
-		partner = e.decision.Decode
+		partner = c.decision.Decode
 	}
 	partner.Worker.Fault(time.Now())
-	e.tried = append(e.tried, partner)
-	e.doubted = append(e.doubted[:0], reporter, partner)
+	c.exclude(partner)
+	c.suspect(reporter, partner)
 }
 
-// relent lets a rank be asked again that was only suspected, and first the one that reported the failure: it was there to.
-func (e *exchange) relent() bool {
-	if len(e.doubted) == 0 {
-		return false
-	}
-	e.identify() // the abort of the attempt before, of which one comes a second later, must not meet this one
-	rank := e.doubted[0]
-	e.doubted = e.doubted[1:]
-	e.tried = slices.DeleteFunc(e.tried, func(r *worker.Rank) bool { return r == rank })
-	return true
-}
-
-// causeOf names a failure to metrics.
-func causeOf(err error) string {
-	switch {
-	case errors.Is(err, errRefused):
-		return "refused"
-	case errors.Is(err, errTransfer):
-		return "transfer"
-	case errors.Is(err, errFailed):
-		return "error"
-	case errors.Is(err, errLate):
-		return "late"
-	case errors.Is(err, errHung):
-		return "hung"
-	case errors.Is(err, upstream.ErrDial):
-		return "unreachable"
-	case errors.Is(err, upstream.ErrTimeout):
-		return "timeout"
-	case errors.Is(err, upstream.ErrNoResponse), errors.Is(err, upstream.ErrTruncated):
-		return "died"
-	default:
-		return "other"
-	}
-}
-
-// tryAnotherPair is tryAnother for the prefill worker's refusal.
-func (e *exchange) tryAnotherPair(c call) bool {
-	l, rank := e.leg, e.decision.Rank
-	if !e.asksAgain(c, e.found, rank) {
-		return false
-	}
-	e.hold(upstream.NewKept(l.status, l.mime, l.answer), e.found, rank)
-	return true
-}
-
-// passRefusal makes the prefill worker's refusal the client's answer: the decode worker's would be the same.
-func (e *exchange) passRefusal(c call) {
-	l := e.leg
-	ctx := c.answer()
+// passRefusal makes the prefill worker's refusal the client's answer: the decode worker's would be
+// the same.
+func (p *pairAttempt) passRefusal() {
+	x, r := p.x, &p.prefill.reply
+	ctx, rank := x.call.ctx, x.choice.decision.Rank
 	ctx.Response.ResetBody()
-	ctx.SetStatusCode(l.status)
-	ctx.SetContentTypeBytes(l.mime)
-	ctx.SetBody(l.answer)
-	ctx.Response.Header.Set(headerPrefill, e.decision.Rank.ID())
-	e.s.metrics.passed(e.decision.Rank, l.status)
-	e.release()
+	ctx.SetStatusCode(r.status)
+	ctx.SetContentTypeBytes(r.mime)
+	ctx.SetBody(r.body)
+	ctx.Response.Header.Set(headerPrefill, rank.ID())
+	x.h.metrics.passed(rank, r.status)
+	x.release()
+}
+
+// reset makes the attempt ready for the next one. Its goroutine has ended.
+func (p *pairAttempt) reset() {
+	p.race.reset()
+	p.prefill.reset()
+	p.writer.reset()
+	p.merger.Release()
+	p.merges = false
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// plainWorker answers without allocating, so that what is counted is the router's; a decode worker once the prefill leg is over,
-// as real ones do: a leg that has to be canceled costs its connection.
-func plainWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Rank]) *fakeWorker {
+// leanWorker answers without allocations, so that only the router's are counted. A decode
+// worker answers once the prefill leg has ended, as an engine does: a canceled leg costs its
+// connection.
+func leanWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Rank]) *fakeWorker {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -66,7 +67,8 @@ func plainWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.R
 	return &fakeWorker{t: t, url: "http://" + l.Addr().String()}
 }
 
-// repeat returns a client that sends one request again and again over one connection, without allocating.
+// repeat returns a client that sends one request again and again over one connection, without
+// allocations.
 func repeat(t *testing.T, h *harness, want string) (once func()) {
 	t.Helper()
 	conn, err := net.Dial("tcp", h.addr())
@@ -92,12 +94,13 @@ func repeat(t *testing.T, h *harness, want string) (once func()) {
 	}
 }
 
-// A request to a pair allocates no more than two to one worker each, and is pooled like them: what it has beyond is bounded.
+// A request to a pair allocates no more than two requests to one worker each, but for a small
+// constant: it is pooled like them.
 func TestPairAllocates(t *testing.T) {
 	rarely := withWorkers(func(c *worker.Config) { c.Interval = 5 * time.Second }) // a probe allocates
 	var prefill atomic.Pointer[worker.Rank]
-	alone := repeat(t, start(t, []*fakeWorker{plainWorker(t, "null", decodeReply, nil)}, rarely), decodeReply)
-	h := start(t, []*fakeWorker{plainWorker(t, "prefill", prefillReply, nil), plainWorker(t, "decode", decodeReply, &prefill)}, rarely)
+	alone := repeat(t, start(t, []*fakeWorker{leanWorker(t, "null", decodeReply, nil)}, rarely), decodeReply)
+	h := start(t, []*fakeWorker{leanWorker(t, "prefill", prefillReply, nil), leanWorker(t, "decode", decodeReply, &prefill)}, rarely)
 	for _, rank := range h.registry.Snapshot().Ranks {
 		if rank.Worker.Role() == worker.RolePrefill {
 			prefill.Store(rank)

@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// replies is a leg that meets its partner and answers with a constant, as JSON or as the one event of a stream.
+// replies is a leg that meets its partner and answers with a constant, as JSON or as the one
+// event of a stream.
 func replies(reply string) act {
 	return func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
 		switch {
@@ -73,7 +74,7 @@ func TestPairLogprobs(t *testing.T) {
 	}
 }
 
-// A prefill worker that dies with the log probabilities is a pair that failed.
+// A prefill worker that dies with the log probabilities is a failure of the pair.
 func TestPairLogprobsAreLost(t *testing.T) {
 	p, d := newPair(t, 2, 1, 1)
 	const lists = `{"text":"a","meta_info":{"input_token_logprobs":[[null,1,null]]}}`
@@ -122,7 +123,8 @@ func TestPairBatches(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// Each leg is told its own rank and the prefill's, in the body or in the header that its API reads, and the room fits.
+// Each leg gets its own rank and the prefill rank, in the body or in the header that its API
+// reads, and a room of that rank.
 func TestPairRanks(t *testing.T) {
 	p, d := newPair(t, 1, 1, 2)
 	headers := make(chan string, 8)
@@ -164,7 +166,7 @@ func TestPairRanks(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// In headers, the workers are told the same, and the body passes as it is.
+// With headers, the workers get the same values, and the body passes unchanged.
 func TestPairHeaders(t *testing.T) {
 	p, d := newPair(t, 1, 1, 2)
 	headers := make(chan http.Header, 2)
@@ -175,7 +177,7 @@ func TestPairHeaders(t *testing.T) {
 			meets(l, rw, r, b)
 		})
 	}
-	h := startPair(t, p, d, withServer(func(c *request.Config) { c.Pair.Headers = true }))
+	h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Pair.Headers = true }))
 	const body = `{"model":"tiny","messages":[{"role":"user","content":"x"}]}`
 	resp, _, err := h.do(http.MethodPost, h.base+"/v1/chat/completions", body,
 		"X-Override-Bootstrap-Room", "5", "X-Data-Parallel-Rank", "9", "X-Mine", "kept")
@@ -199,7 +201,7 @@ func TestPairHeaders(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// What a client says of rooms is overwritten.
+// A client's own bootstrap fields are overwritten.
 func TestPairOverwritesClientsRooms(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	h := startPair(t, p, d)
@@ -214,7 +216,7 @@ func TestPairOverwritesClientsRooms(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// Several answers to one prompt are no work for a pair: an aggregated worker does it, or nobody.
+// Several answers to one prompt need an aggregated worker; without one the request is refused.
 func TestPairSeveralAnswers(t *testing.T) {
 	const body = `{"input_ids":[1],"sampling_params":{"n":2}}`
 	p, d := newPair(t, 1, 1, 1)
@@ -235,7 +237,8 @@ func TestPairSeveralAnswers(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// What is no inference goes to one worker, /v1/responses to both, and the rest to one that is no half of a pair.
+// Requests that compute nothing go to one worker of a pair, /v1/responses goes to both, and all
+// others need an aggregated worker.
 func TestPairOtherRoutes(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	p[0].answers("/v1/tokenize", `{"tokens":[1]}`)
@@ -254,7 +257,7 @@ func TestPairOtherRoutes(t *testing.T) {
 	for _, path := range []string{"/v1/embeddings", "/v1/score", "/v1/messages", "/classify"} {
 		resp, got = h.post(path, `{"model":"tiny","input":"x"}`)
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
-		assert.Contains(t, got, "a worker that does both", path)
+		assert.Contains(t, got, "an aggregated worker", path)
 	}
 	both := newFakeWorker(t, info(1))
 	both.answers("/v1/embeddings", `{"data":[]}`)
@@ -267,8 +270,8 @@ func TestPairOtherRoutes(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// Without one half of the pairs, the client is told which.
-func TestPairHalfIsMissing(t *testing.T) {
+// TestPairHalfMissing: the error names the missing half of the pairs.
+func TestPairHalfMissing(t *testing.T) {
 	t.Parallel()
 	p, d := newPair(t, 1, 1, 1)
 	h := startPair(t, p, nil)
@@ -281,14 +284,14 @@ func TestPairHalfIsMissing(t *testing.T) {
 	assert.Contains(t, got, "No prefill worker")
 }
 
-// A body that does not fit the sockets' buffers is still on its way while a worker refuses it: its memory is not given back
-// before both writers have ended.
+// A worker refuses a body that is larger than the sockets' buffers while it is being sent: its
+// memory is not given back before both writers have ended.
 func TestPairLargeBodies(t *testing.T) {
 	t.Parallel()
 	p, d := newPair(t, 2, 2, 1)
 	drop := func(_ *fakeLeg, rw http.ResponseWriter, _ *http.Request, _ *pairBody) { dies(nil, rw, nil, nil) }
 	p[0].does(drop)
-	h := startPair(t, p, d, withPolicy("round-robin"), withServer(func(c *request.Config) { c.MaxBodyBytes = 16 << 20 }))
+	h := startPair(t, p, d, withPolicy("round-robin"), withConfig(func(c *request.Config) { c.MaxBodyBytes = 16 << 20 }))
 	body := `{"text":"` + strings.Repeat("x", 8<<20) + `"}`
 	for range 4 {
 		resp, got := h.post("/generate", body)
@@ -298,7 +301,8 @@ func TestPairLargeBodies(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// A client that reads slowly holds neither the prefill worker nor the router's memory, and gets all of its answer.
+// A client that reads slowly holds neither the prefill worker nor memory of the router, and
+// gets its whole answer.
 func TestPairSlowClient(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	event := "data: {\"text\":\"" + strings.Repeat("x", 64<<10) + "\"}\n\n"

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
@@ -24,7 +23,7 @@ const (
 	tick     = 5 * time.Millisecond
 )
 
-// pairBody is what a fake of a pair reads of a request.
+// pairBody is the part of a request that a fake leg reads.
 type pairBody struct {
 	RID         any  `json:"rid"`
 	Stream      bool `json:"stream"`
@@ -35,8 +34,8 @@ type pairBody struct {
 	PrefillRank *int `json:"disagg_prefill_dp_rank"`
 }
 
-// fakeLeg is a worker of a pair. It meets its partner in the request's room before it answers, unless a test has it do
-// something else.
+// fakeLeg is a worker of a pair. It meets its partner in the request's room before it answers,
+// unless a test sets another behavior.
 type fakeLeg struct {
 	*fakeWorker
 	prefill bool
@@ -44,7 +43,7 @@ type fakeLeg struct {
 	ended   chan string // rooms of requests that are over, however
 }
 
-// hub is where legs meet.
+// hub has the rooms in which legs meet.
 type hub struct {
 	mu    sync.Mutex
 	rooms map[string]*[2]chan struct{} // closed when the prefill leg, the decode leg, is there; guarded by mu
@@ -59,7 +58,7 @@ func (h *hub) room(id string) *[2]chan struct{} {
 	return h.rooms[id]
 }
 
-// act is what a leg does with a request.
+// act is a leg's behavior at a request.
 type act func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody)
 
 // newPair makes so many prefill and decode workers.
@@ -86,7 +85,7 @@ func newPair(t *testing.T, prefills, decodes, dp int) (p, d []*fakeLeg) {
 	return p, d
 }
 
-// does makes the leg do a with each request.
+// does sets the leg's behavior.
 func (l *fakeLeg) does(a act) {
 	for _, path := range []string{"/generate", "/v1/chat/completions", "/v1/completions", "/v1/responses"} {
 		l.on(path, func(rw http.ResponseWriter, r *http.Request) {
@@ -103,7 +102,7 @@ func (l *fakeLeg) does(a act) {
 	}
 }
 
-// arrives tells the partner that the leg is there.
+// arrives tells the partner that the leg has the request.
 func (l *fakeLeg) arrives(b *pairBody) *[2]chan struct{} {
 	room := l.hub.room(fmt.Sprint(b.Room))
 	if l.prefill {
@@ -134,7 +133,7 @@ const (
 	decodeReply  = `{"text":"d","meta_info":{"id":"x","prompt_tokens":9,"completion_tokens":4,"cached_tokens":8,"finish_reason":{"type":"length"}}}`
 )
 
-// meets is what a leg does that is well: meet the partner, answer.
+// meets is the behavior of a healthy leg: meet the partner, answer.
 func meets(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
 	if !l.waits(r, l.arrives(b)) {
 		return
@@ -175,12 +174,12 @@ func startPair(t *testing.T, p, d []*fakeLeg, options ...option) *harness {
 	return start(t, workers, options...)
 }
 
-func withServer(f func(*request.Config)) option {
-	return func(c *request.Config, _ *worker.Config, _ *string) { f(c) }
+func withConfig(f func(*request.Config)) option {
+	return func(s *settings) { f(&s.request) }
 }
 
-// noneRunning is the invariant that holds when the last answer has ended: no load is counted on either leg, no prediction
-// stands, no worker still has a request.
+// noneRunning is the invariant after the last answer: no load is counted at either leg, and no
+// prediction stands.
 func noneRunning(t *testing.T, h *harness) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -190,7 +189,7 @@ func noneRunning(t *testing.T, h *harness) {
 			}
 		}
 		h.post("/explain", `{"text":"x"}`) // a choice forgets what ended a while ago
-		return h.server.Status().InFlight == 0 && h.index.Stats().Predictions == 0
+		return h.admin.Status().InFlight == 0 && h.index.Stats().Predictions == 0
 	}, patience, 20*time.Millisecond, "what a request took was not given back")
 }
 

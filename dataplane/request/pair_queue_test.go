@@ -12,8 +12,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// A request waits while no pair has room on both sides, is sent as soon as one has, and the queue ends empty. Either side may
-// be the one that is full: with two prefill workers and one decode worker, it is that one.
+// A request waits while no pair has room at both workers, is sent as soon as one has, and the
+// queue ends empty. Either worker may be the full one: with two prefill workers and one decode
+// worker, it is the latter.
 func TestPairQueue(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -32,11 +33,11 @@ func TestPairQueue(t *testing.T) {
 					}
 				})
 			}
-			h := startPair(t, p, d, withServer(func(c *request.Config) { c.Queue.MaxInFlight = 2 }))
+			h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Queue.MaxInFlight = 2 }))
 			const requests = 8
 			var wg sync.WaitGroup
 			counted := func() (n int64) {
-				st := h.server.Status()
+				st := h.admin.Status()
 				for _, w := range st.Workers {
 					if w.Role == "decode" {
 						n += w.Load.OwnInFlight
@@ -55,13 +56,13 @@ func TestPairQueue(t *testing.T) {
 				})
 			}
 			require.Eventually(t, func() bool {
-				q := h.server.Status().Queue
-				return q.Waiting > 0 && h.server.Status().InFlight == requests
+				q := h.admin.Status().Queue
+				return q.Waiting > 0 && h.admin.Status().InFlight == requests
 			}, patience, tick, "nobody waits")
 			close(finish)
 			wg.Wait()
 			noneRunning(t, h)
-			require.Eventually(t, func() bool { return h.server.Status().Queue.Waiting == 0 }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return h.admin.Status().Queue.Waiting == 0 }, patience, 10*time.Millisecond)
 		})
 	}
 }

@@ -80,8 +80,8 @@ func dies(*fakeLeg, http.ResponseWriter, *http.Request, *pairBody) { panic(http.
 
 func hangs(_ *fakeLeg, _ http.ResponseWriter, r *http.Request, _ *pairBody) { <-r.Context().Done() }
 
-// Each way in which either leg can fail before the answer has begun ends with the answer of another pair, with the other leg
-// told to stop, and with nothing counted any more.
+// Each failure of either leg before the answer begins leads to the answer of another pair. The
+// other leg is aborted, and no load stays.
 func TestPairFailuresGoElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, leg := range []string{"prefill", "decode"} {
@@ -126,7 +126,7 @@ func TestPairFailuresGoElsewhere(t *testing.T) {
 	}
 }
 
-// The leg that has not failed is told to stop, and its connection is closed.
+// The leg that has not failed is aborted, and its connection is closed.
 func TestPairFailureEndsTheOtherLeg(t *testing.T) {
 	for _, leg := range []string{"prefill", "decode"} {
 		t.Run(leg, func(t *testing.T) {
@@ -157,7 +157,8 @@ func TestPairFailureEndsTheOtherLeg(t *testing.T) {
 	}
 }
 
-// The innocent leg may be used again: with one prefill worker and two decode workers, of which one fails, every request is answered.
+// The innocent leg may be used again: with one prefill worker and two decode workers, one of
+// which fails, every request is answered.
 func TestPairsInnocentLegIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	for _, leg := range []string{"prefill", "decode"} {
@@ -182,7 +183,8 @@ func TestPairsInnocentLegIsUsedAgain(t *testing.T) {
 	}
 }
 
-// What both workers would refuse is refused once, in the workers' own words, and is no fault of theirs.
+// A request that both workers would refuse is refused once, with a worker's own answer, and
+// counts against neither.
 func TestPairClientErrors(t *testing.T) {
 	t.Parallel()
 	const words = `{"error":{"message":"too long"}}`
@@ -225,7 +227,7 @@ func TestPairClientErrors(t *testing.T) {
 	}
 }
 
-// A client that leaves ends both legs, whatever they are at.
+// A client that leaves ends both legs, in any state.
 func TestPairClientLeaves(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		for _, begun := range []bool{false, true} {
@@ -298,7 +300,7 @@ func TestPairDiesMidStream(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// A prefill worker that dies once the decode worker has begun takes nothing from the client.
+// A prefill worker that dies once the decode worker has begun does not affect the client.
 func TestPairPrefillDiesWhenItIsDone(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	dead, seen := make(chan struct{}), make(chan struct{})
@@ -332,7 +334,8 @@ func TestPairPrefillDiesWhenItIsDone(t *testing.T) {
 	noneRunning(t, h)
 }
 
-// A decode worker that does not begin although the prompt is computed is given up, and so is one whose prefill worker says nothing.
+// A decode worker that does not begin after the prefill is given up, and so is a silent prefill
+// worker.
 func TestPairDeadlines(t *testing.T) {
 	t.Parallel()
 	t.Run("decode lags", func(t *testing.T) {
@@ -344,7 +347,7 @@ func TestPairDeadlines(t *testing.T) {
 			flush(rw)
 			<-r.Context().Done()
 		})
-		h := startPair(t, p, d, withPolicy("round-robin"), withServer(func(c *request.Config) { c.Pair.Timeout = 5 * time.Second }))
+		h := startPair(t, p, d, withPolicy("round-robin"), withConfig(func(c *request.Config) { c.Pair.Timeout = 5 * time.Second }))
 		for range 2 {
 			resp, got := h.post("/generate", pairRequest(true))
 			assert.Equal(t, http.StatusOK, resp.StatusCode)
@@ -358,7 +361,7 @@ func TestPairDeadlines(t *testing.T) {
 		p, d := newPair(t, 1, 1, 1)
 		p[0].does(hangs)
 		d[0].does(hangs)
-		h := startPair(t, p, d, withServer(func(c *request.Config) { c.Pair.PrefillTimeout = 50 * time.Millisecond }))
+		h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Pair.PrefillTimeout = 50 * time.Millisecond }))
 		resp, got := h.post("/generate", pairRequest(true))
 		assert.Equal(t, http.StatusGatewayTimeout, resp.StatusCode, got)
 		noneRunning(t, h)

@@ -15,14 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// say sends bytes as they are.
+// say sends bytes unchanged.
 func say(t *testing.T, conn io.Writer, text string) {
 	t.Helper()
 	_, err := io.WriteString(conn, text)
 	require.NoError(t, err)
 }
 
-// continued reads the interim answer of a server that wants the body.
+// continued reads the interim answer 100.
 func continued(t *testing.T, br *bufio.Reader) {
 	t.Helper()
 	for _, want := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} {
@@ -32,7 +32,8 @@ func continued(t *testing.T, br *bufio.Reader) {
 	}
 }
 
-// TestExpectations: what is wrong with a request is said before its body is sent, and the connection ends.
+// TestExpectations: an error of the head is answered before the body is sent, and ends the
+// connection.
 func TestExpectations(t *testing.T) { overBoth(t, testExpectations) }
 
 func testExpectations(t *testing.T) {
@@ -84,7 +85,7 @@ func testExpectations(t *testing.T) {
 		conn, br := h.dial()
 		say(t, conn, "POST /generate HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n")
 		continued(t, br)
-		say(t, conn, "1e8480\r\n")
+		say(t, conn, "1e8480\r\n"+strings.Repeat(" ", 0x180000))
 		status, got := answer(t, br)
 		assert.Equal(t, http.StatusRequestEntityTooLarge, status, got)
 	})
@@ -102,7 +103,7 @@ func testExpectations(t *testing.T) {
 	})
 }
 
-// TestCloseAmongOptions: a connection ends where one of several options says so.
+// TestCloseAmongOptions: a connection ends where close is one of several options.
 func TestCloseAmongOptions(t *testing.T) {
 	h := start(t, nil)
 	for _, options := range []string{"close", "TE, close", "Close , TE"} {
@@ -115,7 +116,7 @@ func TestCloseAmongOptions(t *testing.T) {
 	}
 }
 
-// TestUploadTrailers: what comes behind a chunked body is read, and never taken for what comes before it.
+// TestUploadTrailers: fields behind a chunked body are read, and never taken for header fields.
 func TestUploadTrailers(t *testing.T) { overBoth(t, testUploadTrailers) }
 
 func testUploadTrailers(t *testing.T) {
@@ -158,7 +159,7 @@ func testUploadTrailers(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, status)
 }
 
-// TestAnswerTrailers: a worker's trailer is the client's.
+// TestAnswerTrailers: a worker's trailer reaches the client.
 func TestAnswerTrailers(t *testing.T) { overBoth(t, testAnswerTrailers) }
 
 func testAnswerTrailers(t *testing.T) {
@@ -225,7 +226,8 @@ func gzipKinds(long string) map[string]func(rw http.ResponseWriter) {
 	}
 }
 
-// TestGzip: who asks gets long JSON compressed, and nothing else; usage is counted all the same.
+// TestGzip: a client that accepts gzip gets long JSON compressed, and nothing else; usage is
+// counted all the same.
 func TestGzip(t *testing.T) { overBoth(t, testGzip) }
 
 func testGzip(t *testing.T) {

@@ -13,19 +13,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
 func withQueue(q request.QueueConfig) option {
-	return func(c *request.Config, _ *worker.Config, _ *string) { c.Queue = q }
+	return func(s *settings) { s.request.Queue = q }
 }
 
 func withDrain(d time.Duration) option {
-	return func(c *request.Config, _ *worker.Config, _ *string) { c.DrainTimeout = d }
+	return func(s *settings) { s.request.DrainTimeout = d }
 }
 
-// busyWorker answers /generate one by one, when the test says so, and tells what began.
+// busyWorker answers /generate one by one, when the test says so, and sends the begun requests
+// to a channel.
 func busyWorker(t *testing.T) (w *fakeWorker, began chan string, finish chan struct{}) {
 	t.Helper()
 	w = newFakeWorker(t, info(1))
@@ -44,7 +44,7 @@ func busyWorker(t *testing.T) (w *fakeWorker, began chan string, finish chan str
 
 func (h *harness) awaitWaiting(n int) {
 	h.t.Helper()
-	require.Eventually(h.t, func() bool { return h.server.Status().Queue.Waiting == n }, patience, tick, "%d requests do not wait", n)
+	require.Eventually(h.t, func() bool { return h.admin.Status().Queue.Waiting == n }, patience, tick, "%d requests do not wait", n)
 }
 
 // send posts in the background and returns the status, 0 for none.
@@ -83,7 +83,7 @@ func TestQueueOrder(t *testing.T) {
 	}
 	finish <- struct{}{}
 	wg.Wait()
-	st := h.server.Status().Queue
+	st := h.admin.Status().Queue
 	require.Equal(t, uint64(4), st.Passed)
 	require.Zero(t, st.Waiting)
 }
@@ -132,7 +132,7 @@ func TestQueueForgetsClientsThatLeave(t *testing.T) {
 	require.Contains(t, <-began, "stays")
 	finish <- struct{}{}
 	wg.Wait()
-	require.Equal(t, uint64(1), h.server.Status().Queue.Gone)
+	require.Equal(t, uint64(1), h.admin.Status().Queue.Gone)
 }
 
 func TestQueueDrains(t *testing.T) {
@@ -145,7 +145,7 @@ func TestQueueDrains(t *testing.T) {
 	h.awaitWaiting(1)
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); h.stop() }()
-	require.Eventually(t, func() bool { return h.server.Status().Draining }, patience, tick)
+	require.Eventually(t, func() bool { return h.admin.Status().Draining }, patience, tick)
 	finish <- struct{}{}
 	require.Contains(t, <-began, "second", "who waits at shutdown is served")
 	finish <- struct{}{}
@@ -180,10 +180,11 @@ func TestQueueOff(t *testing.T) {
 	}
 	close(finish)
 	wg.Wait()
-	require.Nil(t, h.server.Status().Queue)
+	require.Nil(t, h.admin.Status().Queue)
 }
 
-// TestQueueSurvivesWorkersThatDie has requests wait for a worker that goes away: they are told so, and nothing is left behind.
+// TestQueueSurvivesWorkersThatDie: requests wait for a worker that goes away; they get an
+// error, and no load stays.
 func TestQueueSurvivesWorkersThatDie(t *testing.T) {
 	t.Parallel()
 	w, began, _ := busyWorker(t)
@@ -196,10 +197,11 @@ func TestQueueSurvivesWorkersThatDie(t *testing.T) {
 	require.NoError(t, w.http.Close())
 	wg.Wait()
 	require.GreaterOrEqual(t, *second, 500, "its worker is gone")
-	require.Zero(t, h.server.Status().Queue.Waiting)
+	require.Zero(t, h.admin.Status().Queue.Waiting)
 }
 
-// TestQueueAnswersOnce: a request that has waited gets one answer, and the next one on its connection gets its own.
+// TestQueueAnswersOnce: a request that has waited gets one answer, and the next one on its
+// connection gets its own.
 func TestQueueAnswersOnce(t *testing.T) {
 	w, began, finish := busyWorker(t)
 	h := start(t, []*fakeWorker{w}, withQueue(request.QueueConfig{MaxInFlight: 1}))

@@ -12,9 +12,23 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// rankMetrics are the series of one rank. Finding one by its labels costs
-// more than counting, and an answer counts in seven.
+// rankMetrics count answers by rank. A series is found by its rank's id and not by its labels: a
+// look-up by labels costs more than to count, and an answer counts in seven series.
 type rankMetrics struct {
+	requests *prometheus.CounterVec // worker, policy, status
+	prompt   *prometheus.CounterVec // worker
+	cached   *prometheus.CounterVec // worker
+	expected *prometheus.CounterVec // worker, source
+	ttft     *prometheus.HistogramVec
+	latency  *prometheus.HistogramVec
+	policy   func() string // the name of the policy in force
+
+	mu   sync.Mutex // of writers
+	byID atomic.Pointer[map[string]*rankSeries]
+}
+
+// rankSeries are the series of one rank.
+type rankSeries struct {
 	ok       prometheus.Counter // requests with status 200
 	prompt   prometheus.Counter
 	cached   prometheus.Counter
@@ -23,59 +37,59 @@ type rankMetrics struct {
 	latency  prometheus.Observer
 }
 
-// rankSeries finds the series of a rank by its id. There is one for each rank
-// that ever answered, as in the vectors themselves.
-type rankSeries struct {
-	mu   sync.Mutex // of writers
-	byID atomic.Pointer[map[string]*rankMetrics]
+func newRankMetrics(m *Metrics, policy func() string) *rankMetrics {
+	return &rankMetrics{
+		policy:   policy,
+		requests: m.counter("requests_total", "Answers by worker, policy and HTTP status.", "worker", "policy", "status"),
+		prompt:   m.counter("prompt_tokens_total", "Prompt tokens of answers that reported usage.", "worker"),
+		cached:   m.counter("hit_tokens_total", "Prompt tokens that the worker reported as cached.", "worker"),
+		expected: m.counter("expected_hit_tokens_total",
+			"Prompt tokens that the router expected to be cached, of the same answers.", "worker", "source"),
+		ttft:    m.histogram("ttft_seconds", "Time from the request to the first byte of the answer's body."),
+		latency: m.histogram("request_seconds", "Time from the request to the end of the answer."),
+	}
 }
 
-// of returns the series of a rank.
-func (m *metrics) of(id string) *rankMetrics {
-	if known := m.ranks.byID.Load(); known != nil {
-		if r := (*known)[id]; r != nil {
-			return r
+// request counts an answer of a rank.
+func (r *rankMetrics) request(id string, status int) {
+	r.requests.WithLabelValues(id, r.policy(), strconv.Itoa(status)).Inc()
+}
+
+// of returns the series of a rank. They exist from its first answer on, as in the vectors.
+func (r *rankMetrics) of(id string) *rankSeries {
+	if known := r.byID.Load(); known != nil {
+		if s := (*known)[id]; s != nil {
+			return s
 		}
 	}
-	m.ranks.mu.Lock()
-	defer m.ranks.mu.Unlock()
-	all := make(map[string]*rankMetrics)
-	if known := m.ranks.byID.Load(); known != nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[string]*rankSeries)
+	if known := r.byID.Load(); known != nil {
 		maps.Copy(all, *known)
 	}
 	if all[id] == nil {
-		all[id] = m.newRank(id)
+		all[id] = r.newSeries(id)
 	}
-	m.ranks.byID.Store(&all)
+	r.byID.Store(&all)
 	return all[id]
 }
 
-func (m *metrics) newRank(id string) *rankMetrics {
-	r := &rankMetrics{
-		ok:     m.requests.WithLabelValues(id, m.policy(), strconv.Itoa(fasthttp.StatusOK)),
-		prompt: m.prompt.WithLabelValues(id), cached: m.cached.WithLabelValues(id),
-		ttft: m.ttft.WithLabelValues(id), latency: m.latency.WithLabelValues(id),
+func (r *rankMetrics) newSeries(id string) *rankSeries {
+	s := &rankSeries{
+		ok:     r.requests.WithLabelValues(id, r.policy(), strconv.Itoa(fasthttp.StatusOK)),
+		prompt: r.prompt.WithLabelValues(id), cached: r.cached.WithLabelValues(id),
+		ttft: r.ttft.WithLabelValues(id), latency: r.latency.WithLabelValues(id),
 	}
-	for _, s := range []routing.Source{routing.Events, routing.Answers} {
-		r.expected[s] = m.expected.WithLabelValues(id, s.String())
+	for _, source := range []routing.Source{routing.Events, routing.Answers} {
+		s.expected[source] = r.expected.WithLabelValues(id, source.String())
 	}
-	return r
+	return s
 }
 
-// How an expected overlap compares with the reported one.
-const (
-	overlapExact = iota
-	overlapHit   // at least hitShare of it
-	overlapMiss
-)
-
-var overlapResults = [...]string{overlapExact: "exact", overlapHit: "hit", overlapMiss: "miss"}
-
-// countOverlaps finds the series of all comparisons once: to find one by its labels costs more than to count.
-func (m *metrics) countOverlaps(vec *prometheus.CounterVec) {
-	for _, s := range []routing.Source{routing.Events, routing.Answers} {
-		for i, result := range overlapResults {
-			m.overlap[s][i] = vec.WithLabelValues(s.String(), result)
-		}
-	}
+// policyChanged makes answers count under the name of the new policy.
+func (r *rankMetrics) policyChanged() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byID.Store(nil)
 }

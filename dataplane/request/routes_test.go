@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/admin"
 )
 
-// errorOf checks that an answer is an OpenAI-style error and returns its code.
+// errorOf checks that an answer is an error in OpenAI's form and returns its code.
 func errorOf(t *testing.T, body string) (code, param string) {
 	t.Helper()
 	var e struct {
@@ -79,7 +79,7 @@ func testBadInput(t *testing.T) {
 	}
 }
 
-// raw sends bytes as they are and returns the status line's code.
+// raw sends bytes unchanged and returns the status.
 func (h *harness) raw(request string) int {
 	h.t.Helper()
 	conn, br := h.dial()
@@ -102,7 +102,7 @@ func testBadHTTP(t *testing.T) {
 	assert.Equal(t, http.StatusRequestHeaderFieldsTooLarge, h.raw("POST /generate HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("y", 1<<20)+"\r\n\r\n"))
 }
 
-// TestCompressedBody: what cannot be read is called by its name.
+// TestCompressedBody: the error names the coding that the router cannot read.
 func TestCompressedBody(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
@@ -228,7 +228,7 @@ func TestMetricsAndStatus(t *testing.T) {
 	}
 	_, got, err = h.do(http.MethodGet, h.operator+"/status", "")
 	require.NoError(t, err)
-	var st request.Status
+	var st admin.Status
 	require.NoError(t, json.Unmarshal([]byte(got), &st))
 	assert.Equal(t, "kv", st.Policy)
 	assert.EqualValues(t, 1, st.Errors)
@@ -238,7 +238,7 @@ func TestMetricsAndStatus(t *testing.T) {
 	assert.Equal(t, "none", st.Workers[0].Events.State)
 }
 
-func TestWhatWorkersAnswerThemselves(t *testing.T) {
+func TestForwardedRoutes(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.on("/v1/chat/completions", func(rw http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, http.MethodOptions, r.Method)

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStored: only prompts that must have put new pages into the cache speak against a rank that tells of none.
+// TestStored: only prompts that must have added pages to the cache count against a rank without
+// events.
 func TestStored(t *testing.T) {
 	t.Parallel()
 	ids := strings.Trim(strings.Repeat("7,", 100), ",")
@@ -46,7 +47,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// TestImpossibleClaims: a worker that claims more cached tokens than a prompt has is not believed.
+// TestImpossibleClaims: a report of more cached tokens than the prompt has is ignored.
 func TestImpossibleClaims(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w})
@@ -55,7 +56,7 @@ func TestImpossibleClaims(t *testing.T) {
 		h.post("/generate", `{"text":"a b c"}`)
 		h.awaitEnded(uint64(i + 1))
 	}
-	st := h.server.Status()
+	st := h.admin.Status()
 	require.InDelta(t, 0.4, st.HitRate, 1e-9)
 	require.InDelta(t, 0.4, st.Workers[0].HitRate, 1e-9)
 	require.EqualValues(t, 100, st.PromptTokens)

@@ -1,26 +1,6 @@
 package request
 
-import (
-	"bytes"
-
-	"github.com/warmpath/warmpath/dataplane/prompt/openai"
-)
-
-// promptText returns the prompt as text, in the order in which the engine sees
-// it; valid until the next call. A chat is the JSON of its tools and messages,
-// not what a template makes of them: equal beginnings stay equal, and that is
-// all that the approximate tree asks.
-func (e *exchange) promptText() []byte {
-	if e.api != openai.APIChat {
-		return e.req.Text
-	}
-	if len(e.req.Tools) == 0 && compact(e.req.Messages) {
-		return e.req.Messages
-	}
-	e.text = appendCompact(e.text[:0], e.req.Tools)
-	e.text = appendCompact(e.text, e.req.Messages)
-	return e.text
-}
+import "bytes"
 
 // compact reports whether valid JSON has no white space between its parts.
 func compact(raw []byte) bool {

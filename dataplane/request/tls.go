@@ -1,40 +1,28 @@
 package request
 
 import (
-	"crypto/tls"
 	"net"
 	"sync/atomic"
 	"time"
-
-	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// refusalsEvery is the pause between two log lines about clients that could not
-// begin TLS: a scanner makes thousands of them an hour, a client without the
-// right authority one for each request.
+// refusalsEvery is the pause between two log lines about failed TLS handshakes: a scanner causes
+// thousands an hour, a client without the right authority one for each request.
 const refusalsEvery = 10 * time.Second
 
-// refusals are handshakes that failed.
+// refusals are failed TLS handshakes of clients.
 type refusals struct {
-	logged atomic.Int64 // unix nanoseconds of the last line
-	hushed atomic.Int64 // refusals since then
+	logged   atomic.Int64 // unix nanoseconds of the last line
+	unlogged atomic.Int64 // refusals since then
 }
 
-// encrypted puts TLS on a listener that has settings for it.
-func (s *Server) encrypted(l net.Listener, cfg *tls.Config) net.Listener {
-	if cfg == nil {
-		return l
-	}
-	return upstream.ListenTLS(l, cfg, s.refused)
-}
-
-// refused counts a failed handshake, and logs it unless there was one just now.
+// refused counts a failed handshake, and logs it unless another was logged just before.
 func (s *Server) refused(client net.Addr, err error) {
-	s.metrics.refused.Inc()
+	s.requests.metrics.tlsRefused.Inc()
 	now, last := time.Now().UnixNano(), s.refusals.logged.Load()
 	if now-last < int64(refusalsEvery) || !s.refusals.logged.CompareAndSwap(last, now) {
-		s.refusals.hushed.Add(1)
+		s.refusals.unlogged.Add(1)
 		return
 	}
-	s.cfg.Log.Warn("client could not begin TLS", "client", client.String(), "error", err, "not_logged_before", s.refusals.hushed.Swap(0))
+	s.requests.log.Warn("TLS handshake with client failed", "client", client.String(), "error", err, "not_logged_before", s.refusals.unlogged.Swap(0))
 }

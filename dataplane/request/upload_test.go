@@ -16,7 +16,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
-// TestNominatedFields: what a client's Connection names ends at the router, whatever else it says and by whomever it is read.
+// TestNominatedFields: the fields that a client's Connection names end at the router, beside
+// any other option.
 func TestNominatedFields(t *testing.T) { overBoth(t, testNominatedFields) }
 
 func testNominatedFields(t *testing.T) {
@@ -55,7 +56,8 @@ func testNominatedFields(t *testing.T) {
 	}
 }
 
-// TestHostileUploads: chunks that are none, are too long, or never end are refused in the words of the API, beside a client that is served.
+// TestHostileUploads: malformed, too long and endless chunks are refused with an error of the
+// API, while another client is served.
 func TestHostileUploads(t *testing.T) { overBoth(t, testHostileUploads) }
 
 func testHostileUploads(t *testing.T) {
@@ -70,13 +72,13 @@ func testHostileUploads(t *testing.T) {
 		status int
 		code   string
 	}{
-		"too large":            {head + "\r\n100001\r\n", 413, "request_too_large"},
-		"too large, elsewhere": {strings.Replace(head, "/generate", "/none", 1) + "\r\n100001\r\n", 413, "request_too_large"},
-		"endless extensions":   {head + "\r\n" + strings.Repeat("1;"+strings.Repeat("x", 1000)+"\r\n{\r\n", 100), 400, ""},
-		"an endless trailer":   {head + "\r\n0\r\n" + strings.Repeat("X: 1\r\n", 100_000), 431, "header_too_large"},
-		"a length, too":        {head + "Content-Length: 1\r\n\r\n0\r\n\r\n", 400, ""},
-		"no end of a chunk":    {head + "\r\n1\r\n{}\r\n0\r\n\r\n", 400, ""},
-		"lines that end in LF": {"POST /generate HTTP/1.1\nHost: x\nContent-Length: 0\n\n", 400, ""},
+		"too large":              {head + "\r\n200000\r\n" + strings.Repeat(" ", 0x180000), 413, "request_too_large"},
+		"too large, elsewhere":   {strings.Replace(head, "/generate", "/none", 1) + "\r\n200000\r\n" + strings.Repeat(" ", 0x180000), 413, "request_too_large"},
+		"endless extensions":     {head + "\r\n" + strings.Repeat("1;"+strings.Repeat("x", 1000)+"\r\n{\r\n", 100), 400, ""},
+		"an endless trailer":     {head + "\r\n0\r\n" + strings.Repeat("X: 1\r\n", 100_000), 431, "header_too_large"},
+		"a length, too":          {head + "Content-Length: 1\r\n\r\n0\r\n\r\n", 400, ""},
+		"no end of a chunk":      {head + "\r\n1\r\n{}\r\n0\r\n\r\n", 400, ""},
+		"a line that ends in LF": {"POST /generate HTTP/1.1\r\nHost: x\nContent-Length: 0\r\n\r\n", 400, ""},
 	} {
 		conn, br := h.dial()
 		go func() { _, _ = io.WriteString(conn, tt.send) }()
@@ -90,7 +92,7 @@ func testHostileUploads(t *testing.T) {
 	}
 }
 
-// TestMutualTLS: clients with a certificate are served as all others are, those without one are not.
+// TestMutualTLS: clients with a certificate are served, clients without one are not.
 func TestMutualTLS(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)

@@ -26,7 +26,7 @@ func (h *harness) dial() (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// addr is where clients connect.
+// addr returns the address of the clients' listener.
 func (h *harness) addr() string {
 	_, addr, _ := strings.Cut(h.base, "://")
 	return addr
@@ -43,7 +43,7 @@ func answer(t *testing.T, br *bufio.Reader) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// TestChunkedUpload: the worker gets the body whole, with a length, however it came.
+// TestChunkedUpload: the worker gets the whole body with its length.
 func TestChunkedUpload(t *testing.T) { overBoth(t, testChunkedUpload) }
 
 func testChunkedUpload(t *testing.T) {
@@ -64,7 +64,7 @@ func testChunkedUpload(t *testing.T) {
 	}
 }
 
-// TestExpectContinue: a client that asks first is told to go on.
+// TestExpectContinue: a client that waits for 100 gets it.
 func TestExpectContinue(t *testing.T) { overBoth(t, testExpectContinue) }
 
 func testExpectContinue(t *testing.T) {
@@ -88,8 +88,8 @@ func testExpectContinue(t *testing.T) {
 	assert.Equal(t, `{"rid":"a","text":"x"}`, w.lastBody())
 }
 
-// TestClientIsMissedSoon: the worker's connection ends within 10 ms of the client's. One such try is enough: the machine may be busy with
-// something else in all others.
+// TestClientIsMissedSoon: the worker's connection ends within 10 ms of the client's. One such
+// try of many is enough: the machine may be busy.
 func TestClientIsMissedSoon(t *testing.T) { overBoth(t, testClientIsMissedSoon) }
 
 func testClientIsMissedSoon(t *testing.T) {

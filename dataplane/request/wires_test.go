@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
-// encrypted tells which of a test's two runs this is, "plain" with plain connections or "tls" with TLS on both sides of the router; workers, routers and clients of the test follow it.
+// encrypted tells which of a test's two runs this is, "plain" with plain connections or "tls" with
+// TLS on both sides of the router; workers, routers and clients of the test follow it.
 func encrypted(t *testing.T) bool {
 	t.Helper()
 	return strings.Contains(t.Name()+"/", "/tls/")

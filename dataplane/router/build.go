@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
@@ -28,13 +29,14 @@ import (
 // builder makes the parts of a router, each from those before it.
 type builder struct {
 	*Router
-	parts  request.Parts
-	approx *routing.Approx
+	parts  admin.Parts
+	tokens *tokens.Source
+	approx *routing.ApproxIndex
 	models *tokens.Models // nil: workers make all token ids
 }
 
 func newBuilder(r *Router) *builder {
-	return &builder{Router: r, approx: routing.NewApprox(r.cfg.Memory.Approx)}
+	return &builder{Router: r, approx: routing.NewApproxIndex(r.cfg.Memory.Approx)}
 }
 
 // build makes all parts and the server over them.
@@ -59,15 +61,29 @@ func (b *builder) build() error {
 	}
 	if b.cfg.Memory.HugePages {
 		b.cfg.Log.Info("huge pages for a large heap", "kernel", hugepage.Setting())
-		pages := &hugepage.Keeper{}
+		pages := &hugepage.Collapser{}
 		b.parts.HugeBytes = pages.HugeBytes
 		b.run(func(ctx context.Context) error { return pages.Run(ctx, hugepage.DefaultInterval) })
 	}
-	b.parts.Transport, b.parts.Watcher, b.parts.ConfigStatus = b.transport, b.watcher, b.reload.Status
 	b.run(b.watcher.Run)
-	b.server = request.New(b.serverConfig(encrypted), b.parts)
-	b.server.ShowSnapshots(b.snapshots.Status)
+	b.buildServer(encrypted)
 	return nil
+}
+
+// buildServer makes the handler of requests, the operator API and the server over both.
+func (b *builder) buildServer(encrypted config.ListenerTLS) {
+	p := &b.parts
+	b.requests = request.New(b.requestConfig(), request.Parts{
+		Registry: p.Registry, Index: p.Index, Router: p.Router, Transport: b.transport,
+		Tokenizer: b.tokens, Models: p.Models, PromptCache: p.PromptCache, Lint: p.Lint, AccessLog: p.AccessLog,
+	})
+	p.Requests, p.Transport, p.Snapshots, p.Config = b.requests, b.transport, b.snapshots.Status, b.reload.Status
+	b.admin = admin.New(admin.Config{Key: b.cfg.Operator.Key, OnClients: b.cfg.Operator.Listen == "", Version: b.cfg.Version}, *p)
+	cfg := request.ServerConfig{Listener: b.listeners[0], TLS: encrypted.Client, OperatorTLS: encrypted.Operator}
+	if len(b.listeners) > 1 {
+		cfg.Operator = b.listeners[1]
+	}
+	b.server = request.NewServer(cfg, b.watcher, b.requests, b.admin)
 }
 
 // run adds a service.
@@ -103,7 +119,7 @@ func (b *builder) buildTokenizer() error {
 	if err != nil {
 		return err
 	}
-	b.parts.Tokenizer, b.parts.Sessions = source, prompts
+	b.tokens, b.parts.PromptCache = source, prompts
 	if b.cfg.Tokenize.By == config.TokenizeByWorkers {
 		return nil
 	}
@@ -126,7 +142,7 @@ func (b *builder) buildFleet(cfg worker.Config) {
 	b.registry = worker.NewRegistry(cfg, worker.Observers{
 		b.approx, b.parts.Ingest, load.New(load.Subscriber(zmq.Subscribe), b.cfg.Log),
 		tokens.WorkerObserver{Models: b.models},
-		worker.DownFunc(func(w *worker.Worker) { b.server.WorkerDied(w.URL) }),
+		worker.DownFunc(func(w *worker.Worker) { b.requests.WorkerDied(w.URL) }),
 	})
 	var marker fleet.Marker
 	if b.cfg.Cluster.Conn != nil {
@@ -176,19 +192,19 @@ func (b *builder) joinCluster(router *routing.Router) {
 	c := b.cfg.Cluster.Conn
 	b.parts.Cluster = c
 	if b.cfg.Cluster.Replicas != config.ReplicasOff {
-		g := peers.New(peers.Config{ID: c.Instance(), Bus: c, Registry: b.registry, Chooser: router, Expected: &router.Expected, Log: b.cfg.Log})
-		router.Others, b.parts.Replicas = g, g
+		g := peers.New(peers.Config{ID: c.Instance(), Bus: c, Registry: b.registry, Chooser: router, Predictions: &router.Shared, Log: b.cfg.Log})
+		router.Peers, b.parts.Peers = g, g
 		b.run(g.Run)
 	}
 	tiers := directory.New(directory.Config{
 		Bus: c, Log: b.cfg.Log, Hash: func(ids []uint32) uint64 { return uint64(b.parts.Index.HashBlock(ids)) },
 	})
-	router.Stores = tiers
+	router.Tiers = tiers
 	b.parts.Tiers, b.parts.Metrics = tiers.Status, append(b.parts.Metrics, tiers.Collector())
 	topology := fleet.NewTopology(b.registry, router.SetLinks, tiers.SetNodes)
 	if b.cfg.Cluster.Hints != config.HintsOff {
 		hints := directory.NewHintSender(c, topology.Name)
-		router.Hints = hints
+		router.Pulls = hints
 		b.parts.Metrics = append(b.parts.Metrics, hints.Collector())
 		b.run(hints.Run)
 	}
@@ -219,15 +235,11 @@ func (b *builder) buildLogs() (err error) {
 	return nil
 }
 
-func (b *builder) serverConfig(encrypted config.ListenerTLS) request.Config {
+func (b *builder) requestConfig() request.Config {
 	cfg := request.Config{
-		Listener: b.listeners[0], TLS: encrypted.Client, OperatorTLS: encrypted.Operator, Version: b.cfg.Version,
 		ForwardIDs: b.cfg.Tokenize.ForwardIDs, Quarantine: b.cfg.Requests.Quarantine, Log: b.cfg.Log,
 		Queue: request.QueueConfig{Max: b.cfg.Queue.Max, Timeout: b.cfg.Queue.Timeout, FIFO: b.cfg.Queue.FIFO},
 	}
 	applyLive(&cfg, &b.cfg)
-	if len(b.listeners) > 1 {
-		cfg.Operator = b.listeners[1]
-	}
 	return cfg
 }

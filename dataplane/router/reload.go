@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/request"
@@ -18,16 +19,16 @@ type reloads struct {
 	mu     sync.Mutex
 	cfg    Config // the last valid one, without defaults; guarded by mu, as is all below
 	first  Config // of the start, without defaults: what needs a restart is compared with it
-	status request.ConfigStatus
+	status admin.ConfigStatus
 }
 
 func (r *reloads) begin(cfg *Config) {
 	r.cfg, r.first = *cfg, *cfg
-	r.status = request.ConfigStatus{File: cfg.ConfigFile, Loaded: time.Now()}
+	r.status = admin.ConfigStatus{File: cfg.ConfigFile, Loaded: time.Now()}
 }
 
 // Status returns the results of reloads.
-func (r *reloads) Status() request.ConfigStatus {
+func (r *reloads) Status() admin.ConfigStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st := r.status
@@ -82,9 +83,10 @@ func (r *Router) reloadLocked(cfg *Config) error {
 	}
 	st.status.Reloads++
 	if before.Policy.Name != given.Policy.Name || !reflect.DeepEqual(before.Policy.Options, given.Policy.Options) {
-		r.server.SetPolicy(choice)
+		r.requests.SetPolicy(choice)
 	}
-	r.server.Configure(func(s *request.Config) { applyLive(s, cfg) })
+	r.admin.SetKey(cfg.Operator.Key)
+	r.requests.Configure(func(s *request.Config) { applyLive(s, cfg) })
 	r.registry.Configure(func(w *worker.Config) {
 		w.Interval, w.Timeout, w.HangAfter = cfg.Probes.Interval, cfg.Probes.Timeout, cfg.Probes.HangAfter
 	})
@@ -94,9 +96,9 @@ func (r *Router) reloadLocked(cfg *Config) error {
 	return nil
 }
 
-// applyLive sets the server's settings that can change at run time.
+// applyLive sets the settings of requests that can change at run time.
 func applyLive(s *request.Config, cfg *Config) {
-	s.OperatorKey, s.MaxBodyBytes, s.GzipMinBytes, s.Retries = cfg.Operator.Key, cfg.Requests.MaxBodyBytes, cfg.Requests.GzipMinBytes, cfg.Requests.Retries
+	s.MaxBodyBytes, s.GzipMinBytes, s.Retries = cfg.Requests.MaxBodyBytes, cfg.Requests.GzipMinBytes, cfg.Requests.Retries
 	s.Pair = request.PairConfig{Timeout: cfg.Pairs.Timeout, PrefillTimeout: cfg.Pairs.PrefillTimeout, Headers: cfg.Pairs.Headers}
 	s.FirstByteTimeout, s.StallTimeout, s.DrainTimeout = cfg.Timeouts.FirstByte, cfg.Timeouts.Stall, cfg.Timeouts.Drain
 	s.Queue.MaxInFlight = cfg.Requests.MaxInFlight

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
@@ -27,6 +28,8 @@ type Router struct {
 	fleet     *fleet.Manager
 	transport *upstream.Transport
 	watcher   *upstream.Watcher
+	requests  *request.Handler
+	admin     *admin.API
 	server    *request.Server
 	member    *fleet.Membership // nil: there is no cluster
 	accessLog *accesslog.Log    // nil: there is none
@@ -88,7 +91,7 @@ func (r *Router) Addr() string { return r.listeners[0].Addr().String() }
 func (r *Router) OperatorAddr() string { return r.listeners[len(r.listeners)-1].Addr().String() }
 
 // Status returns the router's state now.
-func (r *Router) Status() request.Status { return r.server.Status() }
+func (r *Router) Status() admin.Status { return r.admin.Status() }
 
 // ReopenLogs opens the access log again under its name, after it was moved away.
 func (r *Router) ReopenLogs() {

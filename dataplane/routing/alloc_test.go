@@ -33,9 +33,9 @@ func TestPickDoesNotAllocate(t *testing.T) {
 		}
 		flight := r.Dispatch(&f.scratch, p, &d)
 		flight.Prefilled()
-		r.Land(flight)
+		r.Withdraw(flight)
 		flight = r.Dispatch(&f.scratch, p, &d)
-		r.Ended(&f.scratch, flight, reply, now)
+		r.Finish(&f.scratch, flight, reply, now)
 	}
 	for range 5000 { // from here on each answer takes an older one's place
 		pick()

@@ -19,8 +19,8 @@ import (
 const unit = 32
 
 // learns gives the fleet's router an approximate tree that knows every rank.
-func (f *fleet) learns() *routing.Approx {
-	f.router.Approx = routing.NewApprox(0)
+func (f *fleet) learns() *routing.ApproxIndex {
+	f.router.Approx = routing.NewApproxIndex(0)
 	for _, w := range f.registry.Snapshot().Workers {
 		f.router.Approx.Up(w, w.Info())
 	}
@@ -101,10 +101,10 @@ func TestWhoIsExact(t *testing.T) {
 	p.Opaque = true
 	cached, d = f.pick(p)
 	require.Equal(t, []int{0, 0}, cached)
-	require.Equal(t, routing.Nothing, d.Source)
+	require.Equal(t, routing.Unknown, d.Source)
 	_, d = f.pick(text(nil))
-	require.Equal(t, routing.Nothing, d.Source)
-	require.Equal(t, "none exact approximate", fmt.Sprint(routing.Nothing, " ", routing.Events, " ", routing.Answers))
+	require.Equal(t, routing.Unknown, d.Source)
+	require.Equal(t, "none exact approximate", fmt.Sprint(routing.Unknown, " ", routing.Events, " ", routing.Answers))
 }
 
 // TestDispatchedToExactRanks: what their answers teach is of the prompt that was
@@ -129,7 +129,7 @@ func TestDispatchedToExactRanks(t *testing.T) {
 			flight := f.router.Dispatch(&scratches[i], p, &d)
 			require.NotNil(t, flight)
 			f.router.Sent(&scratches[i], &d)
-			f.router.Land(flight)
+			f.router.Withdraw(flight)
 			if rank == 0 {
 				f.router.Failed(&scratches[i], &d)
 			}

@@ -60,7 +60,7 @@ func BenchmarkPickRecent(b *testing.B) {
 		p := prompt(tokens(100+i, 1000))
 		d, err := r.Pick(&f.scratch, p, nil)
 		require.NoError(b, err)
-		r.Ended(&f.scratch, r.Dispatch(&f.scratch, p, &d), tokens(1, 200), time.Now().Add(time.Hour))
+		r.Finish(&f.scratch, r.Dispatch(&f.scratch, p, &d), tokens(1, 200), time.Now().Add(time.Hour))
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -177,7 +177,7 @@ func BenchmarkRequest(b *testing.B) {
 					}
 					flight := r.Dispatch(&f.scratch, p, &d)
 					flight.Prefilled()
-					r.Land(flight)
+					r.Withdraw(flight)
 				}
 			})
 		}

@@ -25,7 +25,7 @@ func (f *fleet) answer(rank int, p *routing.Prompt, generated []uint32) {
 	d, flight := f.dispatch(p)
 	require.Same(f.t, f.ranks[rank], d.Rank)
 	flight.Prefilled()
-	f.router.Ended(&f.scratch, flight, generated, time.Now())
+	f.router.Finish(&f.scratch, flight, generated, time.Now())
 }
 
 func join(parts ...[]uint32) (out []uint32) {
@@ -220,7 +220,7 @@ func TestEverythingAtOnce(t *testing.T) {
 							return
 						}
 						flight := r.Dispatch(&s, p, &d)
-						r.Ended(&s, flight, tokens(rng.Uint32N(8), rng.IntN(20)), time.Now())
+						r.Finish(&s, flight, tokens(rng.Uint32N(8), rng.IntN(20)), time.Now())
 					}
 				})
 			}

@@ -36,7 +36,7 @@ func checkExplainedIsPicked(f *fleet) {
 		f.ranks[i].Load.Report(time.Now(), worker.Report{Running: int64(rnd.IntN(9)), Most: 8, Pool: 10_000, Used: int64(rnd.IntN(9000))})
 	}
 	f.force(4, worker.Dead)
-	believed := routing.NewApprox(0)
+	believed := routing.NewApproxIndex(0)
 	for _, r := range f.ranks {
 		believed.Up(r.Worker, r.Worker.Info())
 	}
@@ -124,7 +124,7 @@ func TestApproxPolicyBelievesAnswers(t *testing.T) {
 	f.holds(0, radix.DomainKey{}, ids, 900, radix.TierGPU)
 	f.ranks[0].SetExact(true)
 	r := f.with(policy.Approx{})
-	r.Approx = routing.NewApprox(0)
+	r.Approx = routing.NewApproxIndex(0)
 	for _, rank := range f.ranks {
 		r.Approx.Up(rank.Worker, rank.Worker.Info())
 	}

@@ -54,7 +54,7 @@ func (p *path) request(api openai.API, body []byte) {
 	p.usage.Reset(api, false)
 	_, _ = p.usage.Write(p.answer)
 	u := p.usage.Usage()
-	p.router.Ended(p.s, flight, p.reply, time.Now().Add(time.Hour))
+	p.router.Finish(p.s, flight, p.reply, time.Now().Add(time.Hour))
 	p.router.Answered(p.s, &q, &d, u.PromptTokens, u.CachedTokens)
 	lease.End()
 	p.router.Failed(p.s, &d)
@@ -119,7 +119,7 @@ func TestRequestDoesNotAllocate(t *testing.T) {
 func newPath(t *testing.T, events bool) *path {
 	t.Helper()
 	f := newFleet(t, tiny(), tiny(), tiny())
-	f.router.Approx = routing.NewApprox(64 << 10)
+	f.router.Approx = routing.NewApproxIndex(64 << 10)
 	for _, r := range f.ranks {
 		f.router.Approx.Up(r.Worker, r.Worker.Info())
 	}

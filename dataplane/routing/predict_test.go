@@ -23,7 +23,7 @@ func (f *fleet) predicted() (out []int) {
 }
 
 // dispatch routes a prompt and sends it.
-func (f *fleet) dispatch(p *routing.Prompt) (routing.Decision, *routing.Flight) {
+func (f *fleet) dispatch(p *routing.Prompt) (routing.Decision, *routing.Prediction) {
 	f.t.Helper()
 	_, d := f.pick(p)
 	return d, f.router.Dispatch(&f.scratch, p, &d)
@@ -51,7 +51,7 @@ func TestPromptsInFlightArePredicted(t *testing.T) {
 		_, other := f.pick(&routing.Prompt{Model: model, Tokens: next, Exact: true, DP: -1, Salt: "s"})
 		require.Zero(f.t, other.Predicted, "another salt shares nothing")
 
-		f.router.Land(flight)
+		f.router.Withdraw(flight)
 		cached, _ = f.pick(prompt(next))
 		require.Equal(f.t, []int{0, 0}, cached)
 		require.Equal(f.t, []int{0, 0}, f.predicted())
@@ -64,14 +64,14 @@ func TestWhatIsNotPredicted(t *testing.T) {
 		flight.Prefilled()
 		f.pick(prompt(tokens(1, 9)))
 		require.Equal(f.t, []int{0}, f.predicted())
-		f.router.Land(flight)
+		f.router.Withdraw(flight)
 
 		d, none := f.dispatch(&routing.Prompt{Model: model, Tokens: tokens(1, 8), Exact: true, Opaque: true, DP: -1})
 		require.Nil(f.t, none, "an opaque prompt")
 		require.Zero(f.t, d.Predicted)
 		none.Prefilled()
-		f.router.Ended(&f.scratch, none, nil, time.Now())
-		f.router.Land(none)
+		f.router.Finish(&f.scratch, none, nil, time.Now())
+		f.router.Withdraw(none)
 	})
 }
 
@@ -84,7 +84,7 @@ func TestLostFlights(t *testing.T) {
 		"too old": func(f *fleet) {
 			time.Sleep(11 * time.Minute)
 			_, other := f.dispatch(prompt(tokens(9, 8)))
-			f.router.Land(other)
+			f.router.Withdraw(other)
 		},
 		"too many": func(f *fleet) {
 			for i := range uint32(4096) {
@@ -92,10 +92,10 @@ func TestLostFlights(t *testing.T) {
 			}
 		},
 	} {
-		for end, land := range map[string]func(f *fleet, flight *routing.Flight){
-			"landed": func(f *fleet, flight *routing.Flight) { f.router.Land(flight) },
-			"ended": func(f *fleet, flight *routing.Flight) {
-				f.router.Ended(&f.scratch, flight, tokens(2, 9), time.Now())
+		for end, land := range map[string]func(f *fleet, flight *routing.Prediction){
+			"landed": func(f *fleet, flight *routing.Prediction) { f.router.Withdraw(flight) },
+			"ended": func(f *fleet, flight *routing.Prediction) {
+				f.router.Finish(&f.scratch, flight, tokens(2, 9), time.Now())
 			},
 		} {
 			t.Run(name+"/"+end, func(t *testing.T) {
@@ -130,10 +130,10 @@ func TestSeatsAreGivenBack(t *testing.T) {
 	_, second := f.dispatch(prompt(tokens(1, 8)))
 	require.Equal(t, 2, f.index.Stats().Workers, "something is in flight at the rank that is gone")
 	require.NotZero(t, rank.PredictionID())
-	f.router.Land(flight)
+	f.router.Withdraw(flight)
 	require.Equal(t, 1, f.index.Stats().Workers)
 	require.Zero(t, rank.PredictionID())
-	f.router.Land(second)
+	f.router.Withdraw(second)
 	require.Equal(t, 1, f.index.Stats().Workers, "a rank that is there keeps its seat")
 	require.Zero(t, f.index.Stats().Predictions)
 }
@@ -153,7 +153,7 @@ func TestPredictionIsTheSharedPrefix(t *testing.T) {
 			}
 			want := min(same, len(b)-1) / page * page
 			require.Equal(f.t, []int{want}, f.predicted(), "%d of %d and %d tokens shared", same, len(a), len(b))
-			f.router.Land(flight)
+			f.router.Withdraw(flight)
 		}
 	})
 }
@@ -181,7 +181,7 @@ func TestPredictionWithKnownHashes(t *testing.T) {
 			require.Equal(t, []int{0, 40}, f.predicted(), "%d known, %d stored", known, stored)
 			f.pick(prompt(join(ids[:21], tokens(2, 5))))
 			require.Equal(t, []int{0, 20}, f.predicted(), "%d known, %d stored", known, stored)
-			f.router.Land(flight)
+			f.router.Withdraw(flight)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestPredictionsOfSeveralGroups(t *testing.T) {
 	cached, _ := f.pick(prompt(ids))
 	require.Equal(t, []int{4}, cached)
 	require.Equal(t, []int{16}, f.predicted())
-	f.router.Land(flight)
+	f.router.Withdraw(flight)
 }
 
 func TestFlightsFromManyGoroutines(t *testing.T) {
@@ -218,7 +218,7 @@ func TestFlightsFromManyGoroutines(t *testing.T) {
 				}
 				flight := r.Dispatch(&s, p, &d)
 				flight.Prefilled()
-				r.Land(flight)
+				r.Withdraw(flight)
 			}
 		})
 	}

@@ -41,10 +41,10 @@ func (s series) nixl(agents map[string]nixl.Stats) {
 		s.send("warmpath_node_nixl_bytes_total", "Bytes of completed transfers.", counter, float64(a.BytesWritten), []string{"agent", "op"}, name, "write")
 		total("requests", "Requests of the library, in completed transfers.", a.Requests)
 		total("descriptors", "Descriptors in them, after merging.", a.Pieces)
-		total("quarantined", "Transfers abandoned while bytes could still move.", a.Quarantined)
-		total("agents_replaced", "Agents of the library that were replaced, to end transfers that could not be ended otherwise.", a.Handovers)
-		s.send("warmpath_node_nixl_quarantine_transfers", "Abandoned transfers that may still move bytes.", gauge, float64(a.InQuarantine), labels, name)
-		s.send("warmpath_node_nixl_quarantine_bytes", "Memory reserved for them.", gauge, float64(a.BytesInQuarantine), labels, name)
+		total("quarantined", "Transfers abandoned while bytes could still move.", a.Abandoned)
+		total("agents_replaced", "Agents of the library that were replaced, to end transfers that could not be ended otherwise.", a.Replacements)
+		s.send("warmpath_node_nixl_quarantine_transfers", "Abandoned transfers that may still move bytes.", gauge, float64(a.AbandonedNow), labels, name)
+		s.send("warmpath_node_nixl_quarantine_bytes", "Memory reserved for them.", gauge, float64(a.AbandonedBytes), labels, name)
 		s.send("warmpath_node_nixl_up", "Whether there is an agent of the library.", gauge, boolValue(a.Down == ""), labels, name)
 	}
 }

@@ -22,7 +22,7 @@ func TestMetricsOfLinksAndTransfers(t *testing.T) {
 		return map[string]nixl.Stats{
 			"one": {
 				Posted: 12, Completed: 7, Failed: 5, TimedOut: 2, BytesRead: 1 << 20, BytesWritten: 1 << 10, Requests: 9, Pieces: 90,
-				Quarantined: 3, InQuarantine: 1, BytesInQuarantine: 4096, Handovers: 2, Generation: 3, Down: "why",
+				Abandoned: 3, AbandonedNow: 1, AbandonedBytes: 4096, Replacements: 2, Down: "why",
 			},
 			"two": {Completed: 1},
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -17,55 +18,57 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// slowConn is a connection whose bytes come one by one, each after the wait for it has been told of.
-type slowConn struct {
-	deadlineConn
-	silent bool
+// timedConn has a byte to read at any time before its deadline, and counts how often it was told of one.
+type timedConn struct {
+	net.Conn
+	deadline time.Time
+	told     int
 }
 
-func (c *slowConn) Read(p []byte) (int, error) {
-	if c.silent {
-		c.deadline = time.Unix(1, 0)
+func (c *timedConn) SetReadDeadline(t time.Time) error {
+	c.deadline = t
+	c.told++
+	return nil
+}
+
+func (c *timedConn) Read(p []byte) (int, error) {
+	if !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+		return 0, &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
 	}
-	return c.deadlineConn.Read(p)
+	p[0] = 'x'
+	return 1, nil
 }
 
-// TestArrival: what a request is given grows with what has come of it, and starts again with the next one.
+// TestArrival: the time for a request grows with the bytes that have come, and starts again with the next one.
 func TestArrival(t *testing.T) {
-	c := &slowConn{}
-	cl := &Client{Conn: c, w: &Watcher{}}
-	read := func(n int) {
+	c := &timedConn{}
+	cl := &Client{Conn: c, s: NewServer(ServerConfig{Watcher: &Watcher{}})}
+	read := func() {
 		t.Helper()
-		_, err := cl.Read(make([]byte, n))
+		_, err := cl.Read(make([]byte, 100))
 		require.NoError(t, err)
 	}
-	read(1)
-	require.True(t, cl.due().IsZero(), "the first byte of a request may take its time")
-	require.Zero(t, c.told, "what comes in one piece costs nothing")
 	before := time.Now()
-	read(100)
+	read()
 	require.WithinRange(t, cl.due(), before.Add(DefaultGrace), time.Now().Add(DefaultGrace+time.Millisecond))
 	require.Equal(t, 1, c.told)
 	first := cl.due()
 	for range 1024 {
-		read(100)
+		read()
 	}
 	require.Equal(t, first.Add(time.Second), cl.due(), "1 KiB is a second more")
 	require.Equal(t, 1, c.told, "the poller is told once")
+	c.deadline = time.Unix(1, 0) // the one that the poller knows has passed
+	read()
+	require.Equal(t, 2, c.told, "there is time left")
 	cl.arrival.since = time.Now().Add(-DefaultGrace - 2*time.Second) // as if it had begun then
-	c.silent = true
+	c.deadline = time.Unix(1, 0)
 	_, err := cl.Read(make([]byte, 100))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	cl.arrival.got = 10 << 10 // as if that much had come
-	c.silent = false
-	read(100)
-	read(1)
-	require.True(t, cl.due().IsZero(), "another request")
-	read(100)
-	require.Greater(t, time.Until(cl.due()), DefaultGrace-time.Second*20)
-	require.EqualValues(t, 1, cl.arrival.got)
-	require.NoError(t, cl.SetReadDeadline(time.Unix(1, 0)))
-	require.Equal(t, time.Unix(1, 0), cl.due(), "the earlier one counts")
+	require.True(t, cl.Late())
+	clientState(cl, fasthttp.StateIdle)
+	require.False(t, cl.Late())
+	require.True(t, cl.due().Before(time.Now().Add(DefaultGrace)), "another request")
 }
 
 // slowServer serves with a short grace until the test ends; its handler echoes.
@@ -76,23 +79,22 @@ func slowServer(t *testing.T) (addr string) {
 	w.Grace(200 * time.Millisecond)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &fasthttp.Server{
-		Handler: func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.PostBody()) },
-		ErrorHandler: func(ctx *fasthttp.RequestCtx, err error) {
+	s := NewServer(ServerConfig{
+		Handler: func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.Request.Body()) },
+		Refuse: func(ctx *fasthttp.RequestCtx, err error) {
 			ctx.SetStatusCode(fasthttp.StatusBadRequest)
-			if ClientOf(ctx.Conn()).Late() {
+			if errors.Is(err, ErrSlowRequest) {
 				ctx.SetStatusCode(fasthttp.StatusRequestTimeout)
 			}
 		},
-		ReduceMemoryUsage: true,
-		IdleTimeout:       time.Minute,
-	}
+		MaxBody: func() int { return 1 << 20 }, MaxHead: 16 << 10, Idle: time.Minute, Watcher: w, Log: slog.New(slog.DiscardHandler),
+	})
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = w.Run(ctx) })
-	wg.Go(func() { _ = s.Serve(w.Listen(ln)) })
+	wg.Go(func() { _ = s.Serve(ln) })
 	t.Cleanup(func() {
-		require.NoError(t, s.Shutdown())
+		require.NoError(t, s.Shutdown(context.Background()))
 		stop()
 		wg.Wait()
 	})
@@ -105,7 +107,6 @@ func TestSlowRequests(t *testing.T) {
 	tests := map[string]string{
 		"a head":           "POST / HTTP/1.1\r\nHost: x\r\n",
 		"a line":           "POS",
-		"a TLS hello":      "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
 		"a body":           "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\nhalf of it",
 		"nothing of it":    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n",
 		"a long body":      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n" + strings.Repeat("x", 20000),

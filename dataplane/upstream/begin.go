@@ -68,7 +68,6 @@ func (r *Response) Keep(limit int) (*Kept, error) {
 		body = body[:len(body)+n]
 		switch {
 		case errors.Is(err, io.EOF):
-			r.readRaw()
 			k := &Kept{Status: r.Status, body: body}
 			r.Header.CopyTo(&k.header)
 			return k, nil

@@ -1,165 +1,53 @@
 package upstream
 
 import (
-	"crypto/tls"
 	"errors"
-	"maps"
+	"io"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
-// Listen returns a listener whose connections are watched from accept to close, so that a request costs no system call to
-// be guarded: see ClientOf. ListenTLS adds TLS.
-//
-// Closing it also closes, after a moment, the connections that have not sent a byte: fasthttp takes them for busy, and its
-// shutdown would wait for what a client's connection pool opened ahead.
-func (w *Watcher) Listen(ln net.Listener) net.Listener {
-	l := &watchedListener{Listener: ln, w: w, waiting: make(map[*Client]struct{}), left: make(chan struct{}, 1), closed: make(chan struct{})}
-	l.spare.New = func() any { return new(aheadBuffer) }
-	return l
-}
+// What a connection does. A drain closes those that wait.
+const (
+	clientWaits  int32 = iota // for a request
+	clientServes              // a request has begun
+	clientEnds                // it was closed
+)
 
-type watchedListener struct {
-	net.Listener
-	w     *Watcher
-	spare sync.Pool   // *aheadBuffer
-	plain *Plain      // nil: fasthttp gets every request
-	tls   *tls.Config // nil: plain connections
-	most  int         // with plain: Plain.MaxClients
+// parkAfter is how long fasthttp, with its buffers, waits for the next request before the connection
+// goes on waiting without.
+const parkAfter = 20 * time.Millisecond
 
-	left   chan struct{} // a connection has ended
-	closed chan struct{}
-	once   sync.Once // closes closed
-
-	mu      sync.Mutex
-	waiting map[*Client]struct{} // guarded by mu; connections that have not sent a byte; with plain, all that are open
-}
-
-// silentGrace is for a first request that is on its way while the listener closes.
-const silentGrace = 200 * time.Millisecond
-
-// acceptPause is for the process to get descriptors back when it ran out of them.
-const acceptPause = 50 * time.Millisecond
-
-// Accept waits for the next client. It outlives what fasthttp would end the whole server for: running out of descriptors,
-// and clients that are gone before they are accepted.
-func (l *watchedListener) Accept() (net.Conn, error) {
-	if err := l.awaitRoom(); err != nil {
-		return nil, err
-	}
-	nc, err := l.Listener.Accept()
-	for passing(err) {
-		time.Sleep(acceptPause) //nolint:forbidigo // Nothing tells when a descriptor is free again.
-		nc, err = l.Listener.Accept()
-	}
-	if err != nil {
-		return nil, err
-	}
-	c := &Client{Conn: newSocket(nc), tcp: nc, w: l.w, l: l}
-	if c.reg, err = l.w.register(nc, c); err != nil {
-		// The system's limit on watches, or a Watcher that was closed. An error from Accept would end the whole server; a
-		// client that is not watched is still noticed when it is written to.
-		return nc, nil //nolint:nilerr // See above.
-	}
-	if l.tls != nil {
-		c.Conn = newSession(c.Conn, l.tls)
-	}
-	c.silent.Store(true)
-	l.mu.Lock()
-	l.waiting[c] = struct{}{}
-	l.mu.Unlock()
-	return c, nil
-}
-
-// awaitRoom waits until there are fewer connections than there may be.
-func (l *watchedListener) awaitRoom() error {
-	for told := false; l.most > 0; told = true {
-		l.mu.Lock()
-		n := len(l.waiting)
-		l.mu.Unlock()
-		if n < l.most {
-			return nil
-		}
-		if !told && l.plain.Full != nil {
-			l.plain.Full()
-		}
-		select {
-		case <-l.left:
-		case <-l.closed:
-			return net.ErrClosed
-		}
-	}
-	return nil
-}
-
-// passing tells whether an error of Accept is about a moment and not about the listener.
-func passing(err error) bool {
-	for _, errno := range []syscall.Errno{
-		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EPROTO,
-	} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
-}
-
-// Close ends Accept.
-func (l *watchedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	time.AfterFunc(silentGrace, func() {
-		l.mu.Lock()
-		conns := slices.Collect(maps.Keys(l.waiting))
-		l.mu.Unlock()
-		for _, c := range conns {
-			if c.silent.Load() || c.turn.Load() != turnTheirs {
-				_ = c.Close()
-			}
-		}
-	})
-	return l.Listener.Close()
-}
-
-// heard notes that a connection is no longer silent.
-func (l *watchedListener) heard(c *Client) {
-	if c.silent.Swap(false) && l.plain == nil {
-		l.forget(c)
-	}
-}
-
-func (l *watchedListener) forget(c *Client) {
-	l.mu.Lock()
-	delete(l.waiting, c)
-	l.mu.Unlock()
-	select {
-	case l.left <- struct{}{}:
-	default:
-	}
-}
-
-// Client is a watched client connection. A nil Client watches nothing, and all its methods for requests may be called.
+// Client is the connection of a client. A nil Client watches nothing, and all its methods for
+// requests may be called.
 type Client struct {
 	net.Conn // a socket, or a session over it
-	w        *Watcher
-	l        *watchedListener
+	s        *Server
 	reg      registration
 	tcp      net.Conn    // below Conn, which reads and writes it
 	silent   atomic.Bool // nothing was read yet
-	turn     atomic.Int32
+	state    atomic.Int32
+	once     sync.Once // closes it
 
 	// Of the goroutine that serves the connection.
-	want    time.Time // the read deadline asked for; zero is none
-	armed   time.Time // the one that the poller knows
+	want    time.Time // when the read ends; zero is never
+	armed   time.Time // the deadline that the poller knows
 	arrival arrival
-	ahead   []byte // read and not asked for yet, in room unless it outgrew it
+	ahead   []byte // read and not asked for yet, in room
 	room    *aheadBuffer
-	theirs  int    // of ahead, what belongs to the request that fasthttp reads; 0: it may have all
-	begun   bool   // a request was read
-	between bool   // fasthttp is at no request
+	idle    bool // fasthttp waits for the next request
+	parked  bool // and has given the connection back
+	lingers bool // the client has to see an answer to a request that was not read
+	readErr error
+	body    []byte // of the request, in memory
+	memory  *memory
+	coding  coding
 	holding bool   // between hold and unhold
 	held    []byte // written in between, in keep unless it outgrew it
 	keep    *aheadBuffer
@@ -169,19 +57,141 @@ type Client struct {
 	active *Canceler // guarded by mu; of the request being served
 }
 
-// ClientOf finds the Client below nc; nil if nc is not from a Watcher's listener.
+// ClientOf returns the Client that a request came over; nil if nc is not a Server's connection.
 func ClientOf(nc net.Conn) *Client {
-	for {
-		switch c := nc.(type) {
-		case *Client:
-			return c
-		case interface{ NetConn() net.Conn }:
-			nc = c.NetConn()
-		default:
-			return nil
+	cl, _ := nc.(*Client)
+	return cl
+}
+
+// serve serves the connection until it ends.
+func (cl *Client) serve() {
+	defer cl.close()
+	if s, ok := cl.Conn.(*session); ok && !cl.handshake(s) {
+		return
+	}
+	for cl.awaitRequest() {
+		cl.parked = false
+		_ = cl.s.http.ServeConn(cl) // which has answered, or cannot
+		cl.dropBody()
+		if !cl.parked {
+			return
 		}
 	}
 }
+
+// awaitRequest waits without a buffer until a request begins.
+func (cl *Client) awaitRequest() bool {
+	limit := cl.s.cfg.Idle
+	if cl.silent.Load() {
+		limit = silentTime
+	}
+	cl.want = time.Now().Add(limit)
+	if _, err := cl.receive(nil); err != nil || !cl.begin() {
+		return false
+	}
+	if c := cl.ahead[0]; !nameByte[c] && c != '\r' && c != '\n' { // it may never say where it ends
+		cl.refuseBeginning()
+		return false
+	}
+	return true
+}
+
+// begin notes that a request has begun; false: the connection was closed before.
+func (cl *Client) begin() bool {
+	cl.idle = false
+	cl.silent.Store(false)
+	return cl.state.CompareAndSwap(clientWaits, clientServes)
+}
+
+// clientState is fasthttp.Server.ConnState.
+func clientState(nc net.Conn, state fasthttp.ConnState) {
+	cl := ClientOf(nc)
+	switch {
+	case cl == nil:
+	case state == fasthttp.StateIdle:
+		cl.dropBody()
+		cl.idle, cl.arrival = true, arrival{}
+		cl.state.CompareAndSwap(clientServes, clientWaits)
+	case state == fasthttp.StateActive && cl.idle: // its bytes came with the last one's
+		cl.begin()
+	}
+}
+
+// refuseBeginning answers bytes that no request begins with.
+func (cl *Client) refuseBeginning() {
+	err := errNoRequest
+	if tlsconfig.IsRecord(cl.ahead) {
+		err = errTLSClient
+	}
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Init2(cl, nil, true)
+	ctx.Response.Header.SetNoDefaultContentType(true)
+	cl.s.refuse(cl, ctx, err)
+	_, _ = ctx.Response.WriteTo(cl)
+}
+
+// endWait closes the connection if it waits for a request.
+func (cl *Client) endWait() {
+	if cl.state.CompareAndSwap(clientWaits, clientEnds) {
+		if s, ok := cl.Conn.(*session); ok {
+			s.wire.hasty.Store(true)
+		}
+		_ = cl.Conn.Close()
+	}
+}
+
+// cut closes the connection at once.
+func (cl *Client) cut() {
+	cl.state.Store(clientEnds)
+	_ = cl.tcp.Close()
+}
+
+// Close is for fasthttp, which is done with the connection: serve closes it where it was not parked.
+func (cl *Client) Close() error { return cl.flush() }
+
+// close closes the connection, which also takes it out of the Watcher's epoll.
+func (cl *Client) close() {
+	cl.once.Do(func() {
+		_ = cl.flush()
+		if cl.lingers {
+			cl.linger()
+		}
+		cl.state.Store(clientEnds)
+		cl.s.cfg.Watcher.forget(cl.reg)
+		_ = cl.Conn.Close()
+		cl.drop(len(cl.ahead))
+		cl.s.forget(cl)
+	})
+}
+
+// Limits of linger: a client may still send so much of a body that was refused.
+const (
+	lingerTime  = 2 * time.Second
+	lingerBytes = 256 << 20
+)
+
+// linger reads on until the client has seen the answer to a request that was not read to its end.
+// Closing a connection with unread bytes resets it, and a reset discards the answer on its way: people
+// would see "connection reset" where they should see a 413.
+func (cl *Client) linger() {
+	if cl.SetDeadline(time.Now().Add(lingerTime)) != nil || cl.closeWrite() != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(cl.Conn, lingerBytes)) // ends with the client, or by the deadline
+}
+
+// closeWrite tells the client that nothing more comes.
+func (cl *Client) closeWrite() error {
+	for _, c := range []net.Conn{cl.Conn, cl.tcp} {
+		if c, ok := c.(interface{ CloseWrite() error }); ok {
+			return c.CloseWrite()
+		}
+	}
+	return errors.ErrUnsupported
+}
+
+// NetConn returns the connection below.
+func (cl *Client) NetConn() net.Conn { return cl.tcp }
 
 // Guard has c canceled when the client leaves (it closes, resets, or closes its sending side), at once if it already has.
 // A connection serves one request at a time: the next Guard replaces the last.
@@ -207,7 +217,7 @@ func (cl *Client) Release() {
 	cl.mu.Unlock()
 }
 
-// Gone tells whether the client has left.
+// Gone reports whether the client has left.
 func (cl *Client) Gone() bool {
 	if cl == nil {
 		return false
@@ -225,33 +235,4 @@ func (cl *Client) left() {
 	if cl.active != nil {
 		cl.active.Cancel()
 	}
-}
-
-// NetConn returns the connection below.
-func (cl *Client) NetConn() net.Conn { return cl.tcp }
-
-// CloseWrite tells the client that nothing more comes.
-func (cl *Client) CloseWrite() error {
-	for _, c := range []net.Conn{cl.Conn, cl.tcp} {
-		if c, ok := c.(interface{ CloseWrite() error }); ok {
-			return c.CloseWrite()
-		}
-	}
-	return errors.ErrUnsupported
-}
-
-// Close closes the connection, which also takes it out of the Watcher's epoll. Where a plain request is being answered, it ends with the
-// answer.
-func (cl *Client) Close() error {
-	turn, may := cl.endTurn()
-	if !may {
-		return nil
-	}
-	if s, ok := cl.Conn.(*session); ok && turn == turnNobody {
-		s.wire.hasty.Store(true)
-	}
-	cl.w.forget(cl.reg)
-	cl.silent.Store(false)
-	cl.l.forget(cl)
-	return cl.Conn.Close()
 }

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -17,104 +18,121 @@ const (
 	maxWhole = 15 << 10
 )
 
-// aheadBuffer is as much of a request as is read at once: as large as fasthttp's own buffer.
+// aheadBuffer is as much of a request as is read at once.
 type aheadBuffer [16 << 10]byte
+
+var aheadBuffers = sync.Pool{New: func() any { return new(aheadBuffer) }}
+
+func takeBuffer() *aheadBuffer { return aheadBuffers.Get().(*aheadBuffer) } //nolint:forcetypeassert // Nothing else is put there.
 
 // lender is a connection that needs no buffer while it waits for bytes.
 type lender interface {
-	// readAhead takes a buffer of spare when there are bytes to read, and reads them into it.
-	readAhead(spare *sync.Pool) (room *aheadBuffer, n int, err error)
+	// readAhead takes a buffer when there are bytes to read, and reads them into it.
+	readAhead() (room *aheadBuffer, n int, err error)
 }
 
-// Read reads from the client. Who asks for one byte, as fasthttp does between two requests so that it need not keep a buffer,
-// is given one; what came with it is kept for the next Read, so that two reads are one system call.
+// errParked ends fasthttp's wait for the next request; the connection waits on.
+var errParked = errors.New("proxy: connection parked")
+
+// Read reads from the client.
 func (cl *Client) Read(p []byte) (int, error) {
-	if len(p) == 1 && cl.between && cl.l.plain != nil {
-		if err := cl.answerPlain(); err != nil {
-			return 0, err
-		}
+	if err := cl.flush(); err != nil {
+		return 0, err
 	}
 	if len(cl.ahead) > 0 {
-		return cl.readKept(p), nil
+		n := copy(p, cl.ahead)
+		cl.drop(n)
+		return n, nil
 	}
-	return cl.receive(p, len(p) == 1)
+	if cl.idle {
+		return cl.readIdle(p)
+	}
+	n, err := cl.receive(p)
+	if err == nil && cl.coding.on {
+		err = cl.coding.read(n)
+	}
+	if err != nil && cl.readErr == nil {
+		cl.readErr = err
+	}
+	return n, err
 }
 
-// receive reads from the connection; with no p, into cl.ahead. next says that a request may begin.
-func (cl *Client) receive(p []byte, next bool) (int, error) {
-	if s, ok := cl.Conn.(*session); ok && !next {
+// readIdle waits for the next request for as long as that is worth fasthttp's buffers.
+func (cl *Client) readIdle(p []byte) (int, error) {
+	if cl.s.draining.Load() {
+		return 0, io.EOF
+	}
+	// The client was answered just now: whoever has waited for longer goes first. Under load the next request is there by then,
+	// and comes without a wait; at once, the read would find nothing, and contend for the socket with the answer on its way.
+	runtime.Gosched()
+	cl.want = time.Now().Add(parkAfter)
+	n, err := cl.receive(p)
+	switch {
+	case n > 0 && cl.begin():
+		return n, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		cl.parked = true
+		return 0, errParked
+	}
+	return 0, io.EOF
+}
+
+// receive reads from the connection; with no p, into cl.ahead, where the next request begins.
+func (cl *Client) receive(p []byte) (int, error) {
+	if s, ok := cl.Conn.(*session); ok && len(p) > 0 {
 		if n := s.rest(p); n > 0 {
 			cl.arrival.got += int64(n)
 			return n, nil
 		}
 	}
-	cl.expects(next)
+	if len(p) > 0 && !cl.idle {
+		cl.expect()
+	}
 	for {
-		n, err := cl.read(p, next)
+		due := cl.due()
+		if !due.IsZero() && (cl.armed.IsZero() || due.Before(cl.armed)) {
+			if err := cl.arm(due); err != nil {
+				return 0, err
+			}
+		}
+		n, err := cl.read(p)
 		if n > 0 {
 			cl.arrival.got += int64(n)
-			cl.hears()
 			return n, err
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		due := cl.due()
-		if !due.IsZero() && !time.Now().Before(due) {
-			return 0, cl.late(err)
+		cl.armed = time.Time{} // it has passed
+		if due := cl.due(); !due.IsZero() && !time.Now().Before(due) {
+			cl.arrival.late = !cl.arrival.since.IsZero()
+			return 0, err
 		}
-		if err := cl.arm(due); err != nil {
+		if err := cl.arm(cl.due()); err != nil {
 			return 0, err
 		}
 	}
 }
 
 // read reads once.
-func (cl *Client) read(p []byte, next bool) (int, error) {
-	from, ok := cl.Conn.(lender)
-	switch {
-	case !next || !ok && len(p) > 0:
+func (cl *Client) read(p []byte) (n int, err error) {
+	if len(p) > 0 {
 		return cl.Conn.Read(p)
-	case !ok:
-		cl.room, _ = cl.l.spare.Get().(*aheadBuffer)
-		n, err := cl.Conn.Read(cl.room[:])
-		cl.keepAhead(n)
-		return n, err
 	}
-	if cl.begun {
-		// It was answered just now: who has waited for longer goes first. Under load the next request is there by then, and comes without
-		// a wait; at once, the read would find nothing, and contend for the socket with the answer on its way.
-		runtime.Gosched()
+	if from, ok := cl.Conn.(lender); ok {
+		cl.room, n, err = from.readAhead()
+	} else {
+		cl.room = takeBuffer()
+		n, err = cl.Conn.Read(cl.room[:])
 	}
-	cl.begun = true
-	room, n, err := from.readAhead(&cl.l.spare)
-	if err != nil {
-		return 0, err
+	if n == 0 && cl.room != nil {
+		aheadBuffers.Put(cl.room)
+		cl.room = nil
 	}
-	cl.room = room
-	cl.keepAhead(n)
-	if len(p) == 0 {
-		return n, nil
+	if n > 0 {
+		cl.ahead = cl.room[:n]
 	}
-	return cl.readKept(p), nil
-}
-
-// readKept reads what was read ahead, of which there is some.
-func (cl *Client) readKept(p []byte) int {
-	n := len(cl.ahead)
-	if cl.theirs > 0 {
-		n = min(n, cl.theirs)
-	}
-	n = copy(p, cl.ahead[:n])
-	cl.theirs = max(cl.theirs-n, 0)
-	cl.drop(n)
-	return n
-}
-
-// keepAhead makes the first n bytes of room what was read ahead.
-func (cl *Client) keepAhead(n int) {
-	cl.ahead = cl.room[:n]
-	cl.drop(0)
+	return n, err
 }
 
 // drop drops n bytes of what was read ahead, and room with the last of them.
@@ -123,20 +141,9 @@ func (cl *Client) drop(n int) {
 		return
 	}
 	if cl.ahead = nil; cl.room != nil {
-		cl.l.spare.Put(cl.room)
+		aheadBuffers.Put(cl.room)
 		cl.room = nil
 	}
-}
-
-// SetReadDeadline does not tell the poller of a later deadline than the one it knows, nor of none: Read sees to the rest
-// when it is woken. fasthttp sets one before each request and takes it away after, and telling the poller costs more than
-// the rest of a small read.
-func (cl *Client) SetReadDeadline(t time.Time) error {
-	cl.want = t
-	if t.IsZero() || !cl.armed.IsZero() && !t.Before(cl.armed) {
-		return nil
-	}
-	return cl.arm(t)
 }
 
 // SetDeadline implements net.Conn.
@@ -145,13 +152,14 @@ func (cl *Client) SetDeadline(t time.Time) error {
 	return cl.Conn.SetDeadline(t)
 }
 
-// arm tells the poller.
+// arm tells the poller when to wake. It is not told of a later deadline than the one it knows, nor of none: receive sees to the
+// rest when it is woken. Telling it costs more than the rest of a small read.
 func (cl *Client) arm(t time.Time) error {
 	cl.armed = t
 	return cl.Conn.SetReadDeadline(t)
 }
 
-// hold keeps back what is written until unhold; the first write after that sends all of it. fasthttp (1.74) ends a chunked
+// hold keeps back what is written until unhold; the first write, read or close after that sends all of it. fasthttp (1.74) ends a chunked
 // answer with three writes, the last one after it has closed the body: the last piece, "0" and an empty line.
 func (cl *Client) hold() {
 	if cl != nil {
@@ -165,18 +173,11 @@ func (cl *Client) unhold() {
 	}
 }
 
-// hears notes that the client has sent something.
-func (cl *Client) hears() {
-	if cl.silent.Load() {
-		cl.l.heard(cl)
-	}
-}
-
 // Write writes to the client what is not held back.
 func (cl *Client) Write(p []byte) (int, error) {
 	if cl.holding {
 		if cl.keep == nil {
-			cl.keep, _ = cl.l.spare.Get().(*aheadBuffer)
+			cl.keep = takeBuffer()
 			cl.held = cl.keep[:0]
 		}
 		cl.held = append(cl.held, p...)
@@ -192,11 +193,20 @@ func (cl *Client) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// flush writes what is held back still.
+func (cl *Client) flush() error {
+	if cl.keep == nil {
+		return nil
+	}
+	cl.holding = false
+	return cl.release(cl.Conn)
+}
+
 // release writes what was held back.
 func (cl *Client) release(to net.Conn) error {
 	held, keep := cl.held, cl.keep
 	cl.held, cl.keep = nil, nil
 	_, err := to.Write(held)
-	cl.l.spare.Put(keep)
+	aheadBuffers.Put(keep)
 	return err
 }

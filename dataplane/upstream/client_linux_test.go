@@ -1,32 +1,30 @@
 package upstream_test
 
 import (
-	"crypto/tls"
+	"io"
 	"net"
 	"testing"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// watchedPair returns both ends of a connection that came through a Watcher's listener.
-func watchedPair(t testing.TB, w *upstream.Watcher) (client *net.TCPConn, server net.Conn) {
+// watchedPair returns a client's end of a connection, and the server's while it serves a request.
+func watchedPair(t testing.TB) (client *net.TCPConn, server *upstream.Client) {
 	t.Helper()
-	inner, err := net.Listen("tcp", loopback(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln := w.Listen(inner)
-	defer ln.Close()
+	ln, served, end := listen(t), make(chan *upstream.Client), make(chan struct{})
+	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+		served <- upstream.ClientOf(ctx.Conn())
+		<-end
+	})
 	c, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close(); s.Close() })
-	return c.(*net.TCPConn), s
+	t.Cleanup(func() { close(end); c.Close() })
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	return c.(*net.TCPConn), <-served
 }
 
 // waitCanceled runs a request that only its Canceler ends.
@@ -48,14 +46,9 @@ func TestClientGuard(t *testing.T) {
 		{"reset", func(c *net.TCPConn) { c.SetLinger(0); c.Close() }},
 		{"half-close", func(c *net.TCPConn) { c.CloseWrite() }},
 	}
-	w := startWatcher(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			client, server := watchedPair(t, w)
-			cl := upstream.ClientOf(tls.Server(server, &tls.Config{}))
-			if cl == nil {
-				t.Fatal("ClientOf = nil")
-			}
+			client, cl := watchedPair(t)
 			// A request before this one ended well; its Canceler must stay untouched.
 			var before, c upstream.Canceler
 			cl.Guard(&before)
@@ -87,12 +80,10 @@ func TestClientOfOthers(t *testing.T) {
 }
 
 func BenchmarkGuard(b *testing.B) {
-	w := startWatcher(b)
-	_, server := watchedPair(b, w)
+	_, cl := watchedPair(b)
 	var c upstream.Canceler
 	b.ReportAllocs()
 	for b.Loop() {
-		cl := upstream.ClientOf(server)
 		cl.Guard(&c)
 		cl.Release()
 	}

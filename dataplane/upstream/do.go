@@ -80,9 +80,6 @@ func (r *Response) readHeader(req *Request) error {
 			return readError(err, ErrTruncated)
 		}
 		cn.wait = req.ReadTimeout
-		if req.Plain && r.parsePlain() {
-			return nil
-		}
 		if err := r.parseHeader(); err != nil {
 			return err
 		}

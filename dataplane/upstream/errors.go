@@ -26,12 +26,21 @@ var (
 	ErrRequest = errors.New("proxy: malformed request")
 	// ErrBodyTooLarge means that a client's request has a longer body than may be.
 	ErrBodyTooLarge = errors.New("proxy: body too large")
-	// ErrTrailer means that what comes behind the body of a client's request is too long.
-	ErrTrailer = errors.New("proxy: trailer too long")
+	// ErrHeadTooLarge means that the head or the trailer of a client's request is too long.
+	ErrHeadTooLarge = errors.New("proxy: head too large")
+	// ErrExpectation means that a client expects something that is not known here.
+	ErrExpectation = errors.New("proxy: unknown expectation")
+	// ErrSlowRequest means that a client's request did not arrive in time.
+	ErrSlowRequest = errors.New("proxy: request too slow")
 	// ErrClosed means that the Transport or Watcher was closed.
 	ErrClosed = errors.New("proxy: closed")
 	// ErrClient means that the client's side of a Stream failed, or gave up before the end of the body.
 	ErrClient = errors.New("proxy: client failed")
+)
+
+var (
+	errNoRequest = fmt.Errorf("%w: it does not begin with a method", ErrRequest)
+	errTLSClient = fmt.Errorf("%w: it is TLS, which this port does not speak: use http://", ErrRequest)
 )
 
 // Retryable tells whether another worker may be tried: no byte of an answer was seen, and nothing points at the request.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"testing"
 	"time"
 )
 
@@ -54,19 +53,3 @@ func (t *Transport) ReadAnswer(in []byte, method string, step int) (status int, 
 		body = append(body, p...)
 	}
 }
-
-// ParseRepeatedly reads the head of one request.
-func ParseRepeatedly(b *testing.B, request []byte) {
-	b.Helper()
-	var in Inbound
-	p := &Plain{Takes: func([]byte, int) bool { return true }, MaxHead: 16 << 10}
-	b.ReportAllocs()
-	for b.Loop() {
-		if in.parse(request, p) != len(request) {
-			b.Fatal("not plain")
-		}
-	}
-}
-
-// SetHandshakeLimit changes how long clients of a listener of ListenTLS may take for their handshake.
-func SetHandshakeLimit(l net.Listener, limit time.Duration) { l.(*securedListener).limit = limit }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/valyala/fasthttp"
@@ -61,13 +62,13 @@ func (w *sliceWriter) Write(p []byte) (int, error) {
 
 // ForwardGzip is Forward with the body compressed, which makes its length unknown: the caller has made sure that the client
 // takes gzip and chunks, and that the body is neither compressed nor a stream of events. The Observer sees it as it came.
-func ForwardGzip(ctx *fasthttp.RequestCtx, r *Response, obs Observer, c *Compressors) {
+func ForwardGzip(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time, c *Compressors) {
 	if r.ContentLength() == 0 {
-		Forward(ctx, r, obs)
+		Forward(ctx, r, obs, now)
 		return
 	}
 	r.gzip = c
-	Forward(ctx, r, obs)
+	Forward(ctx, r, obs, now)
 	h := &ctx.Response.Header
 	h.Set(fasthttp.HeaderContentEncoding, "gzip")
 	h.Add(fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -243,12 +244,50 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 	switch {
 	case errors.Is(err, upstream.ErrBodyTooLarge):
 		status = fasthttp.StatusRequestEntityTooLarge
-	case errors.Is(err, upstream.ErrTrailer):
+	case errors.Is(err, upstream.ErrHeadTooLarge):
 		status = fasthttp.StatusRequestHeaderFieldsTooLarge
-	case upstream.ClientOf(ctx.Conn()).Late():
+	case errors.Is(err, upstream.ErrSlowRequest):
 		status = fasthttp.StatusRequestTimeout
 	}
 	ctx.Error(err.Error(), status)
+}
+
+// startServer serves h on ln until the test ends, with TLS where the test has it.
+func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, change ...func(*upstream.ServerConfig)) *upstream.Server {
+	t.Helper()
+	cfg := upstream.ServerConfig{
+		Handler: h, Refuse: refuse, MaxBody: func() int { return 64 << 20 }, MaxHead: 16 << 10, Idle: patience,
+		Watcher: startWatcher(t), Log: slog.New(slog.DiscardHandler),
+	}
+	if encrypted(t) {
+		cfg.TLS = serverTLS(t)
+		cfg.TLS.DynamicRecordSizingDisabled = true
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s := upstream.NewServer(cfg)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // clients of tests that have failed
+		_ = s.Shutdown(ctx)
+		if err := <-ended; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return s
+}
+
+// listen returns a listener on an address of its own.
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", loopback(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
 }
 
 // startWatcher runs a Watcher until the test ends.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -112,13 +113,13 @@ func TestWholeAnswersLeaveInOneWrite(t *testing.T) {
 
 func testWholeAnswersLeaveInOneWrite(t *testing.T) {
 	var zips upstream.Compressors
-	zip := func(ctx *fasthttp.RequestCtx, r *upstream.Response, obs upstream.Observer) {
-		upstream.ForwardGzip(ctx, r, obs, &zips)
+	zip := func(ctx *fasthttp.RequestCtx, r *upstream.Response, obs upstream.Observer, now time.Time) {
+		upstream.ForwardGzip(ctx, r, obs, now, &zips)
 	}
 	tests := []struct {
 		name    string
 		size    int
-		forward func(*fasthttp.RequestCtx, *upstream.Response, upstream.Observer)
+		forward func(*fasthttp.RequestCtx, *upstream.Response, upstream.Observer, time.Time)
 	}{
 		{"short", 300, upstream.Forward},
 		{"as long as the buffer", 4096, upstream.Forward},
@@ -163,28 +164,18 @@ func testWholeAnswersLeaveInOneWrite(t *testing.T) {
 
 // countedRouter forwards requests from a Watcher's listener to one worker.
 func countedRouter(
-	t testing.TB, url string, forward func(*fasthttp.RequestCtx, *upstream.Response, upstream.Observer),
+	t testing.TB, url string, forward func(*fasthttp.RequestCtx, *upstream.Response, upstream.Observer, time.Time),
 ) (*countedListener, *recorder) {
 	t.Helper()
-	inner, err := net.Listen("tcp", loopback(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, obs, tr := &countedListener{Listener: inner}, newRecorder(), newTransport(t, upstream.Config{})
-	srv := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
+	ln, obs, tr := &countedListener{Listener: listen(t)}, newRecorder(), newTransport(t, upstream.Config{})
+	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		req := post(url, "{}")
 		resp, err := tr.Do(nil, req)
 		if err != nil {
 			ctx.Error(err.Error(), fasthttp.StatusBadGateway)
 			return
 		}
-		forward(ctx, resp, obs)
-	}}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(facing(t, startWatcher(t).Listen(ln))) }()
-	t.Cleanup(func() {
-		inner.Close()
-		<-ended
+		forward(ctx, resp, obs, time.Now())
 	})
 	return ln, obs
 }

@@ -16,24 +16,24 @@ func TestNoDelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = ln.Close() })
 	w, err := NewWatcher()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Close() })
-	watched := w.Listen(ln)
-	t.Cleanup(func() { _ = watched.Close() })
 	cn, err := NewTransport(Config{DialTimeout: time.Minute}).open(context.Background(), poolKey{addr: ln.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cn.abort)
-	client, err := watched.Accept()
+	nc, err := ln.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Close() })
-	for name, nc := range map[string]net.Conn{"worker": cn.tcp, "client": ClientOf(client).NetConn()} {
+	t.Cleanup(func() { _ = nc.Close() })
+	client := NewServer(ServerConfig{Watcher: w}).newClient(nc)
+	for name, nc := range map[string]net.Conn{"worker": cn.tcp, "client": client.NetConn()} {
 		raw, err := nc.(syscall.Conn).SyscallConn()
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// streaming begins a stream by way of a plain request, and returns its two ends.
+// streaming begins a stream , and returns its two ends.
 func streaming(t testing.TB) (worker, client net.Conn) {
 	t.Helper()
 	asked := make(chan net.Conn, 1)
@@ -19,10 +19,8 @@ func streaming(t testing.TB) (worker, client net.Conn) {
 		asked <- p.Conn
 		p.gone()
 	})
-	router := startPlain(t, w.addr())
-	router.whole = true
-	client = router.dial(t)
-	io.WriteString(client, plainHead+"2\r\n\r\n{}")
+	client = dialRouter(t, startRouter(t, w.addr(), sink{}))
+	io.WriteString(client, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
 	for got, buf := "", make([]byte, 1<<10); !strings.HasSuffix(got, chunkOf("first\n\n")); {
 		n, err := client.Read(buf)
 		if err != nil {

@@ -56,7 +56,7 @@ func (s *Stream) relay() (n int64, worker, client error) {
 			_, l.err = s.to.Write(l.rest)
 		}
 		if l.room != nil {
-			s.to.l.spare.Put(l.room)
+			aheadBuffers.Put(l.room)
 			l.room, l.rest = nil, nil
 		}
 	}
@@ -108,11 +108,10 @@ func (cn *conn) relayArm(now time.Time) error {
 // tryRelay takes one piece, and waits for the next where nothing is left to read.
 func (cn *conn) tryRelay(fd uintptr) bool {
 	l := &cn.relay
-	spare := &l.s.to.l.spare
-	room := spare.Get().(*aheadBuffer) //nolint:forcetypeassert // Nothing else is put there.
+	room := takeBuffer()
 	n, err := cn.inbox.receive(fd, room[relayHead:relayHead+relayMax])
 	if errors.Is(err, unix.EAGAIN) {
-		spare.Put(room)
+		aheadBuffers.Put(room)
 		return false
 	}
 	if err == nil && n == 0 {
@@ -121,7 +120,7 @@ func (cn *conn) tryRelay(fd uintptr) bool {
 	n, cn.fillErr = cn.note(n, err)
 	goes := err == nil && l.take(room, n)
 	if l.room == nil {
-		spare.Put(room)
+		aheadBuffers.Put(room)
 	}
 	if goes && cn.inbox.left {
 		l.again, goes = true, false // Outside, so that whoever closes the connection need not wait for a worker to pause.

@@ -52,7 +52,7 @@ func relayRouter(t testing.TB, worker string, obs upstream.Observer, c *upstream
 	ln, err := little.Listen(context.Background(), "tcp", loopback(t))
 	require.NoError(t, err)
 	tr := newTransport(t, upstream.Config{})
-	srv := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
+	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		req := post(worker, "{}")
 		req.ReadTimeout = readTimeout
 		resp, err := tr.Do(c, req)
@@ -60,13 +60,7 @@ func relayRouter(t testing.TB, worker string, obs upstream.Observer, c *upstream
 			ctx.Error(err.Error(), fasthttp.StatusBadGateway)
 			return
 		}
-		upstream.Forward(ctx, resp, obs)
-	}}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(startWatcher(t).Listen(ln)) }()
-	t.Cleanup(func() {
-		ln.Close()
-		<-ended
+		upstream.Forward(ctx, resp, obs, time.Now())
 	})
 	return dialRouter(t, ln.Addr().String())
 }

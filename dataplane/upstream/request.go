@@ -39,9 +39,6 @@ type Request struct {
 	// Fresh sends the request over a new connection: what ends a kept-alive one may have happened before.
 	Fresh bool
 
-	// Plain leaves the answer's header unread where it is plain: by Response.Peek and Inbound.Pass, it is there.
-	Plain bool
-
 	Now time.Time // when the request is sent; zero: the clock is asked
 
 	HeaderTimeout time.Duration // longest wait for the first byte of the answer, from the end of the dial; 0 is forever

@@ -20,7 +20,7 @@ const (
 // exactly once; it must not be touched afterwards.
 type Response struct {
 	Status int
-	Header fasthttp.ResponseHeader // as the worker sent it, from Forward on; before, Peek tells what is in it
+	Header fasthttp.ResponseHeader // as the worker sent it
 
 	t      *Transport
 	c      *Canceler
@@ -33,12 +33,8 @@ type Response struct {
 	ahead  []byte // given back by Unread
 	stream Stream
 	gzip   *Compressors // the client's answer is compressed by it; nil: it is not
-	plain  bool         // the header is in raw, and not in Header
-	raw    []byte
-	line   int // bytes of raw's first line
-	fields []field
-	events events   // whether and how the body is cut
-	change Rewriter // of the body on its way to the client; nil: it goes as it is
+	events events       // whether and how the body is cut
+	change Rewriter     // of the body on its way to the client; nil: it goes as it is
 }
 
 // acquire readies a Response.
@@ -49,7 +45,7 @@ func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
 		// A body without a type stays one: fasthttp would add text/plain.
 		r.Header.SetNoDefaultContentType(true)
 	}
-	r.c, r.cn, r.err, r.plain = c, cn, nil, false
+	r.c, r.cn, r.err = c, cn, nil
 	return r
 }
 
@@ -261,3 +257,6 @@ func (r *Response) finishEarly() {
 	}
 	_ = r.finish(errUnread)
 }
+
+// Peek returns the value of a field of the answer's header, nil where there is none.
+func (r *Response) Peek(name string) []byte { return r.Header.Peek(name) }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"errors"
 	"io"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -17,9 +18,9 @@ type Rewriter interface {
 
 // ForwardRewrite is Forward with the body changed, which makes its length unknown. The Observer sees it as it came. An answer
 // that breaks off ends as Forward's does, without what the Rewriter still had.
-func ForwardRewrite(ctx *fasthttp.RequestCtx, r *Response, obs Observer, change Rewriter) {
+func ForwardRewrite(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time, change Rewriter) {
 	r.change = change
-	Forward(ctx, r, obs)
+	Forward(ctx, r, obs, now)
 	ctx.Response.Header.Del(fasthttp.HeaderETag) // it named other bytes
 	ctx.Response.Header.Del(fasthttp.HeaderAcceptRanges)
 }

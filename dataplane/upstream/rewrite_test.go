@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -84,9 +85,9 @@ func TestUnreadAndRewrite(t *testing.T) {
 						}
 						resp.Unread(seen[:n])
 						if rewrite {
-							upstream.ForwardRewrite(ctx, resp, obs, &upper{})
+							upstream.ForwardRewrite(ctx, resp, obs, time.Now(), &upper{})
 						} else {
-							upstream.Forward(ctx, resp, obs)
+							upstream.Forward(ctx, resp, obs, time.Now())
 						}
 					})
 					client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

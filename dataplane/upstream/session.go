@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -24,11 +23,11 @@ func newSession(nc net.Conn, cfg *tls.Config) *session {
 var _ lender = (*session)(nil)
 
 // readAhead implements lender.
-func (s *session) readAhead(spare *sync.Pool) (room *aheadBuffer, n int, err error) {
+func (s *session) readAhead() (room *aheadBuffer, n int, err error) {
 	if n, err = s.Read(s.first[:]); n == 0 {
 		return nil, 0, err
 	}
-	room, _ = spare.Get().(*aheadBuffer)
+	room = takeBuffer()
 	room[0] = s.first[0]
 	return room, 1 + s.rest(room[1:]), nil
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"unsafe"
 
@@ -25,8 +24,7 @@ type socket struct {
 	in    []byte // of the read in progress
 	got   int
 	inErr error
-	spare *sync.Pool // of the readAhead in progress
-	room  *aheadBuffer
+	room  *aheadBuffer // of the readAhead in progress
 
 	out    []byte // of the write in progress
 	outErr error
@@ -79,22 +77,21 @@ func (s *socket) received(err error) (int, error) {
 
 // readAhead implements lender. The poller calls tryAhead once before it waits and once after, so that the buffer is taken
 // twice and held by nobody in between.
-func (s *socket) readAhead(spare *sync.Pool) (room *aheadBuffer, n int, err error) {
-	s.spare = spare
+func (s *socket) readAhead() (room *aheadBuffer, n int, err error) {
 	err = s.raw.Read(s.aheadFn)
-	room, s.room, s.spare = s.room, nil, nil
+	room, s.room = s.room, nil
 	if n, err = s.received(err); err != nil && room != nil {
-		spare.Put(room)
+		aheadBuffers.Put(room)
 		room = nil
 	}
 	return room, n, err
 }
 
 func (s *socket) tryAhead(fd uintptr) bool {
-	room, _ := s.spare.Get().(*aheadBuffer)
+	room := takeBuffer()
 	s.got, s.inErr = receive(fd, room[:])
 	if errors.Is(s.inErr, unix.EAGAIN) {
-		s.spare.Put(room)
+		aheadBuffers.Put(room)
 		return false
 	}
 	s.room = room

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -46,18 +47,38 @@ var (
 	_ io.ReadCloser         = (*Stream)(nil)
 )
 
+// maxCopied is the longest whole answer that is copied, so that its connection is free at once. With its
+// header it fits fasthttp's buffer.
+const maxCopied = 3 << 10
+
+// Whole reports whether the answer is here as a whole and short: Forward then ends it, and tells the Observer so, before it returns.
+func (r *Response) Whole() bool {
+	return r.body == bodyFixed && r.cn != nil && len(r.ahead) == 0 && r.left <= maxCopied && r.left <= int64(r.cn.buffered())
+}
+
 // Forward makes r the answer to ctx and takes over its Close: status, header without hop-by-hop fields, body as a Stream
 // where there is one. The caller may still change ctx.Response.Header afterwards. obs.Closed is called during Forward if the
 // answer has no body, and else once fasthttp has written it.
-func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer) {
-	r.readRaw()
+func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time) {
 	out := &ctx.Response
 	dropHopByHop(&r.Header)
 	r.Header.CopyTo(&out.Header)
 	out.Header.SetStatusCode(r.Status)
 	out.Header.SetProtocol(protocol)  // A worker's HTTP/1.0 is not the client's,
 	out.Header.ResetConnectionClose() // nor is its Connection: close.
+	if len(out.Header.Peek(fasthttp.HeaderDate)) == 0 {
+		setDate(&out.Header, now)
+	}
 	size := r.ContentLength()
+	if r.Whole() && size > 0 && r.gzip == nil && r.change == nil {
+		_ = out.Header.SetTrailer("")
+		p, _ := r.next() // it is here
+		obs.Body(p)
+		out.SetBody(p)
+		_ = r.Close()
+		obs.Closed(nil)
+		return
+	}
 	if size == 0 && r.ended() {
 		out.SkipBody = ctx.IsHead()
 		if !out.SkipBody {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -28,34 +29,22 @@ func (o *recorder) Body(p []byte)           { o.body = append(o.body, p...) }
 func (o *recorder) Broken(err error) []byte { o.broken = err; return o.tail }
 func (o *recorder) Closed(err error)        { o.closed <- err }
 
-// startRouter is a fasthttp server that forwards all requests to one worker.
+// startRouter is a server that forwards all requests to one worker.
 func startRouter(t testing.TB, worker string, obs upstream.Observer) (addr string) {
 	t.Helper()
 	tr := newTransport(t, upstream.Config{})
-	srv := &fasthttp.Server{
-		NoDefaultServerHeader: true,
-		Handler: func(ctx *fasthttp.RequestCtx) {
-			req := &upstream.Request{
-				Target: target(worker), Method: ctx.Method(), Path: ctx.RequestURI(),
-				Header: &ctx.Request.Header, Body: [][]byte{ctx.Request.Body()},
-			}
-			resp, err := tr.Do(nil, req)
-			if err != nil {
-				ctx.Error(err.Error(), 502)
-				return
-			}
-			upstream.Forward(ctx, resp, obs)
-		},
-	}
-	ln, err := net.Listen("tcp", loopback(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(facing(t, ln)) }()
-	t.Cleanup(func() {
-		ln.Close()
-		<-ended
+	ln := listen(t)
+	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+		req := &upstream.Request{
+			Target: target(worker), Method: ctx.Method(), Path: ctx.RequestURI(),
+			Header: &ctx.Request.Header, Body: [][]byte{ctx.Request.Body()},
+		}
+		resp, err := tr.Do(nil, req)
+		if err != nil {
+			ctx.Error(err.Error(), 502)
+			return
+		}
+		upstream.Forward(ctx, resp, obs, time.Now())
 	})
 	return ln.Addr().String()
 }
@@ -307,14 +296,14 @@ func TestStreamRead(t *testing.T) {
 }
 
 func testStreamRead(t *testing.T) {
-	w := startWorker(t, each("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"))
+	w := startWorker(t, each("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"))
 	resp, err := newTransport(t, upstream.Config{}).Do(nil, post(w.addr()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	obs := newRecorder()
 	var ctx fasthttp.RequestCtx
-	upstream.Forward(&ctx, resp, obs)
+	upstream.Forward(&ctx, resp, obs, time.Now())
 	b, err := io.ReadAll(io.MultiReader(ctx.Response.BodyStream()))
 	if string(b) != "hello" || err != nil {
 		t.Errorf("ReadAll = %q %v", b, err)

@@ -3,12 +3,14 @@ package upstream_test
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
@@ -155,46 +157,28 @@ func TestSessionsAreResumed(t *testing.T) {
 	}
 }
 
-// securedPair returns a client's raw end and the server's end of a connection through ListenTLS, with what was refused.
-func securedPair(t *testing.T, ln net.Listener) (client net.Conn, server net.Conn, refused chan error) {
+// refusedBy serves with TLS, and returns a connection to it before its handshake, with the errors of handshakes.
+func refusedBy(t *testing.T) (client net.Conn, refused chan error) {
 	t.Helper()
 	refused = make(chan error, 1)
-	secured := upstream.ListenTLS(ln, serverTLS(t), func(_ net.Addr, err error) { refused <- err })
-	t.Cleanup(func() { secured.Close() })
+	ln := listen(t)
+	startServer(t, ln, func(*fasthttp.RequestCtx) { t.Error("a request was served") }, func(c *upstream.ServerConfig) {
+		c.TLS, c.HandshakeFailed = serverTLS(t), func(_ net.Addr, err error) { refused <- err }
+	})
 	client, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err = secured.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close(); server.Close() })
-	return client, server, refused
+	t.Cleanup(func() { client.Close() })
+	return client, refused
 }
 
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", loopback(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
-}
-
-// TestPlainClient: who speaks HTTP to a port for TLS is told so, over a connection that is not reset.
+// TestPlainClient: a client that speaks HTTP to a port for TLS is told so, over a connection that is not reset.
 func TestPlainClient(t *testing.T) {
 	for _, request := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST /generate HTTP/1.1\r\nContent-Length: 60000\r\n\r\n" + strings.Repeat("x", 60000)} {
-		client, server, refused := securedPair(t, startWatcher(t).Listen(listen(t)))
+		client, refused := refusedBy(t)
 		go func() {
 			_, _ = io.WriteString(client, request)
-		}()
-		go func() {
-			_ = server.(interface{ Handshake() error }).Handshake()
-			if n, err := server.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-				t.Errorf("Read after a failed handshake = %d %v, want EOF", n, err)
-			}
-			server.Close()
 		}()
 		within(t, "answer", func() {
 			got, err := io.ReadAll(client)
@@ -209,7 +193,7 @@ func TestPlainClient(t *testing.T) {
 	}
 }
 
-// TestHandshakeRefusals: what is told of clients that cannot begin, and what is not.
+// TestHandshakeRefusals: failed handshakes are told of, clients that come and go are not.
 func TestHandshakeRefusals(t *testing.T) {
 	tests := []struct {
 		name string
@@ -228,16 +212,24 @@ func TestHandshakeRefusals(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			client, server, refused := securedPair(t, startWatcher(t).Listen(listen(t)))
-			go func() {
-				tt.do(client)
-				client.Close()
-			}()
+			refused := make(chan error, 1)
+			ln := listen(t)
+			s := startServer(t, ln, func(*fasthttp.RequestCtx) {}, func(c *upstream.ServerConfig) {
+				c.TLS, c.HandshakeFailed = serverTLS(t), func(_ net.Addr, err error) { refused <- err }
+			})
+			client, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for s.Connections() == 0 {
+				runtime.Gosched()
+			}
+			tt.do(client)
+			client.Close()
 			within(t, "handshake", func() {
-				if err := server.(interface{ Handshake() error }).Handshake(); err == nil {
-					t.Error("Handshake = nil")
+				for s.Connections() > 0 {
+					runtime.Gosched()
 				}
-				server.Close()
 			})
 			select {
 			case err := <-refused:

@@ -3,7 +3,6 @@ package upstream_test
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -59,19 +58,4 @@ func clientTLS(t testing.TB) *tls.Config {
 	t.Helper()
 	identify(t)
 	return &tls.Config{RootCAs: identity.pool, ServerName: "127.0.0.1"}
-}
-
-// facing is a router's listener.
-func facing(t testing.TB, ln net.Listener) net.Listener {
-	t.Helper()
-	if !encrypted(t) {
-		return ln
-	}
-	cfg := serverTLS(t)
-	cfg.DynamicRecordSizingDisabled = true
-	// A client of this test sees for itself that its handshake has failed. Others come, too: who looks for a worker of another process's test
-	// that had this port before, and knows nothing of TLS.
-	secured := upstream.ListenTLS(ln, cfg, func(net.Addr, error) {})
-	upstream.SetHandshakeLimit(secured, patience) // no test here is about slow ones, but a machine may be
-	return secured
 }

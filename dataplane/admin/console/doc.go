@@ -1,9 +1,11 @@
-// Package console is the router's web page: one HTML file, embedded, that polls the operator API's /status each second.
+// Package console is the router's web page: one embedded HTML file that polls the operator API's
+// /status each second.
 //
-// The page loads nothing from anywhere else, so it works on a machine without a network, and it writes what it was told
-// with textContent only: a worker's name cannot become HTML. A field that /status does not carry shows as a dash, and
-// a router that does not answer is said to be unreachable, with the time since when; the last values stay in sight.
-// Where /status wants the operator's key, the page asks for it and sends it as a bearer token.
+// The page loads nothing from elsewhere, so that it works on a machine without a network. It writes
+// values by textContent only, so that a worker's name cannot become HTML. A field that /status
+// lacks shows as a dash. While the router does not answer, the page says since when it is
+// unreachable and keeps the last values. Where /status needs the operator key, the page asks for it
+// and sends it as a bearer token.
 //
 // # Concurrency
 //

@@ -5,5 +5,5 @@ import _ "embed" // for the page
 //go:embed page.html
 var page []byte
 
-// Page returns the page, to be served as text/html with charset utf-8.
+// Page returns the page, of type text/html with charset utf-8.
 func Page() []byte { return page }

@@ -9,8 +9,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// bootstrapPath asks for the topology of a prefill worker as a whole. It is 503 until every rank has registered: a decode
-// worker that asked before would wait for a rank that is not there. The worker's own /ready says 200 before that.
+// bootstrapPath asks for the topology of a whole prefill worker. Its answer is 503 until every
+// rank has registered; the worker's own /ready is 200 earlier, when a decode worker would still
+// wait for a missing rank.
 const bootstrapPath = "/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1"
 
 // bootstrapProbe probes the bootstrap server of a prefill worker. The zero value is ready to use.
@@ -61,7 +62,7 @@ func (e *expectation) apply(info *Info, w *Worker, log *slog.Logger) {
 	switch {
 	case want.Role == RoleAggregated: // any role
 	case info.Disaggregation.Mode == "":
-		info.Disaggregation.Mode = want.Role.mode() // a release that does not tell
+		info.Disaggregation.Mode = want.Role.mode() // a release without the field
 	case info.Role() != want.Role && !e.warned:
 		e.warned = true
 		log.Warn("worker has another role than it was added with; its own counts", "worker", w.URL, "added as", want.Role.String(), "says", info.Role().String())

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// line is a prober's kept connection, watched between requests: when a process dies, its kernel closes the connection at
-// once, which tells of the death hundreds of milliseconds before the next probe, and also where another process
-// listens by then.
+// connWatch watches the kept connection of a prober between requests. When a process dies, its
+// kernel closes the connection at once: hundreds of milliseconds before the next probe, and also
+// when another process listens by then.
 type connWatch struct {
 	ended func()        // the connection ended between two requests
 	count atomic.Uint64 // connections that were made
@@ -28,7 +28,7 @@ func (l *connWatch) use(on bool) {
 	}
 }
 
-// watch reads from conn all the time, on a goroutine that ends with it. What comes is read from the result.
+// watch reads from conn on a goroutine that ends with it. The result returns the bytes.
 func (l *connWatch) watch(conn net.Conn, encrypted bool) net.Conn {
 	l.count.Add(1)
 	near, far := net.Pipe()
@@ -53,7 +53,8 @@ type watchedConn struct {
 // pumpBytes is read at once: answers to probes have a few hundred bytes, a description 40 KB.
 const pumpBytes = 4 << 10
 
-// pump carries bytes to far. Bytes for which unasked is true answer nothing: some servers send a 408 before they close.
+// pump carries bytes to far. Bytes that come while unasked is true answer no request: some
+// servers send a 408 before they close.
 func (p *watchedConn) pump(far net.Conn, unasked func() bool, ended func()) {
 	buf := make([]byte, pumpBytes)
 	for {

@@ -20,12 +20,11 @@ type dialer struct {
 	timeout time.Duration   // of a dial, TLS included
 	connect func(ctx context.Context, network, addr string) (net.Conn, error)
 	failure *tlsFailure
-	watch   *connWatch // nil: nobody watches the connections between requests
+	watch   *connWatch // nil: the connections are not watched between requests
 }
 
-// failure is what the last read failed with, as far as TLS knows: fasthttp
-// tells of a connection that was closed, and keeps to itself that the worker
-// has said why.
+// tlsFailure is the error of the last read, as far as TLS knows it: fasthttp reports a closed
+// connection and drops the worker's reason.
 type tlsFailure struct{ last atomic.Pointer[error] }
 
 // take returns the failure once.
@@ -51,7 +50,8 @@ func (s tlsConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dial connects, and does the TLS that fasthttp would do: its errors would not say what is wrong.
+// dial connects, and performs the TLS handshake in place of fasthttp, whose errors do not name
+// the cause.
 func (d *dialer) dial(addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(d.end, d.timeout)
 	defer cancel()
@@ -82,7 +82,7 @@ type boundConn struct {
 	heard bool        // something was read
 }
 
-// Read reads from the worker. A worker that speaks TLS where HTTP was expected is found by its first bytes.
+// Read detects a worker that speaks TLS where HTTP was expected by its first bytes.
 func (b *boundConn) Read(p []byte) (int, error) {
 	n, err := b.Conn.Read(p)
 	if !b.heard && n > 0 {

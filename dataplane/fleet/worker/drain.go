@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// DrainReason says who wants that a worker finishes what it has and gets nothing new. It drains as long as anybody does, so
-// nobody takes back what another one asked for.
+// DrainReason is a reason for which a worker finishes its requests and gets no new one. A worker
+// drains while any reason holds, so one operator cannot end the drain of another one's.
 type DrainReason uint32
 
 const (
 	// DrainOperator was asked for by POST /workers/drain.
 	DrainOperator DrainReason = 1 << iota
-	// DrainSource was asked for by where the worker is from: a pod that ends, a mark in the cluster.
+	// DrainSource comes from the worker's source: a terminating pod, a drain mark in the
+	// cluster.
 	DrainSource
 	// DrainLeaving is a worker that no source names any more.
 	DrainLeaving
@@ -29,7 +30,7 @@ type drains struct{ set atomic.Uint32 }
 // any reports whether the worker drains.
 func (d *drains) any() bool { return d.set.Load() != 0 }
 
-// Drain takes the worker out of the choice for DrainOperator, or back into it. Requests that it has are not touched.
+// Drain sets or clears DrainOperator. Requests in flight finish.
 func (d *drains) Drain(on bool) { d.DrainFor(DrainOperator, on) }
 
 // DrainFor is Drain for any reason.
@@ -41,7 +42,7 @@ func (d *drains) DrainFor(why DrainReason, on bool) {
 	}
 }
 
-// Drains reports whether somebody has this reason to drain the worker.
+// Drains reports whether the worker drains for this reason.
 func (d *drains) Drains(why DrainReason) bool { return d.set.Load()&uint32(why) != 0 }
 
 // DrainReasons returns why the worker drains, in words.

@@ -9,16 +9,16 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// errForeignServer comes with errNotReady where the server has none of the routes that a worker is probed by.
+// errForeignServer accompanies errNotReady for a server without any of the probed routes.
 var errForeignServer = errors.New("worker: GET /ready and GET /v1/models answered 404")
 
 // routerEngine is Info.Engine of another router of this project.
 const routerEngine = "a Warmpath router"
 
-// foreignEvery is how often a server that serves no model is asked what it is.
+// foreignEvery is the time between two identifications of a server without a model.
 const foreignEvery = time.Minute
 
-// answer is what a question to a server brought.
+// probeAnswer is an answer to a probe.
 type probeAnswer struct {
 	status int
 	body   []byte
@@ -26,8 +26,8 @@ type probeAnswer struct {
 	routed bool   // a Warmpath router passed it on
 }
 
-// kinds are servers that are no SGLang, by a route that no other one has. field is there in its answer, and version, where it is
-// not "", holds the release.
+// otherEngines are identified by a route that no other one has: field exists in its answer, and
+// version, unless it is "", holds the release.
 var otherEngines = []struct{ name, path, field, version string }{
 	{"llama.cpp", "/props", "default_generation_settings", "build_info"},
 	{"TGI", "/info", "model_id", "version"},
@@ -35,12 +35,13 @@ var otherEngines = []struct{ name, path, field, version string }{
 	{"vLLM", "/version", "version", "version"},
 }
 
-// owners are the owned_by of /v1/models that tell servers with the same routes apart.
+// ownedBy maps the owned_by of /v1/models to engines that share routes.
 var ownedBy = map[string]string{
 	"vllm": "vLLM", "tensorrt_llm": "TensorRT-LLM", "llamacpp": "llama.cpp", "library": "Ollama",
 }
 
-// kind finds out what a server is that has no /server_info: "vLLM 0.32.0". It asks at most as many short questions as there are kinds.
+// identifyEngine names a server without /server_info: "vLLM 0.32.0". It asks at most one short
+// question for each engine.
 func (p *prober) identifyEngine(described probeAnswer, deadline time.Time) string {
 	switch {
 	case described.routed:
@@ -79,7 +80,7 @@ func (p *prober) identifyEngine(described probeAnswer, deadline time.Time) strin
 	return "an unknown server"
 }
 
-// shortened keeps what a server says of itself fit for a log.
+// shortened makes a server's own text fit for a log.
 func shortened(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -90,7 +91,7 @@ func shortened(text string) string {
 	return text[:min(len(text), 64)]
 }
 
-// consequence says what it means for routing that a worker is no SGLang.
+// consequence describes the effect on routing of a worker that is not SGLang.
 func consequence(engine string) string {
 	if engine == routerEngine {
 		return "its workers are its own choice, so that no cache can be known: name them here instead"

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Keyed knows which blocks of a rank belong to prompts with an extra_key. Such
-// prompts share nothing with others, but SGLang's events (0.5.23, in their default
-// format) name their blocks as those of a plain prompt: only who sent the prompt
-// can tell. Each block that is expected stands for one store. The zero value
-// expects nothing. Its methods may be called from any goroutine.
+// ExtraKeys knows the blocks of a rank that belong to prompts with an extra_key. Such prompts
+// share nothing with others, but SGLang's events (0.5.23, in their default format) name their
+// blocks like those of a plain prompt: only the router that sent the prompt can tell. Each
+// expected block stands for one store. The zero value expects none. Its methods may be called
+// from any goroutine.
 type ExtraKeys struct {
 	prompts atomic.Int64 // that are known
 
@@ -20,7 +20,7 @@ type ExtraKeys struct {
 	ended  []*ExtraKeyPrompt   // the oldest first
 }
 
-// expected is what is known of a block.
+// expected counts the stores of a block.
 type expected struct {
 	stores int // still expected
 	taken  int // of the prompts that are known, came already
@@ -33,9 +33,11 @@ type ExtraKeyPrompt struct {
 }
 
 const (
-	// keyedGrace is how long behind its answer's end a prompt's stores are expected: events come within 80 ms on a slow machine.
+	// extraKeyGrace is how long after its answer a prompt's stores are expected: events come
+	// within 80 ms on a slow machine.
 	extraKeyGrace = 2 * time.Second
-	// maxKeyed bounds the blocks that are expected of one rank: 16 MiB. Beyond, prompts are not told apart.
+	// maxExtraKeyBlocks bounds the expected blocks of one rank: 16 MiB. Beyond it prompts are
+	// not told apart.
 	maxExtraKeyBlocks = 1 << 18
 )
 
@@ -89,7 +91,7 @@ func (k *ExtraKeys) Any() bool {
 	return k.prompts.Load() > 0
 }
 
-// Take reports whether a store of a block is one that was expected.
+// Take reports whether the store of a block was expected, and counts it.
 func (k *ExtraKeys) Take(block uint64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,8 +107,8 @@ func (k *ExtraKeys) Take(block uint64) bool {
 	return true
 }
 
-// forgetLocked ends what is expected of prompts that ended a while ago. Stores
-// that came count for the prompts that ended first.
+// forgetLocked drops the expectations of prompts that ended a while ago. Stores count for the
+// prompts that ended first.
 func (k *ExtraKeys) forgetLocked(now time.Time) {
 	for len(k.ended) > 0 && k.ended[0].until.Before(now) {
 		p := k.ended[0]

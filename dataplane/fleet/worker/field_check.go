@@ -13,15 +13,15 @@ const (
 	Contradict                // no request explains the report
 )
 
-// Account is one report of a rank beside the requests that this router knows there: its own and
-// those that other routers tell of. Of those, each number is the largest one since the report
-// before the last: a report is older than its arrival.
+// Account is a load report beside the requests that this router knows at the rank: its own and
+// its peers'. Flight, Pending and Held are the largest values since the report before the last,
+// because a report is older than its arrival.
 type Account struct {
 	Running, Waiting, Queued, Used, Pool int64 // as in Report
 
 	Flight  int64 // requests dispatched and not ended
-	Pending int64 // prompt tokens of those without a first byte that the rank must compute
-	Held    int64 // the most KV tokens that all of Flight can hold: whole prompts, and answers of the largest length
+	Pending int64 // prompt tokens that the rank must compute for requests without a first byte
+	Held    int64 // the most KV tokens that all of Flight can hold: whole prompts and answers of the largest length
 }
 
 const (
@@ -32,14 +32,14 @@ const (
 	// unknownAnswer bounds an answer whose request sets no limit. Reasoning models write tens of
 	// thousands of tokens.
 	unknownAnswer = 1 << 16
-	// unknownPrompt is what an estimate may be too low by: an image is a few bytes of URL and thousands
-	// of tokens.
+	// unknownPrompt bounds the error of an estimate: an image is a few bytes of URL and
+	// thousands of tokens.
 	unknownPrompt = 1 << 16
 )
 
 // FindUsed compares the KV tokens in use with the requests that could hold them. SGLang counts
-// pages that requests hold, not cached pages that it can evict; a worker that counts those looks
-// full for good, and gets no prompt that its cache has.
+// pages that requests hold, not cached pages that it can evict; a worker that counts those too
+// looks full for good, and gets no prompt that its cache has.
 func FindUsed(a Account) Finding {
 	spare := a.Pool / spareShare
 	switch {
@@ -65,8 +65,8 @@ const (
 	asideLongest = 300 // seconds
 )
 
-// FieldCheck decides over several findings whether a field is set aside. The zero value believes. Times
-// are seconds on any clock.
+// FieldCheck decides over several findings whether a field is set aside. The zero value
+// believes. Times are seconds of any clock.
 type FieldCheck struct {
 	aside bool
 	times int     // that it was set aside
@@ -103,9 +103,9 @@ func (d *FieldCheck) Add(at float64, f Finding) (changed bool) {
 	return true
 }
 
-// Glimpse is what one first byte shows of a rank's prefill speed, in tokens a second. The truth
-// lies between the two unless the rank has requests that nobody knows of, or cached more of the
-// prompt than its events say.
+// SpeedSample is the evidence of one first byte on a rank's prefill speed, in tokens a second.
+// The speed lies between the two, unless the rank has requests that no router knows, or cached
+// more of the prompt than its events say.
 type SpeedSample struct {
 	Least float32 // by the request's own uncached tokens; 0: not known
 	Most  float32 // by all tokens that the rank had to compute meanwhile
@@ -114,11 +114,11 @@ type SpeedSample struct {
 const (
 	// glimpses is how many of the last ones count, enoughGlimpses how many there must be.
 	maxSamples, minSamples = 16, 8
-	// wrongShare of them must contradict a speed; calmShare of those may still do so when it is
-	// believed again.
+	// wrongShare of the samples must contradict a speed before it is set aside; at most
+	// calmShare may do so when it is believed again.
 	wrongShare, calmShare = 0.75, 0.5
-	// plausible is the ratio by which a speed may differ from what a first byte shows: jitter of
-	// decode steps and of the network, requests that join the batch, attention over long prompts.
+	// plausible is the ratio by which a speed may differ from a sample: jitter of decode steps
+	// and of the network, requests that join the batch, attention over long prompts.
 	plausible = 4
 	// different is the ratio between equal GPUs that needs no first byte so far off: a speed that
 	// differs by more from that of the peers must differ by less from that of the first bytes.
@@ -182,7 +182,8 @@ func BelieveSpeed(reported float64, on SpeedBasis) (speed float64, why string) {
 	return reported, ""
 }
 
-// equal returns the speed of the peers where first bytes show about that, for it is the better known.
+// equal returns the speed of similar ranks where the samples show about that: it is known
+// better.
 func (on *SpeedBasis) equal(seen float64) float64 {
 	if on.Similar > 0 && seen < different*on.Similar && seen*different > on.Similar {
 		return on.Similar

@@ -9,7 +9,7 @@ import (
 // gpuMonitor acts on the facts about a worker's GPUs. It belongs to the worker's monitor.
 type gpuMonitor struct {
 	gaveUp int64 // the death after which requests were given up
-	stale  bool  // the log says that the facts are stale
+	stale  bool  // stale facts were logged
 }
 
 // check logs stale facts. Once the facts have called a worker dead for deathSettles, requests

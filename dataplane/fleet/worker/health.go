@@ -8,20 +8,21 @@ import (
 	"time"
 )
 
-// GPUState says what a worker is fit for by the facts about its GPUs, as State does by its probes. A higher one is worse.
+// GPUState is a worker's state by the facts about its GPUs, as State is by its probes. A higher
+// one is worse.
 type GPUState uint8
 
 const (
-	// GPUUnknown is a worker without facts about its GPUs: it has none, no sidecar reports them, or the facts are too old.
-	// Choices treat it as healthy.
+	// GPUUnknown is a worker without facts: it has no GPU, no sidecar reports them, or the facts
+	// are too old. Choices treat it as healthy.
 	GPUUnknown GPUState = iota
-	// GPUHealthy is a worker whose GPUs were examined and have no fault.
+	// GPUHealthy is a worker whose GPUs have no fault.
 	GPUHealthy
 	// GPUDegraded takes requests, as many as its weight is worth.
 	GPUDegraded
-	// GPUDraining finishes what it has and gets nothing new.
+	// GPUDraining finishes its requests and gets no new one.
 	GPUDraining
-	// GPUDead computes nothing any more, whatever the server says that runs beside it.
+	// GPUDead computes nothing, whether its HTTP server answers or not.
 	GPUDead
 )
 
@@ -35,8 +36,8 @@ func (s GPUState) String() string {
 	return gpuStateNames[s]
 }
 
-// ParseGPUState returns the state of that name. "", which earlier releases write, and names of later releases are GPUUnknown;
-// ok is false for the latter.
+// ParseGPUState returns the state of that name. "", which earlier releases write, and names of
+// later releases are GPUUnknown; ok is false for the latter.
 func ParseGPUState(name string) (s GPUState, ok bool) {
 	for i, n := range gpuStateNames {
 		if n == name {
@@ -46,52 +47,56 @@ func ParseGPUState(name string) (s GPUState, ok bool) {
 	return GPUUnknown, name == ""
 }
 
-// Health is what the facts about a worker's GPUs mean for the choice of it, as package health judges them: of several GPUs the worst. The
-// zero value is GPUUnknown, which counts as healthy.
+// Health holds the facts about a worker's GPUs as package health judges them; of several GPUs
+// the worst counts. The zero value is GPUUnknown, which counts as healthy.
 type Health struct {
 	State   GPUState
 	Weight  float64  // share of its speed that is left, in (0, 1]; 0 is unknown: 1
 	NoTP    bool     // must not compute one request together with other GPUs
 	Free    int64    // bytes of GPU memory, of the GPU that has least; 0 is unknown
 	Reasons []string // in words, worst first
-	// At is when the facts were last known to hold, by this machine's clock; SetHealth takes a zero one, and one to come, for now. Facts older than HealthFor count for nothing:
-	// whoever knows them tells them again, unchanged ones too, every third of that.
+	// At is when the facts last held, by this machine's clock; SetHealth replaces a zero or
+	// future one by now. Facts older than HealthFor count for nothing, so their source repeats
+	// them, unchanged ones too, every third of that.
 	At time.Time
 }
 
 const (
-	// HealthFor is how long facts are believed. Nodes tell theirs every few seconds, and one that is gone takes its workers along within
-	// 3 s; this is for those that are silent and not gone, of which probes know more than old facts do.
+	// HealthFor is how long facts count. Nodes repeat theirs every few seconds, and a node that
+	// is gone takes its workers along within 3 s. The limit is for silent nodes that are not
+	// gone: probes know more than old facts.
 	HealthFor = 30 * time.Second
-	// ScarceMemory is the free GPU memory in bytes below which it is told to choices: a prefill chunk of 8,192 tokens needs about 1 GiB for
-	// its activations, and an allocation that fails ends the engine. The number is ours.
+	// ScarceMemory is the free GPU memory in bytes below which choices consider it: a prefill
+	// chunk of 8,192 tokens needs about 1 GiB for its activations, and a failed allocation ends
+	// the engine. The number is ours.
 	ScarceMemory = 1 << 30
 	// oneInstant is how close deaths must be to look like one event.
 	deathBurst = 10 * time.Second
-	// deathSettles is how long facts must call a worker dead before its waiting requests are given up: time for those of the other workers
-	// to come, by which a bug of the monitoring is told from a death.
+	// deathSettles is how long facts must call a worker dead before its waiting requests are
+	// given up. By then the facts about other workers have come, which tell a bug of the
+	// monitoring from a death.
 	deathSettles = 500 * time.Millisecond
 )
 
 // gpuHealth holds the facts about a worker's GPUs.
 type gpuHealth struct {
-	verdict *atomic.Uint64 // what choices read; fixed
+	verdict *atomic.Uint64 // read by choices; fixed
 	ranks   func() []*Rank // fixed
 
-	told    atomic.Pointer[Health] // for people; nil: never told
-	died    atomic.Int64           // unix nanoseconds since when the facts say dead; 0: they do not
+	told    atomic.Pointer[Health] // for people; nil: none yet
+	died    atomic.Int64           // unix nanoseconds at which the facts began to say dead; 0: they do not
 	doubted atomic.Bool            // and are not believed
 	fleet   *fleetHealth           // fixed
 }
 
-// fleetHealth are the workers among which facts are weighed: those of one registry.
+// fleetHealth weighs the facts about all workers of one registry against each other.
 type fleetHealth struct {
 	mu  sync.Mutex       // held while facts are taken in, some µs; never by choices
 	all func() []*Worker // nil in tests of one worker
 }
 
-// SetHealth publishes what is known of the worker's GPUs. A worker that is dead by it gets no requests from now on, and those that it has
-// not begun to answer go elsewhere.
+// SetHealth publishes facts about the worker's GPUs. A worker that they call dead gets no
+// request from now on, and requests without a first byte go elsewhere.
 func (f *gpuHealth) SetHealth(h Health) {
 	now := time.Now()
 	if h.At.IsZero() || h.At.After(now) {
@@ -100,7 +105,7 @@ func (f *gpuHealth) SetHealth(h Health) {
 	if h.State > GPUDead {
 		h.State = GPUUnknown
 	}
-	if !(h.Weight > 0 && h.Weight < 1) { // and what is no number
+	if !(h.Weight > 0 && h.Weight < 1) { // NaN included
 		h.Weight = 1
 	}
 	f.fleet.mu.Lock()
@@ -121,8 +126,8 @@ func (f *gpuHealth) SetHealth(h Health) {
 	f.keepSpeeds(before, Verdict(f.verdict.Load()))
 }
 
-// Health returns what SetHealth published last. Facts that are too old are GPUUnknown, without Weight, NoTP and Free, and with a
-// reason that says so; At is still theirs.
+// Health returns the facts of the last SetHealth. Facts that are too old are GPUUnknown, without
+// Weight, NoTP and Free, and with a reason; At stays.
 func (f *gpuHealth) Health() Health { return f.HealthAt(time.Now()) }
 
 // HealthAt is Health at a time.
@@ -140,21 +145,22 @@ func (f *gpuHealth) HealthAt(now time.Time) Health {
 	}}
 }
 
-// Doubted reports whether the facts say that the worker is dead and are not believed: most workers that answer their probes died by them at
-// one instant, or the last one did.
+// Doubted reports whether facts that call the worker dead are not believed: they killed most
+// workers that answer their probes at one instant, or the last one.
 func (f *gpuHealth) Doubted() bool { return f.doubted.Load() }
 
 func (h *Health) stale(now time.Time) bool { return now.Sub(h.At) > HealthFor }
 
-// publishLocked makes the verdict of what was told.
+// publishLocked publishes the verdict.
 func (f *gpuHealth) publishLocked() {
 	if h := f.told.Load(); h != nil {
 		f.verdict.Store(uint64(verdictOf(h, f.doubted.Load())))
 	}
 }
 
-// reckonLocked decides which deaths are believed. Of workers that answer their probes, those are not that are more than half of all that were
-// left and lie within one instant: a cluster that answers must not be stopped by a wrong fact.
+// reckonLocked decides which deaths are believed. Deaths of workers that answer their probes are
+// doubted when they lie within one instant and are more than half of the workers left: a wrong
+// fact must not stop a cluster that answers.
 func (p *fleetHealth) reckonLocked(now time.Time) {
 	if p.all == nil {
 		return
@@ -180,7 +186,8 @@ func (p *fleetHealth) reckonLocked(now time.Time) {
 	}
 }
 
-// keepSpeeds remembers how fast the ranks were before the worker lost a part of its speed: what they measure from then on is of what is left.
+// keepSpeeds remembers the speeds of the ranks before the worker lost a part of its speed: later
+// measurements include the loss.
 func (f *gpuHealth) keepSpeeds(before, after Verdict) {
 	slowed := after.Weight() < 1
 	if slowed == (before.Weight() < 1) {

@@ -13,25 +13,28 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// Info is what a worker says of itself in GET /server_info and GET /v1/models
-// (SGLang 0.5.23; older releases say part of it). Immutable once published.
+// Info is a worker's description from GET /server_info and GET /v1/models (SGLang 0.5.23; older
+// releases have a part of it). Immutable once published.
 type Info struct {
 	Engine    string // what the worker is, where it is no SGLang: "vLLM 0.32.0"
 	Version   string // of SGLang
 	ModelPath string
 	Models    []string // served names, of which the first is the one to route by; LoRA adapters come last
 	Adapters  int      // of Models, how many are adapters
-	// Process tells one process at a URL from the next; 0 when the worker says nothing to tell it by.
+	// Process identifies the process behind the URL; 0 when the description has nothing to
+	// identify it by.
 	Process  uint64
 	MaxLen   int // tokens of a prompt and its answer together, max_model_len of /v1/models; 0 when unknown
 	PageSize int // tokens a KV page; 0 when unknown
 	DPSize   int // at least 1
 	TPSize   int // GPUs that compute one request together, tp_size; 0 when unknown
-	// Vocabulary is how many token ids the model has; 0 when unknown. An id at or above it ends an engine.
+	// Vocabulary is the number of token ids of the model; 0 when unknown. A larger id ends an
+	// engine.
 	Vocabulary int
 	Labels     bool // tokenizer_metrics_allowed_custom_labels names some
 	MaxTokens  int  // tokens in the KV pool of one rank; 0 when unknown
-	// TokenBytes is what KV takes of a token, in bytes over all of its GPUs; 0 when unknown.
+	// TokenBytes is the KV size of a token in bytes, over all GPUs of the worker; 0 when
+	// unknown.
 	TokenBytes float64
 	Disaggregation
 	// NoCache is disable_radix_cache: no prompt finds anything of an earlier one.
@@ -53,7 +56,7 @@ type Disaggregation struct {
 	DecodeCache bool
 }
 
-// Tokenizer is what a worker says of how it makes token ids: its arguments, "" where they are not set.
+// Tokenizer holds a worker's arguments for making token ids, "" where they are not set.
 type Tokenizer struct {
 	Path            string // tokenizer_path
 	Mode            string // tokenizer_mode
@@ -80,7 +83,7 @@ func parseTokenizer(v *fastjson.Value) Tokenizer {
 	return t
 }
 
-// Events says where a worker publishes its KV events.
+// Events holds the endpoints of a worker's KV events.
 type Events struct {
 	Endpoints []string // one a DP rank, "tcp://host:port"
 	Replays   []string // one a DP rank, or nil when there is no replay
@@ -94,7 +97,7 @@ var (
 )
 
 const (
-	// maxDP bounds what a bad dp_size can cost: each rank has a stream of events.
+	// maxDP bounds the cost of a bad dp_size: each rank has an event stream.
 	maxDP   = 1024
 	maxPort = 65535
 	maxPage = 1 << 20 // tokens: longer than any context
@@ -192,7 +195,7 @@ func parseEventsConfig(v *fastjson.Value, host string, info *Info) *Events {
 	return ev
 }
 
-// splitEndpoint reads rank 0's "tcp://host:port"; nil for what has no port.
+// splitEndpoint reads rank 0's "tcp://host:port"; nil without a port.
 func splitEndpoint(s, host string, dpSize int) []string {
 	addr, ok := strings.CutPrefix(s, "tcp://")
 	colon := strings.LastIndexByte(addr, ':')
@@ -206,7 +209,7 @@ func splitEndpoint(s, host string, dpSize int) []string {
 	return endpoints(reachable(addr[:colon], host), base, dpSize)
 }
 
-// reachable returns the host to connect to for one that the worker binds.
+// reachable returns the host to connect to for the one that the worker binds.
 func reachable(bound, host string) string {
 	switch bound = strings.Trim(bound, "[]"); bound {
 	case "", "*", "0.0.0.0", "::":
@@ -229,7 +232,8 @@ func endpoints(host string, base, dpSize int) []string {
 	return all
 }
 
-// Named returns model in the memory of the worker's own name for it, if it has one: comparing that with other workers' is faster.
+// Named returns model in the memory of the worker's own name for it, if it has one: that
+// compares faster with other workers'.
 func (i *Info) Named(model string) string {
 	if at := slices.Index(i.Models, model); at >= 0 {
 		return i.Models[at]
@@ -246,7 +250,7 @@ func (i *Info) Model() string {
 	return i.ModelPath
 }
 
-// Consequence says what the router does without for a worker that is no SGLang; "" for one that is.
+// Consequence describes the effect on routing of a worker that is not SGLang; "" for SGLang.
 func (i *Info) Consequence() string {
 	if i.Engine == "" {
 		return ""
@@ -254,8 +258,8 @@ func (i *Info) Consequence() string {
 	return consequence(i.Engine)
 }
 
-// sameProcess reports whether two descriptions are of one process, as far as they tell. One that says nothing to tell it by is the
-// same while it has its model and its ranks.
+// sameProcess reports whether two descriptions are of one process, as far as they tell. Without
+// anything to identify it, a process is the same while it has its model and its ranks.
 func (i *Info) sameProcess(old *Info) bool {
 	if i.Process != 0 || old.Process != 0 {
 		return i.Process == old.Process

@@ -8,25 +8,25 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Load is the work of one rank: what this router has sent there and has not
-// ended, counted from dispatch, and what the rank says of itself, which also
-// tells of other routers' requests; those that tell of theirs themselves (Foreign)
-// are counted as if this router had sent them. A burst that arrives between two reports
-// would see no load at all in the latter and pile up on one worker.
+// Load is the load of one rank: requests that this router and its peers (RouterLoad) have
+// dispatched and not ended, and the rank's own reports, which count the requests of other
+// clients too. Requests count from dispatch: a burst between two reports would otherwise see no
+// load at all and pile up on one worker.
 //
-// Steps and reports take a lock for some 50 ns; a choice reads Seen without one.
+// Steps and reports take a lock for some 50 ns; a choice reads a LoadView without one.
 type Load struct {
 	inFlight atomic.Int64 // requests dispatched and not ended
-	waiting  atomic.Int64 // of those, the ones without a first byte
+	waiting  atomic.Int64 // requests without a first byte
 	pending  atomic.Int64 // prompt tokens dispatched, expected uncached and not prefilled
 	uncached atomic.Int64 // prompt tokens that requests in flight were expected to compute
-	reserved atomic.Int64 // KV tokens that decode legs in flight will need, and those of prompts that others have fetched
-	// coming are the tokens that prompts without a first byte are to fetch from KV tiers. They are in no rank's report: a request that waits for
-	// room in the pool, with next to nothing to compute, would else be seen by nobody, and more would be sent there.
+	reserved atomic.Int64 // KV tokens for decode legs in flight, and for prompts fetched from KV tiers
+	// coming counts the tokens that prompts without a first byte will fetch from KV tiers. No
+	// rank reports them: a request that waits for room in the pool with next to nothing to
+	// compute would be invisible, and would attract more.
 	coming atomic.Int64
 	sent   atomic.Int64 // of pending, all that ever were
 	held   atomic.Int64 // the most KV tokens that requests in flight can hold
-	peers  peerLoads    // what other routers have sent
+	peers  peerLoads    // requests of other routers
 
 	mu        sync.Mutex
 	backlog   policy.Backlog // guarded by mu; times are unix seconds
@@ -41,14 +41,15 @@ func (l *Load) InFlight() int64 { return l.inFlight.Load() }
 // Waiting returns the requests dispatched whose answer has not begun.
 func (l *Load) Waiting() int64 { return l.waiting.Load() }
 
-// Pending returns the prompt tokens dispatched whose answer has not begun.
+// Pending returns the prompt tokens of dispatched requests whose answer has not begun.
 func (l *Load) Pending() int64 { return l.pending.Load() }
 
-// Reserved returns the KV tokens that decode legs in flight will need, and those of prompts that others have fetched.
+// Reserved returns the KV tokens for decode legs in flight, and for prompts fetched from KV
+// tiers.
 func (l *Load) Reserved() int64 { return l.reserved.Load() }
 
-// Lease is one request's share of a rank's load. Each step takes effect once,
-// whatever the order and number of calls, so that no exit path can leak load.
+// Lease is one request's share of a rank's load. Each step takes effect once, in any order and
+// number of calls, so that no exit path can leak load.
 type Lease struct {
 	load   *Load
 	tokens int64 // to prefill
@@ -63,7 +64,7 @@ type Lease struct {
 // Work is one request as a rank's load counts it.
 type Work struct {
 	Uncached int  // prompt tokens to prefill
-	Fetched  int  // prompt tokens that come from a KV tier: they take room in the pool, and no time to prefill
+	Fetched  int  // prompt tokens from a KV tier: they take room in the pool and no time to prefill
 	Prompt   int  // prompt tokens
 	Output   int  // the most tokens that its answers may have; 0 is unknown
 	Guessed  bool // Prompt is an estimate, of text or of a prompt with images
@@ -108,8 +109,8 @@ func (l *Load) BeginWork(now time.Time, w Work) Lease {
 	return Lease{load: l, tokens: tokens, coming: coming, held: held, watch: at}
 }
 
-// BeginDecode counts the decode leg of a request, which will need room for so
-// many tokens there: the prompt's and those asked for.
+// BeginDecode counts the decode leg of a request with so many tokens: the prompt's and the
+// requested ones.
 func (l *Load) BeginDecode(tokens int) Lease { return l.BeginLeg(tokens, Work{Prompt: tokens}) }
 
 // BeginLeg is BeginDecode for a request of which more is known.
@@ -172,10 +173,10 @@ func (l *Lease) End() {
 	load.published.end()
 }
 
-// used is what requests in flight are expected to add to the KV pool.
+// used is the growth of the KV pool that requests in flight will cause.
 func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.peers.used.Load() }
 
-// flight is how many requests are in flight there, and unbegun how many of them have no first byte, of all routers that tell.
+// flight counts the requests in flight of all routers, unbegun the ones without a first byte.
 func (l *Load) flight() int64  { return l.inFlight.Load() + l.peers.inFlight.Load() }
 func (l *Load) unbegun() int64 { return l.waiting.Load() + l.peers.waiting.Load() }
 
@@ -188,7 +189,7 @@ func (l *Load) peaks() peaks {
 	}
 }
 
-// Share returns what this router has in flight there.
+// Own returns this router's own load at the rank.
 func (l *Load) Own() (s RouterLoad) {
 	for range viewTries {
 		before := l.published.version.Load()
@@ -203,8 +204,9 @@ func (l *Load) Own() (s RouterLoad) {
 	return s
 }
 
-// Foreign replaces what another router had in flight there, as far as was known, by what it has now. What it sent and began counts as if
-// this router had: toward the backlog, and on top of the rank's next reports, which know of it by themselves from then on.
+// ReplacePeer replaces the known load of another router by its present one. Requests that it
+// dispatched and began count as this router's: in the backlog, and on top of the rank's reports
+// until those include them.
 func (l *Load) ReplacePeer(now time.Time, was, is RouterLoad) {
 	if was == is {
 		return
@@ -235,5 +237,5 @@ func (l *Load) ReplacePeer(now time.Time, was, is RouterLoad) {
 	l.check.note(l.peaks())
 }
 
-// ForeignInFlight returns the requests that other routers tell of.
+// PeerInFlight returns the requests of other routers.
 func (l *Load) PeerInFlight() int64 { return l.peers.inFlight.Load() }

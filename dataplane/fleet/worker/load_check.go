@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// check compares what a rank reports with what this router knows. It is guarded by Load.mu.
+// check compares a rank's reports with this router's account. Load.mu guards it.
 type check struct {
 	now, before peaks // since the last report, and between the two before
 
@@ -28,7 +28,7 @@ func (p *peaks) add(o peaks) {
 	p.flight, p.pending, p.held = max(p.flight, o.flight), max(p.pending, o.pending), max(p.held, o.held)
 }
 
-// forget drops what was learnt of a process that is gone.
+// forget drops the state of a process that is gone.
 func (c *check) forget() { *c = check{now: c.now, before: c.before, similar: c.similar} }
 
 // note must follow each step that adds work.
@@ -49,12 +49,12 @@ func (c *check) checkUsed(now time.Time, r *Report, own peaks) {
 	}
 }
 
-// watch is what a first byte is compared with.
+// dispatched is the state at a request's dispatch, with which its first byte is compared.
 type dispatched struct {
 	at     time.Time
 	work   int64 // tokens that the rank had to compute before the request was sent
 	sent   int64 // that were ever sent before
-	counts bool  // the first byte says something of the rank's speed
+	counts bool  // the first byte is evidence of the rank's speed
 	exact  bool
 }
 
@@ -62,8 +62,8 @@ type dispatched struct {
 // much.
 const sampleTokens = 4096
 
-// FirstToken tells that a prompt is prefilled: the first byte of an answer that is a stream has
-// come, before anything else of the request was computed. FirstByte or End must follow.
+// FirstToken notes the first byte of a streamed answer: the prompt is prefilled, and nothing
+// else of the request was computed. FirstByte or End must follow.
 func (l *Lease) FirstToken(now time.Time) {
 	took := now.Sub(l.watch.at).Seconds()
 	if l.load == nil || l.begun || took <= 0 {

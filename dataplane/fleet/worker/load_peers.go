@@ -4,15 +4,15 @@ import (
 	"sync/atomic"
 )
 
-// Share is what one router has in flight at one rank. Routers tell it each other; it is a state and not a change, so that one that is
-// lost is made good by the next.
+// RouterLoad is the load of one router at one rank. Routers send it to each other as a state and
+// not as a change, so that a lost message is made good by the next.
 type RouterLoad struct {
 	InFlight int64 // requests dispatched and not ended
-	Waiting  int64 // of those, the ones without a first byte
-	Pending  int64 // prompt tokens that those are expected to compute
+	Waiting  int64 // requests without a first byte
+	Pending  int64 // prompt tokens that the rank must compute for Waiting
 	Used     int64 // tokens of the KV pool that all of InFlight are expected to add
 	Held     int64 // the most KV tokens that all of InFlight can hold
-	Sent     int64 // tokens that ever were in Pending: what was sent and has begun between two shares was still sent
+	Sent     int64 // all tokens that were ever in Pending, also of requests that began between two messages
 }
 
 // Idle reports whether nothing is in flight.
@@ -28,5 +28,6 @@ func (s RouterLoad) Plus(o RouterLoad) RouterLoad {
 	}
 }
 
-// foreign is the sum of other routers' shares. It is written under Load.mu, between shown.begin and end.
+// peerLoads is the sum of the other routers' loads. It is written under Load.mu, between
+// published.begin and end.
 type peerLoads struct{ inFlight, waiting, pending, used, held, sent atomic.Int64 }

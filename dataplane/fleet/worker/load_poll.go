@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// loadsTimeout bounds GET /v1/loads. Its answer waits for the engine's scheduler, and so for the batch under way: a chunk of
-	// 8,192 tokens is half a second on a large GPU.
+	// loadsTimeout bounds GET /v1/loads. Its answer waits for the engine's scheduler, and so for
+	// the batch under way: a chunk of 8,192 tokens takes half a second on a large GPU.
 	loadsTimeout = 2 * time.Second
-	// publishedFor is for how long nobody asks a rank that has published its load: that comes once a second at the latest, so two are
-	// missing then.
+	// publishedFor is how long a rank that has published its load is not polled. It publishes
+	// once a second, so two reports are missing by then.
 	publishedFor = 3 // seconds
-	// modelsEvery is how often a worker is asked for its models: adapters come and go while it runs, and another model
-	// behind a proxy of its own shows nowhere else. The answer takes 2 ms and no scheduler.
-	modelsEvery = 900 * time.Millisecond // with each look at the load, whose ticks may come a little early
+	// modelsEvery is the time between two looks at a worker's models: adapters come and go while
+	// it runs, and another model behind a proxy shows nowhere else. The answer takes 2 ms and no
+	// scheduler.
+	modelsEvery = 900 * time.Millisecond // a little below LoadEvery, because ticks may come early
 )
 
-// poller asks one worker for what it does not publish: its load, and which
-// models and adapters it has loaded. It runs apart from the monitor, whose
-// probes must not wait for a busy scheduler.
+// poller asks one worker for its load and its models, which it does not publish. It is apart
+// from the monitor, whose probes must not wait for a busy scheduler.
 type poller struct {
 	w      *Worker
 	probe  *prober
@@ -64,8 +64,8 @@ func (p *poller) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// readLoads asks for the ranks' load, where they do not publish it. A failure
-// says nothing: probes find out whether the worker lives.
+// readLoads asks for the load of ranks that do not publish it. A failure proves nothing: probes
+// decide whether the worker lives.
 func (p *poller) readLoads(ctx context.Context, now time.Time) {
 	ranks := p.w.Ranks()
 	quiet := slices.ContainsFunc(ranks, func(r *Rank) bool {
@@ -112,6 +112,6 @@ func (p *poller) readModels() {
 	fresh := *info
 	fresh.addNames(said)
 	if !slices.Equal(fresh.Models, info.Models) {
-		p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just described it anew
+		p.w.info.CompareAndSwap(info, &fresh) // else the monitor has just replaced the description
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Report is what a rank says of its load. A count that it does not tell is 0.
+// Report is a rank's report of its load. Missing counts are 0.
 type Report struct {
 	Running int64 // requests in its batch
 	Waiting int64 // requests in its queue
-	Queued  int64 // prompt tokens of those that it must compute
+	Queued  int64 // prompt tokens that it must compute for Waiting
 	Used    int64 // tokens of its KV pool that running requests hold
-	Wanted  int64 // of a decode rank, those and what requests that wait for pages will take at first
+	Wanted  int64 // of a decode rank: Used, and the first pages of requests that wait for them
 	Pool    int64 // tokens of its KV pool
 	Most    int64 // requests that it runs at once
 
@@ -23,15 +23,16 @@ type Report struct {
 	Polled    bool          // asked for over HTTP, not published
 }
 
-// rateTokens is how much a rank must have computed before its speed counts: the first spans may be of short prompts on a machine that was
-// busy, and a rank that looks slow by them gets no prompts to show that it is not.
+// rateTokens is how much a rank must have computed before its speed counts: the first spans may
+// be of short prompts on a busy machine, and a rank that looks slow by them gets no prompt to
+// disprove it.
 const rateTokens = 1 << 16
 
 // countLimit bounds a count of a report: sums of two still fit.
 const countLimit = 1 << 40
 
-// Report takes a report that was made now. A count that cannot be counts as nothing, and a field that the router's own account
-// contradicts is set aside (SetAside).
+// Report takes a report made now. An impossible count counts as nothing, and a field that
+// contradicts the router's account is set aside (SetAside).
 func (l *Load) Report(now time.Time, r Report) {
 	for _, n := range [...]*int64{&r.Running, &r.Waiting, &r.Queued, &r.Used, &r.Wanted, &r.Pool, &r.Most, &r.Prefilled} {
 		*n = min(max(*n, 0), countLimit)
@@ -59,7 +60,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.pool.Store(r.Pool)
 	s.most.Store(r.Most)
 	s.polled.Store(r.Polled)
-	// Of what the rank counts, these are known otherwise: what changes from now on is added to its report.
+	// The report includes these requests: later changes are added to it.
 	s.ownFlight.Store(l.flight())
 	s.ownBegun.Store(l.flight() - l.unbegun())
 	s.ownUsed.Store(l.used())
@@ -68,8 +69,8 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.end()
 }
 
-// Forget drops what the rank has said of itself: its process is gone. Requests
-// in flight there are still to end.
+// Forget drops the rank's reports: its process is gone. Requests in flight there are still to
+// end.
 func (l *Load) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +88,8 @@ func (l *Load) Forget() {
 	s.end()
 }
 
-// SetPeers tells the median speed of the other ranks with the same model and role; 0 is unknown.
+// SetSimilarSpeed sets the median speed of the other ranks with the same model and role; 0 is
+// unknown.
 func (l *Load) SetSimilarSpeed(now time.Time, speed float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 
 // Seen is a rank's load as a choice sees it.
 type LoadView struct {
-	InFlight int64   // requests there: own, those that other routers tell of, and others' as of the last report
-	Waiting  int64   // of those, the ones without a first token
+	InFlight int64   // requests of all routers, and of other clients as of the last report
+	Waiting  int64   // requests without a first token
 	Pending  int64   // prompt tokens that are left to compute now
 	Used     int64   // tokens of the KV pool that running requests hold
-	Reserved int64   // of own decode legs, tokens that they will need; part of Used until a report counts them
+	Reserved int64   // tokens for own decode legs; part of Used until a report counts them
 	Pool     int64   // tokens of the KV pool; 0 when unknown
 	Most     int64   // requests that it runs at once; 0 when unknown
 	Rate     float64 // prompt tokens that it computes a second; 0 when unknown
@@ -22,14 +22,12 @@ type LoadView struct {
 	Polled   bool    // the last report was asked for over HTTP
 }
 
-// reportFor is how long a report is believed, in seconds. Published ones come
-// once a second at the latest, polled ones too; what a rank that fell silent
-// said of others' requests would stand forever.
+// reportFor is how long a report counts, in seconds. Reports come once a second; the requests in
+// the last report of a silent rank would count forever.
 const reportFor = 5
 
-// shown is what Load shows to choices: a few cache lines that are written under
-// Load.mu and read without a lock. A reader that saw two states at once tries
-// again (a sequence lock).
+// publishedLoad is the part of a Load that choices read: a few cache lines, written under
+// Load.mu and read without a lock. A reader that saw two states tries again (a sequence lock).
 type publishedLoad struct {
 	version atomic.Uint64 // odd while it is being written
 
@@ -37,7 +35,7 @@ type publishedLoad struct {
 	rate                 atomic.Uint64 // float64 bits
 
 	running, queue, queued, used, pool, most atomic.Int64 // of the last report
-	ownFlight, ownBegun, ownUsed             atomic.Int64 // ours, and those that other routers tell of, when it came
+	ownFlight, ownBegun, ownUsed             atomic.Int64 // of all routers, when the report came
 	polled                                   atomic.Bool
 	usedAside                                atomic.Bool // used is not believed
 }
@@ -56,8 +54,8 @@ func (s *publishedLoad) store(b *policy.Backlog) {
 	s.at.Store(math.Float64bits(b.At))
 }
 
-// seenTries bounds how often a reader tries again: writers take 20 ns, and what
-// was read in the last try is off by one request at worst.
+// viewTries bounds how often a reader tries again: writers take 20 ns, and the last try is off
+// by one request at worst.
 const viewTries = 8
 
 // See returns the load as it is now.
@@ -95,13 +93,14 @@ func (l *Load) read(v *LoadView, at float64) {
 		v.Pool, v.Most = s.pool.Load(), s.most.Load()
 		if v.Age < reportFor {
 			if b.Told, b.At, b.Heard = float(&s.told), reported, v.Rate > 0; !b.Heard {
-				// What was sent since would count until the next report, computed or not.
+				// Tokens sent since would count until the next report, computed or not.
 				b.Own = max(b.Own, float64(s.queued.Load()))
 			}
 			running := s.running.Load()
 			begun := max(flight-waiting, running+flight-waiting-s.ownBegun.Load())
 			v.InFlight = max(flight, running+s.queue.Load()+flight-s.ownFlight.Load())
-			// An answer that is not streamed has its first byte at its end: the rank knows earlier that its prompt is computed.
+			// An answer that is not streamed has its first byte at its end: the rank knows
+			// earlier that the prompt is computed.
 			v.Waiting = max(v.InFlight-begun, 0)
 			if !s.usedAside.Load() {
 				v.Used = max(v.Used-s.ownUsed.Load()+s.used.Load(), 0)
@@ -115,8 +114,8 @@ func (l *Load) read(v *LoadView, at float64) {
 // Stale reports whether the last report is too old to count.
 func (v *LoadView) Stale() bool { return v.Age >= reportFor }
 
-// watch notes the state before a request is sent. The first byte of one that must wait for room in
-// the pool or in the batch says nothing of the speed.
+// watch notes the state before a request is sent. The first byte of a request that must wait for
+// room in the pool or in the batch is no evidence of the speed.
 func (l *Load) watch(now time.Time, w *Work) dispatched {
 	at := dispatched{at: now, exact: w.Exact}
 	if w.Uncached < sampleTokens || w.Fetched > 0 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// monitor watches one worker. Its run goroutine is the only one that probes, changes the probed
-// state and calls the observer.
+// monitor watches one worker. Only its run goroutine probes, changes the probed state and calls
+// the observer.
 type monitor struct {
 	r         *Registry
 	w         *Worker
@@ -21,7 +21,7 @@ type monitor struct {
 	number    uint64 // of the worker, in the order of addition
 
 	poller     *poller   // while known
-	known      bool      // the observer was told Up and not yet Down
+	known      bool      // the observer's last call was Up
 	failing    time.Time // first of the unanswered probes in a row
 	gaveUp     bool      // this hang was logged
 	reported   error     // last discovery error that was logged
@@ -38,13 +38,13 @@ func (m *monitor) run(ctx context.Context) {
 	defer m.down()
 	tick := time.NewTicker(m.offset())
 	defer tick.Stop()
-	apart := false // from the probes of those that were added with it
+	apart := false // in time from the probes of workers added together
 	for {
 		if cfg := m.r.cfg.Load(); cfg != m.cfg {
 			m.configure(ctx, cfg, tick)
 		}
 		err := m.probe.ready()
-		if ctx.Err() != nil { // the probe was cut short, which says nothing of the worker
+		if ctx.Err() != nil { // a canceled probe proves nothing
 			return
 		}
 		m.step(ctx, err)
@@ -65,9 +65,10 @@ func (m *monitor) run(ctx context.Context) {
 	}
 }
 
-// offset is the time from the first probe to the second. The first ones of a list of workers come at once, so that routing can begin;
-// after that a hundred of them would delay the requests that meet them, four times a second. Steps of the golden ratio spread any
-// number of workers evenly over the interval, and need no chance.
+// offset is the time from the first probe to the second. All workers of a list are probed at
+// once at first, so that routing can begin; a hundred probes at one instant, four times a
+// second, would delay requests. Multiples of the golden ratio spread any number of workers
+// evenly over the interval, without chance.
 func (m *monitor) offset() time.Duration {
 	const golden = 0.6180339887498949
 	_, turn := math.Modf(float64(m.number) * golden)
@@ -117,7 +118,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 		m.w.giveUp(true)
 		m.down()
 		m.bootstrap.close()
-		m.probe.path = readyPaths[0] // what comes back may be another release
+		m.probe.path = readyPaths[0] // the next process may be another release
 	}
 }
 
@@ -125,19 +126,19 @@ func (m *monitor) step(ctx context.Context, err error) {
 func (m *monitor) become(state State) {
 	old := m.w.setState(state)
 	if state == Ready && (old == Probing || old == Dead) {
-		m.w.Breaker.Reset() // what failed was before
+		m.w.Breaker.Reset() // the faults were before
 	}
 	if old != state {
 		level := slog.LevelInfo
-		if state == Dead { // what a restart does too, but an operator wants to see it among the warnings
+		if state == Dead { // a restart does it too, but operators look for it among the warnings
 			level = slog.LevelWarn
 		}
 		m.cfg.Log.Log(context.Background(), level, "worker changed state", "worker", m.w.URL, "state", state.String(), "error", m.w.LastError())
 	}
 }
 
-// discover reads the worker's description and tells the observer. Without a
-// description there is nothing to route by, so the worker is not ready yet.
+// discover reads the worker's description and calls the observer. Without a description the
+// router cannot route, so the worker is not ready yet.
 func (m *monitor) discover(ctx context.Context) error {
 	m.checking()
 	info, err := m.probe.discover(discoverTimeout)
@@ -184,7 +185,8 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	}
 }
 
-// reconsider takes in a new spec of a worker that has described itself. It is the same process: observers need not hear.
+// reconsider takes in a new spec of a worker that has described itself. The process is the same:
+// observers are not called.
 func (m *monitor) reconsider() {
 	info := *m.w.Info()
 	info.Disaggregation.Mode, m.expected.warned = m.expected.mode, false
@@ -217,7 +219,7 @@ func (m *monitor) slow() {
 		m.gaveUp = true
 		m.cfg.Log.Warn("worker hangs; its waiting requests go elsewhere, if somebody else is there", "worker", m.w.URL)
 	}
-	m.w.giveUp(false) // after each probe: those that have come since, and those for which somebody is there only now
+	m.w.giveUp(false) // after each probe: for requests that came since, and for ones that another worker can take only now
 }
 
 // down tells the observer that the worker's cache is gone.

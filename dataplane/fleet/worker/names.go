@@ -15,7 +15,7 @@ type modelNames struct {
 	maxLen   int      // max_model_len; 0 when unknown
 }
 
-// said is what the description has of it.
+// names returns the names of the description.
 func (i *Info) names() modelNames {
 	n := len(i.Models) - i.Adapters
 	return modelNames{bases: i.Models[:n:n], adapters: i.Models[n:], maxLen: i.MaxLen}
@@ -49,9 +49,10 @@ func parseModels(body []byte) (modelNames, error) {
 // maxNames bounds the names that are kept of a process, which may load other weights every minute.
 const maxNames = 64
 
-// answers takes in what /v1/models says. A process keeps its earlier names: SGLang shows the path after
-// update_weights_from_disk, and still takes requests for the name that it was started with. The
-// first name stays the first, because the index and other routers know the model by it.
+// addNames takes in the answer of /v1/models. A process keeps its earlier names: after
+// update_weights_from_disk SGLang shows the path, and still takes requests for the name that it
+// was started with. The first name stays the first, because the index and other routers know the
+// model by it.
 func (i *Info) addNames(s modelNames) {
 	if s.empty() {
 		return

@@ -1,6 +1,6 @@
 package worker
 
-// Observer is told of workers that come and go. Calls for one worker come in order from one
+// Observer hears of workers that come and go. Calls for one worker come in order from one
 // goroutine; they must not block for long.
 type Observer interface {
 	// Up is called when a worker becomes ready with a cache of its own: at first sight and after

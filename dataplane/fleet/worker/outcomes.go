@@ -4,9 +4,10 @@ import "time"
 
 // Outcomes judges a worker by how requests to it ended.
 type Outcomes struct {
-	// Breaker keeps requests away from a worker that fails them, whatever its probes say.
+	// Breaker keeps requests away from a worker that fails them, whether its probes succeed or
+	// not.
 	Breaker Breaker
-	// Refusals says which errors of the worker need a second opinion.
+	// Refusals decides which errors of the worker need a second opinion.
 	Refusals Refusals
 }
 
@@ -16,7 +17,8 @@ func (o *Outcomes) Fault(now time.Time) { o.Breaker.fault(now.UnixNano(), openMo
 // Busy counts a refusal by a full worker of a request that another worker took.
 func (o *Outcomes) Busy(now time.Time) { o.Breaker.fault(now.UnixNano(), openBusy) }
 
-// Fine tells that the worker has answered well, up to the end, what was sent to it at a time.
+// Succeeded notes that the worker has answered a request, sent at that time, well and to the
+// end.
 func (o *Outcomes) Succeeded(sent time.Time) {
 	o.Refusals.end()
 	b := &o.Breaker
@@ -25,7 +27,7 @@ func (o *Outcomes) Succeeded(sent time.Time) {
 	}
 }
 
-// Unclear tells that a request to the worker has ended without showing whether the worker is well.
+// Inconclusive notes that a request has ended without showing whether the worker is well.
 func (o *Outcomes) Inconclusive() {
 	if o.Breaker.until.Load() != 0 {
 		o.Breaker.trial.Store(0)
@@ -54,7 +56,7 @@ func (o *Outcomes) Confirmed(status int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := &f.by[refusalKind(status)]
-	if r.skip > 0 { // by one that was asked at the same time
+	if r.skip > 0 { // by a request at the same time
 		return
 	}
 	r.step = min(2*r.step+1, mostSkipped)

@@ -17,11 +17,10 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
-// errNotReady is a worker that answers and says that it is not ready.
+// errNotReady is a worker that answers its probe and is not ready.
 var errNotReady = errors.New("worker: answers, but is not ready")
 
-// errMute is what some servers with TLS, Python's for one, do when they are
-// spoken to without.
+// errMute is a closed connection: some servers with TLS, Python's for one, answer plain HTTP so.
 var errMute = errors.New("worker closes the connection without an answer: if it speaks TLS, use https://")
 
 // prober asks one worker how it is. It belongs to the worker's monitor
@@ -34,7 +33,7 @@ type prober struct {
 	failure *tlsFailure // of its connections
 	watch   *connWatch  // nil: they are not watched
 
-	engine string    // what the server is, where it serves no model
+	engine string    // name of a server without a model
 	named  time.Time // when that was asked
 }
 
@@ -43,8 +42,8 @@ type prober struct {
 // 2 ms. Servers that predate /ready answer /v1/models.
 var readyPaths = []string{"/ready", "/v1/models"}
 
-// newProber returns a prober whose connections end with ctx, so that a worker
-// can be removed while it hangs.
+// newProber returns a prober whose connections end with ctx, so that a hanging worker can be
+// removed.
 func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
 	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, nil)
 }
@@ -62,7 +61,7 @@ func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg 
 		base: base, path: readyPaths[0], timeout: cfg.Timeout,
 		client: &fasthttp.HostClient{
 			Addr: addr, IsTLS: settings != nil, TLSConfig: settings, Dial: dial.dial,
-			MaxConns:                 1, // there is one probe at a time, and one that timed out is closed
+			MaxConns:                 1, // there is one probe at a time, and a timed-out one is closed
 			MaxIdleConnDuration:      10 * time.Second,
 			NoDefaultUserAgentHeader: true,
 			MaxResponseBodySize:      16 << 20, // server_info of a large deployment is under 100 KB
@@ -70,7 +69,7 @@ func proberOf(ctx context.Context, base, addr string, settings *tls.Config, cfg 
 	}
 }
 
-// ready returns nil when the worker says that it is ready.
+// ready returns nil when the worker is ready.
 func (p *prober) ready() error {
 	status, body, err := p.get(p.path, p.timeout)
 	if err != nil {
@@ -84,7 +83,8 @@ func (p *prober) ready() error {
 		return fmt.Errorf("cannot use worker: %w: %w: it is %s", errNotReady, errForeignServer, p.engineName())
 	}
 	if status != fasthttp.StatusOK {
-		// What servers say to plain HTTP at a port for TLS has no form, but Go's and nginx's name HTTPS.
+		// Answers of TLS servers to plain HTTP have no common form, but Go's and nginx's name
+		// HTTPS.
 		if status == fasthttp.StatusBadRequest && bytes.Contains(body, []byte("HTTPS")) {
 			return fmt.Errorf("cannot use worker, GET %s answered 400: %w: %w", p.path, tlsconfig.ErrTLS, errNotReady)
 		}
@@ -142,8 +142,8 @@ func (p *prober) models(patience time.Duration) (modelNames, error) {
 	return s, nil
 }
 
-// describe gets a part of the description. A server error is not an answer: it
-// passes, while what was discovered holds until the worker dies.
+// describe gets a part of the description. A server error is not an answer: it passes, while the
+// description holds until the worker dies.
 func (p *prober) describe(path string, deadline time.Time) (probeAnswer, error) {
 	a, err := p.fetch(path, time.Until(deadline))
 	if err == nil && a.status >= fasthttp.StatusInternalServerError {
@@ -152,7 +152,7 @@ func (p *prober) describe(path string, deadline time.Time) (probeAnswer, error) 
 	return a, err
 }
 
-// stranger says what a server is that serves no model. It is asked now and then only.
+// engineName names a server without a model. It asks now and then only.
 func (p *prober) engineName() string {
 	if now := time.Now(); p.engine == "" || now.Sub(p.named) >= foreignEvery {
 		a, _ := p.fetch("/server_info", p.timeout)
@@ -177,7 +177,7 @@ func (p *prober) fetch(path string, timeout time.Duration) (probeAnswer, error) 
 	if err := p.client.DoTimeout(req, resp, timeout); err != nil {
 		said := p.failure.take()
 		switch {
-		case !errors.Is(err, fasthttp.ErrConnectionClosed): // whose words are advice for the worker's author
+		case !errors.Is(err, fasthttp.ErrConnectionClosed): // its text is advice for the worker's author
 		case said != nil:
 			err = said
 		case p.client.IsTLS:
@@ -193,8 +193,8 @@ func (p *prober) fetch(path string, timeout time.Duration) (probeAnswer, error) 
 	}, nil
 }
 
-// shortages are failures of this router's own machine. They say nothing of the
-// worker, and there would be nobody left if they all counted as dead.
+// shortages are failures of this router's own machine. They prove nothing of the worker, and no
+// worker would be left if they all counted as deaths.
 var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 
 // classify turns a probe's result into a state. A time-out is Slow, not Dead:

@@ -15,8 +15,8 @@ type probeRecord struct {
 // Since returns when the probed state last changed.
 func (p *probeRecord) Since() time.Time { return time.Unix(0, p.since.Load()) }
 
-// Alive returns when the last probe was answered. A SGLang engine whose scheduler has died answers none from then on, and
-// keeps its connections open for 5 to 65 s.
+// Alive returns when the last probe was answered. A SGLang engine whose scheduler has died
+// answers none from then on, and keeps its connections open for 5 to 65 s.
 func (p *probeRecord) Alive() time.Time { return time.Unix(0, p.alive.Load()) }
 
 // LastError returns the words of the last failed probe, or "".

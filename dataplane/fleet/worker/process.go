@@ -7,9 +7,10 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// processOf returns a number for the process that wrote a server_info, 0 where it says nothing to tell it by. SGLang 0.5.23 has the
-// durations of its start in nanoseconds and a random seed, both of which stay through a change of weights. Of an older
-// release with a fixed seed two processes are equal if their arguments are.
+// processOf returns a number for the process that wrote a server_info, 0 where nothing in it
+// identifies a process. SGLang 0.5.23 has the durations of its start in nanoseconds and a random
+// seed; both survive a change of weights. Two processes of an older release with a fixed seed
+// are equal if their arguments are.
 func processOf(v *fastjson.Value) uint64 {
 	h, known := fnv.New64a(), false
 	for _, name := range []string{"startup_time", "random_seed", "launch_command"} {
@@ -21,7 +22,7 @@ func processOf(v *fastjson.Value) uint64 {
 	if !known {
 		return 0
 	}
-	for _, name := range []string{"served_model_name", "tokenizer_path", "version"} { // which no update changes
+	for _, name := range []string{"served_model_name", "tokenizer_path", "version"} { // no update changes them
 		_, _ = h.Write(strconv.AppendQuote([]byte(name), string(v.GetStringBytes(name))))
 	}
 	for _, name := range []string{"port", "dp_size", "tp_size"} {

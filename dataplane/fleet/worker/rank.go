@@ -6,15 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// Counters are what a rank has been asked and what it answered, for /status
-// and /metrics.
+// Counters count a rank's requests and answers, for /status and /metrics.
 type Counters struct {
 	Requests     atomic.Uint64 // answers that began
 	Errors       atomic.Uint64 // attempts that ended without an answer
 	PromptTokens atomic.Uint64 // of answers that reported usage
-	CachedTokens atomic.Uint64 // of those, served from the cache
-	// Stored is the prompt tokens in whole pages that the rank must have put into its cache anew, so that its
-	// events tell of them.
+	CachedTokens atomic.Uint64 // of PromptTokens, served from the cache
+	// Stored counts the prompt tokens in whole pages that the rank must have added to its cache,
+	// and so must have published events for.
 	Stored atomic.Uint64
 }
 
@@ -58,8 +57,8 @@ func hashID(id string) uint64 {
 // one for each KV group of a hybrid model.
 func (r *Rank) SetIndexIDs(ids []uint32) { r.indexIDs.Store(&ids) }
 
-// Holders returns what SetHolders published. A prefix is worth only what all of
-// them hold.
+// IndexIDs returns the ids of the last SetIndexIDs. Only blocks that all of them hold are worth
+// anything.
 func (r *Rank) IndexIDs() []uint32 {
 	if p := r.indexIDs.Load(); p != nil {
 		return *p
@@ -67,22 +66,21 @@ func (r *Rank) IndexIDs() []uint32 {
 	return nil
 }
 
-// SetExact publishes whether the index knows just what the rank holds.
+// SetExact publishes whether the index equals the rank's cache.
 func (r *Rank) SetExact(on bool) {
 	if r.exact.Swap(on) != on {
 		r.Trust.forgetOutcomes()
 	}
 }
 
-// Exact returns what SetExact published, and false while there is a doubt.
+// Exact returns the value of the last SetExact, and false while there is a doubt.
 func (r *Rank) Exact() bool { return r.exact.Load() && r.doubt.Load() == 0 }
 
-// Doubt says which knowledge of a rank must not be credited until something
-// proves it again.
+// Doubt is the knowledge of a rank that must not be credited until it is proved again.
 type Doubt uint32
 
 const (
-	// NoDoubt credits what is known.
+	// NoDoubt credits all knowledge.
 	NoDoubt Doubt = iota
 	// DoubtIndex is for events that are known to be missing or not yet asked for:
 	// the index may name blocks that are gone.
@@ -95,21 +93,21 @@ const (
 // SetDoubt publishes a doubt, or its end.
 func (r *Rank) SetDoubt(d Doubt) { r.doubt.Store(uint32(d)) }
 
-// Doubt returns what SetDoubt published.
+// Doubt returns the value of the last SetDoubt.
 func (r *Rank) Doubt() Doubt { return Doubt(r.doubt.Load()) }
 
-// SetTrack publishes by what number the approximate tree knows the rank now; 0
-// is not at all. The number is its owner's alone to read.
+// SetApproxID publishes the rank's number in the approximate index, 0 when it is not in it. Only
+// that index reads the number.
 func (r *Rank) SetApproxID(n uint64) { r.approxID.Store(n) }
 
-// Track returns what SetTrack published.
+// ApproxID returns the number of the last SetApproxID.
 func (r *Rank) ApproxID() uint64 { return r.approxID.Load() }
 
-// SetSeat publishes by what number predictions know the rank now; 0 is not at
-// all. The number is its owner's alone to read.
+// SetPredictionID publishes the rank's number in the table of predictions, 0 when it is not in
+// it. Only that table reads the number.
 func (r *Rank) SetPredictionID(n uint32) { r.predictionID.Store(n) }
 
-// Seat returns what SetSeat published.
+// PredictionID returns the number of the last SetPredictionID.
 func (r *Rank) PredictionID() uint32 { return r.predictionID.Load() }
 
 // newRanks builds the ranks of a worker.
@@ -125,6 +123,6 @@ func newRanks(w *Worker, n int) []*Rank {
 	return ranks
 }
 
-// Full returns the prompt tokens that the rank computed a second before its worker lost a part of its speed; 0 where it has not, or where
-// that is unknown.
+// FullSpeed returns the prompt tokens a second that the rank computed before its worker lost a
+// part of its speed; 0 when it has lost none, or when that is unknown.
 func (r *Rank) FullSpeed() float64 { return math.Float64frombits(r.fullSpeed.Load()) }

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// recognize finds out whether the process is the known one. Another one begins with nothing: neither the cache nor a name of
-// the one before is its own.
+// recognize finds out whether the process is the known one. Another process begins with an empty
+// cache and without the names of the one before.
 //
-// The model's names come first, because they take no scheduler. Where they are known, the process may take its time to
-// describe itself: the worst is a prompt that is not cached as expected.
+// The model's names come first, because they take no scheduler. A process with known names may
+// take its time to describe itself: the worst effect is a prompt that is not cached as expected.
 func (m *monitor) recognize(ctx context.Context) error {
 	old := m.w.Info()
 	m.checking()
@@ -38,13 +38,13 @@ func (m *monitor) recognize(ctx context.Context) error {
 	}
 	m.cfg.Log.Warn("worker is another process; what was known of the one before is forgotten", "worker", m.w.URL,
 		"model", info.Model(), "before", old.Model())
-	m.w.setState(Probing) // observers take a while to forget, and nobody may ask it for the old model meanwhile
+	m.w.setState(Probing) // observers take a while to forget, and the process must get no request for the old model meanwhile
 	m.down()
 	m.adopt(ctx, info)
 	return nil
 }
 
-// update takes over what a process says now that it did not say before: after a change of weights, another name.
+// update adds the new names of a process: after a change of weights it has another one.
 func (m *monitor) update(old, info *Info) {
 	fresh := *old
 	fresh.addNames(info.names())
@@ -54,7 +54,7 @@ func (m *monitor) update(old, info *Info) {
 	m.w.info.Store(&fresh)
 }
 
-// learnVocabulary asks a process again that did not tell its vocabulary when it was discovered.
+// learnVocabulary asks for the vocabulary again that the process did not tell at its discovery.
 func (m *monitor) learnVocabulary(now time.Time) {
 	info := m.w.Info()
 	if info == nil || info.Vocabulary > 0 || info.ModelPath == "" || !m.vocabulary.due(now) {

@@ -21,8 +21,8 @@ type speedGroup struct {
 	role  Role
 }
 
-// compare tells each rank the median of the others, at most once a speedsEvery. Any monitor may
-// call it.
+// compare gives each rank the median speed of the others, at most once a speedsEvery. Any
+// monitor may call it.
 func (s *speeds) compare(now time.Time, snap *Snapshot) {
 	due := s.due.Load()
 	if now.UnixNano() < due || !s.due.CompareAndSwap(due, now.Add(speedsEvery).UnixNano()) {

@@ -14,7 +14,7 @@ const (
 	suspicionFade = 10 * time.Second
 )
 
-// suspicion says whether the process behind a worker's URL may be another one than the known one.
+// suspicion is a doubt whether the process behind a worker's URL is still the known one.
 type suspicion struct {
 	raised atomic.Bool
 	from   atomic.Int64 // unix nanoseconds at which suspicions count again
@@ -58,9 +58,9 @@ func (s *suspicion) checking(now time.Time, conn uint64) {
 // unresolved notes that the check got no answer.
 func (s *suspicion) unresolved() { s.raised.Store(true) }
 
-// Doubt says that the process behind the URL may have been replaced: the connection of its probes or of its events has ended, or
-// it answers as another one would. Requests go elsewhere, where others serve them, until the monitor knows; that takes
-// two short questions.
+// Doubt notes that the process behind the URL may have been replaced: the connection of its
+// probes or of its events has ended, or its answers look like another process's. Requests go to
+// other workers until the monitor knows, which takes two short questions.
 func (w *Worker) Doubt() {
 	if time.Now().UnixNano() >= w.suspicion.from.Load() {
 		w.Suspect()

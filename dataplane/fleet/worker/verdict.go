@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Verdict is what a choice needs of a worker's Health, in one word so that it is read by one atomic load that follows no pointer. 0 is
-// nothing to count: healthy, unknown or too old.
+// Verdict is the part of a worker's Health that choices need, in one word: one atomic load that
+// follows no pointer. 0 is healthy, unknown or too old.
 type Verdict uint64
 
-// The bits of a Verdict, from the lowest: 2 of state, 1 of NoTP, 7 of weight in percent, 11 of free memory in MiB where that is scarce, and
-// the seconds of At.
+// The bits of a Verdict, from the lowest: 2 of state, 1 of NoTP, 7 of weight in percent, 11 of
+// free memory in MiB where that is scarce, and the seconds of At.
 const (
 	verdictState  = 3
 	verdictNoTP   = 1 << 2
@@ -41,7 +41,7 @@ func verdictOf(h *Health, doubted bool) Verdict {
 	return Verdict(v)
 }
 
-// State is GPUHealthy where nothing counts against the worker: no fault is known, or its death is doubted.
+// State is GPUHealthy when no fault is known, or when the death is doubted.
 func (v Verdict) State() GPUState { return GPUState(v&verdictState) + GPUHealthy }
 
 // NoTP reports whether the worker must not compute one request on several GPUs.
@@ -58,7 +58,8 @@ func (v Verdict) Weight() float64 {
 // Free is the bytes of GPU memory that are left where they are fewer than ScarceMemory, else 0.
 func (v Verdict) Free() int64 { return int64(v>>verdictFree&2047) * mebibyte }
 
-// deaths returns the workers that are dead by facts and answer their probes all the same, the first death first, and how many answer.
+// deaths returns the workers that facts call dead and that answer their probes, the first death
+// first, and the number of workers that answer.
 func deaths(all []*Worker, now time.Time) (dead []*Worker, answering int) {
 	for _, w := range all {
 		if s := w.State(); s != Ready && s != Slow {

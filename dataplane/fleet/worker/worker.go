@@ -86,7 +86,7 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 	return w, nil
 }
 
-// State returns what the worker may be used for now.
+// State returns the worker's state, drains included.
 func (w *Worker) State() State {
 	s := State(w.state.Load())
 	if s != Dead && w.drains.any() {
@@ -95,14 +95,14 @@ func (w *Worker) State() State {
 	return s
 }
 
-// Node numbers the host that the worker is on: workers with one number share
-// it. Numbers are small, and those of hosts without a worker are used again.
+// HostNumber numbers the worker's host: workers with one number share it. Numbers are small, and
+// numbers of hosts without a worker are used again.
 func (w *Worker) HostNumber() uint32 { return w.hostNumber }
 
-// Info returns what the worker said of itself, or nil before its first answer.
+// Info returns the worker's description, or nil before its first answer.
 func (w *Worker) Info() *Info { return w.info.Load() }
 
-// Ranks returns the worker's ranks, one until the worker says otherwise.
+// Ranks returns the worker's ranks, one until its description is known.
 func (w *Worker) Ranks() []*Rank { return *w.ranks.Load() }
 
 // Suspect takes a ready worker out of the choice at once and probes it: the
@@ -133,10 +133,10 @@ func (w *Worker) setState(s State) (old State) {
 	return old
 }
 
-// Probed returns what the probes say, whoever wants the worker drained.
+// Probed returns the state by probes alone.
 func (w *Worker) Probed() State { return State(w.state.Load()) }
 
-// Spec returns what is known of the worker from outside.
+// Spec returns the worker's spec.
 func (w *Worker) Spec() Spec { return *w.spec.Load() }
 
 // InFlight returns the requests that this router has sent to the worker and that have not ended.
@@ -147,7 +147,7 @@ func (w *Worker) InFlight() (n int64) {
 	return n
 }
 
-// Verdict returns what counts at a time in unix nanoseconds.
+// Verdict returns the verdict at a time in unix nanoseconds.
 func (w *Worker) Verdict(now int64) Verdict {
 	v := Verdict(w.verdict.Load())
 	if v != 0 && now/int64(time.Second)-int64(v>>verdictAt) > int64(HealthFor/time.Second) {
@@ -156,15 +156,16 @@ func (w *Worker) Verdict(now int64) Verdict {
 	return v
 }
 
-// Fit reports, by one look, that nothing speaks against the worker: it is ready, its breaker is closed, and nothing is told of its GPUs that
-// counts.
+// Fit reports at a glance that the worker is ready, its breaker closed, and no fact about its
+// GPUs counts against it.
 func (w *Worker) Fit() bool {
 	return w.verdict.Load() == 0 && State(w.state.Load()) == Ready && !w.drains.any() && w.Breaker.Closed()
 }
 
-// SetPlace publishes which node of the cluster the worker is on, by a number from 1 that measured links go by; 0 is unknown. Node numbers
-// hosts instead, which several nodes may share and one may have more than one name for.
+// SetNodeNumber publishes the number, from 1, of the cluster's node that the worker is on, by
+// which links are measured; 0 is unknown. A host may have several nodes and a node several host
+// names, so HostNumber differs.
 func (w *Worker) SetNodeNumber(n uint32) { w.nodeNumber.Store(n) }
 
-// Place returns what SetPlace published.
+// NodeNumber returns the number of the last SetNodeNumber.
 func (w *Worker) NodeNumber() uint32 { return w.nodeNumber.Load() }

@@ -48,7 +48,7 @@ func TestAnnouncersSayLittle(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		n, _ = w.bus.messages()
 		require.Equal(t, 1, n-before)
-		got := w.index.Stored(nil, routing.Asked{Model: "4", Tokens: nil})
+		got := w.index.Stored(nil, routing.TierQuery{Model: "4", Tokens: nil})
 		require.Empty(t, got)
 		require.Equal(t, 20, w.index.Status().Pages)
 
@@ -91,7 +91,7 @@ func TestKindThatTakesAPlace(t *testing.T) {
 		w.list("a")
 		for range 10_000 {
 			time.Sleep(time.Millisecond)
-			for _, found := range w.index.Stored(nil, routing.Asked{Model: "after", Tokens: ids}) {
+			for _, found := range w.index.Stored(nil, routing.TierQuery{Model: "after", Tokens: ids}) {
 				require.Zero(t, found.Tokens, "pages of another kind")
 			}
 		}
@@ -192,7 +192,7 @@ func TestMetrics(t *testing.T) {
 		w.list("a")
 		s.set(0, proto.Hash{1}, true)
 		w.settle()
-		w.index.Stored(nil, routing.Asked{Model: "4", Tokens: make([]uint32, 100)})
+		w.index.Stored(nil, routing.TierQuery{Model: "4", Tokens: make([]uint32, 100)})
 		reg := prometheus.NewPedanticRegistry()
 		reg.MustRegister(a.Collector(), w.index.Collector())
 		families, err := reg.Gather()

@@ -45,7 +45,7 @@ type hintMessage struct {
 	data        []byte
 }
 
-var _ routing.Hints = (*HintSender)(nil)
+var _ routing.PullHints = (*HintSender)(nil)
 
 // NewHintSender returns a sender of hints over bus; node returns the name of a numbered node.
 func NewHintSender(bus Publisher, node func(number uint32) string) *HintSender {
@@ -56,8 +56,8 @@ func NewHintSender(bus Publisher, node func(number uint32) string) *HintSender {
 	return h
 }
 
-// Hint implements routing.Hints.
-func (h *HintSender) Hint(p routing.Hint) {
+// Hint implements routing.PullHints.
+func (h *HintSender) Hint(p routing.PullHint) {
 	var q *hintMessage
 	select {
 	case q = <-h.free:

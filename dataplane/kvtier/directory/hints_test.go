@@ -59,12 +59,12 @@ func runSender(t *testing.T, h *HintSender) *HintSender {
 	return h
 }
 
-func hinted(n int) routing.Hint {
+func hinted(n int) routing.PullHint {
 	ids := make([]uint32, n)
 	for i := range ids {
 		ids[i] = uint32(i)
 	}
-	return routing.Hint{Place: 1, From: 2, PageSize: 16, Have: 16, Asked: routing.Asked{Model: "m", Salt: "s", Tokens: ids}}
+	return routing.PullHint{Place: 1, From: 2, PageSize: 16, Have: 16, TierQuery: routing.TierQuery{Model: "m", Salt: "s", Tokens: ids}}
 }
 
 func TestHintsAreSent(t *testing.T) {
@@ -73,12 +73,12 @@ func TestHintsAreSent(t *testing.T) {
 	p := hinted(64)
 	h.Hint(p)
 	clear(p.Tokens) // they are the request's
-	for _, change := range []func(p *routing.Hint){
-		func(p *routing.Hint) { p.Place = 0 },
-		func(p *routing.Hint) { p.LoRA = "adapter" },
-		func(p *routing.Hint) { p.Tokens = p.Tokens[:20] }, // no whole page behind what is there
-		func(p *routing.Hint) { p.Place, p.From = 2, 0 },
-		func(p *routing.Hint) { p.From = 3 }, // a name that fits no message is left out
+	for _, change := range []func(p *routing.PullHint){
+		func(p *routing.PullHint) { p.Place = 0 },
+		func(p *routing.PullHint) { p.LoRA = "adapter" },
+		func(p *routing.PullHint) { p.Tokens = p.Tokens[:20] }, // no whole page behind what is there
+		func(p *routing.PullHint) { p.Place, p.From = 2, 0 },
+		func(p *routing.PullHint) { p.From = 3 }, // a name that fits no message is left out
 	} {
 		p := hinted(64)
 		change(&p)

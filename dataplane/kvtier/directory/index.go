@@ -50,7 +50,7 @@ type Index struct {
 	report   announce.Report // being read
 }
 
-var _ routing.Stores = (*Index)(nil)
+var _ routing.TierDirectory = (*Index)(nil)
 
 // New returns an empty index. Run must follow.
 func New(cfg Config) *Index {
@@ -194,9 +194,9 @@ func (x *Index) dropSilent(now time.Time) {
 	}
 }
 
-// Stored implements routing.Stores. It hashes one page of a prompt that no tier holds; of others it
+// Stored implements routing.TierDirectory. It hashes one page of a prompt that no tier holds; of others it
 // hashes pages up to the first that no tier holds, unless it remembers their hashes.
-func (x *Index) Stored(dst []routing.Shelf, a routing.Asked) []routing.Shelf {
+func (x *Index) Stored(dst []routing.TierMatch, a routing.TierQuery) []routing.TierMatch {
 	v := x.contents.view.Load()
 	if v == nil || a.LoRA != "" {
 		return dst

@@ -93,8 +93,8 @@ func (w *testCluster) list(names ...string) {
 }
 
 // want returns the expected result of Stored, by a full scan.
-func (w *testCluster) want(a routing.Asked) []routing.Shelf {
-	var list []routing.Shelf
+func (w *testCluster) want(a routing.TierQuery) []routing.TierMatch {
+	var list []routing.TierMatch
 	holds := map[int]bool{}
 	for name, s := range w.tiers {
 		if w.nodes[name] == 0 {
@@ -118,7 +118,7 @@ func (w *testCluster) want(a routing.Asked) []routing.Shelf {
 				n++
 			}
 			holds[k.PageSize] = holds[k.PageSize] || n > 0
-			shelf := routing.Shelf{Place: w.nodes[name], Tokens: n * k.PageSize, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
+			shelf := routing.TierMatch{Place: w.nodes[name], Tokens: n * k.PageSize, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
 			if n > 0 || shelf.Open {
 				list = append(list, shelf)
 			}
@@ -136,8 +136,8 @@ func pageOf(model string) int {
 	return n
 }
 
-func sorted(list []routing.Shelf) []routing.Shelf {
-	slices.SortFunc(list, func(a, b routing.Shelf) int {
+func sorted(list []routing.TierMatch) []routing.TierMatch {
+	slices.SortFunc(list, func(a, b routing.TierMatch) int {
 		return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Kind, b.Kind))
 	})
 	return list
@@ -276,9 +276,9 @@ func TestIndexAgainstNaive(t *testing.T) {
 // compare looks up prompts, and returns the number that some tier holds.
 func (w *testCluster) compare(n int) (found int) {
 	w.t.Helper()
-	var got []routing.Shelf
+	var got []routing.TierMatch
 	for range n {
-		a := routing.Asked{Model: []string{"4", "16", "8"}[w.rng.IntN(3)], Tokens: prompt(w.rng), Salt: []string{"", "", "tenant"}[w.rng.IntN(3)]}
+		a := routing.TierQuery{Model: []string{"4", "16", "8"}[w.rng.IntN(3)], Tokens: prompt(w.rng), Salt: []string{"", "", "tenant"}[w.rng.IntN(3)]}
 		if w.rng.IntN(10) == 0 {
 			a.LoRA = "adapter"
 		}
@@ -287,7 +287,7 @@ func (w *testCluster) compare(n int) (found int) {
 		if len(want) > 0 {
 			found++
 		}
-		require.Equal(w.t, append([]routing.Shelf{}, want...), append([]routing.Shelf{}, sorted(got)...), "model %s, %d tokens, salt %q", a.Model, len(a.Tokens), a.Salt)
+		require.Equal(w.t, append([]routing.TierMatch{}, want...), append([]routing.TierMatch{}, sorted(got)...), "model %s, %d tokens, salt %q", a.Model, len(a.Tokens), a.Salt)
 	}
 	return found
 }

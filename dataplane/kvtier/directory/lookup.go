@@ -78,7 +78,7 @@ func (l *lookup) setSalt(salt string) {
 }
 
 // run appends the leading pages of each holder.
-func (l *lookup) run(dst []routing.Shelf) []routing.Shelf {
+func (l *lookup) run(dst []routing.TierMatch) []routing.TierMatch {
 	l.words = copy(l.matching[:], l.group.all)
 	cache, more := l.group.cache, true
 	var names [maxSegment]uint64
@@ -118,7 +118,7 @@ func (l *lookup) run(dst []routing.Shelf) []routing.Shelf {
 }
 
 // step looks up the next page and appends the holders that lack it. It reports whether any has it.
-func (l *lookup) step(dst []routing.Shelf, name uint64) ([]routing.Shelf, bool) {
+func (l *lookup) step(dst []routing.TierMatch, name uint64) ([]routing.TierMatch, bool) {
 	held := l.table.find(name)
 	if len(held) == 1 && l.matching[0]&^atomic.LoadUint64(&held[0]) == 0 { // Fast path: all of at most 64 holders.
 		l.at++
@@ -127,7 +127,7 @@ func (l *lookup) step(dst []routing.Shelf, name uint64) ([]routing.Shelf, bool) 
 	return l.stepSlow(dst, held)
 }
 
-func (l *lookup) stepSlow(dst []routing.Shelf, held []uint64) ([]routing.Shelf, bool) {
+func (l *lookup) stepSlow(dst []routing.TierMatch, held []uint64) ([]routing.TierMatch, bool) {
 	left := uint64(0)
 	var now [maxHolders / 64]uint64
 	for i := range held {
@@ -150,12 +150,12 @@ func (l *lookup) stepSlow(dst []routing.Shelf, held []uint64) ([]routing.Shelf, 
 }
 
 // appendHolder appends a holder of the pages before the present one.
-func (l *lookup) appendHolder(dst []routing.Shelf, bit int) []routing.Shelf {
+func (l *lookup) appendHolder(dst []routing.TierMatch, bit int) []routing.TierMatch {
 	h := &l.group.holders[bit]
 	if l.at == 0 && !h.open {
 		return dst
 	}
-	return append(dst, routing.Shelf{Place: h.node, Tokens: l.at * l.group.pageSize, Kind: h.kind, Open: h.open})
+	return append(dst, routing.TierMatch{Place: h.node, Tokens: l.at * l.group.pageSize, Kind: h.kind, Open: h.open})
 }
 
 // nextName hashes the page after the last hashed one and returns its name.

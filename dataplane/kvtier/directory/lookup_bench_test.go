@@ -60,12 +60,12 @@ func BenchmarkStored(b *testing.B) {
 			}
 			x := stocked(b, 8, 100_000, page, known...)
 			unknown := ids(1000, n)
-			dst := make([]routing.Shelf, 0, 64)
+			dst := make([]routing.TierMatch, 0, 64)
 			run := func(name string, ask func(i int) []uint32) {
 				b.Run(fmt.Sprintf("page=%d/tokens=%d/%s", page, n, name), func(b *testing.B) {
 					b.ReportAllocs()
 					for i := range b.N {
-						dst = x.Stored(dst[:0], routing.Asked{Model: "m", Tokens: ask(i)})
+						dst = x.Stored(dst[:0], routing.TierQuery{Model: "m", Tokens: ask(i)})
 					}
 				})
 			}
@@ -81,7 +81,7 @@ func BenchmarkStored(b *testing.B) {
 	}
 	var nothing Index
 	b.Run("no tier", func(b *testing.B) {
-		ask := routing.Asked{Model: "m", Tokens: ids(1, 1000)}
+		ask := routing.TierQuery{Model: "m", Tokens: ids(1, 1000)}
 		for range b.N {
 			nothing.Stored(nil, ask)
 		}
@@ -92,10 +92,10 @@ func BenchmarkStoredOfManyNodes(b *testing.B) {
 	for _, nodes := range []int{8, 64, 256} {
 		known := ids(1, 16_000)
 		x := stocked(b, nodes, 10_000, 64, known)
-		dst := make([]routing.Shelf, 0, nodes)
+		dst := make([]routing.TierMatch, 0, nodes)
 		b.Run(strconv.Itoa(nodes), func(b *testing.B) {
 			for range b.N {
-				dst = x.Stored(dst[:0], routing.Asked{Model: "m", Tokens: known})
+				dst = x.Stored(dst[:0], routing.TierQuery{Model: "m", Tokens: known})
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func BenchmarkStoredWorst(b *testing.B) {
 	for _, page := range []int{1, 16, 64} {
 		known := ids(1, 128_000)
 		x := stocked(b, 2, 100_000, page, known)
-		dst := make([]routing.Shelf, 0, 8)
+		dst := make([]routing.TierMatch, 0, 8)
 		g := &x.contents.view.Load().models["m"][0]
 		cache := g.cache
 		for _, how := range []string{"new", "known"} {
@@ -140,7 +140,7 @@ func BenchmarkStoredWorst(b *testing.B) {
 					g.cache = cache
 				}
 				for range b.N {
-					dst = x.Stored(dst[:0], routing.Asked{Model: "m", Tokens: known})
+					dst = x.Stored(dst[:0], routing.TierQuery{Model: "m", Tokens: known})
 				}
 				b.ReportMetric(float64(dst[len(dst)-1].Tokens), "tokens")
 			})

@@ -127,7 +127,7 @@ func TestManyNodes(t *testing.T) {
 		x.contents.apply(n, &m)
 	}
 	x.SetNodes(nodes)
-	got := x.Stored(nil, routing.Asked{Model: "m", Tokens: prompt})
+	got := x.Stored(nil, routing.TierQuery{Model: "m", Tokens: prompt})
 	require.Len(t, got, maxHolders)
 	for _, s := range got {
 		require.Equal(t, 1+int(s.Place-1)%len(pages), s.Tokens, "place %d", s.Place)
@@ -151,19 +151,19 @@ func TestLookupsBesideChanges(t *testing.T) {
 	var readers sync.WaitGroup
 	for range 2 {
 		readers.Go(func() {
-			var dst []routing.Shelf
+			var dst []routing.TierMatch
 			for {
 				select {
 				case <-stop:
 					return
 				default:
 				}
-				dst = x.Stored(dst[:0], routing.Asked{Model: "m", Tokens: known})
+				dst = x.Stored(dst[:0], routing.TierQuery{Model: "m", Tokens: known})
 				if len(dst) != 1 || dst[0].Tokens != len(known) {
 					t.Errorf("%v of a prompt that is held all the time", dst)
 					return
 				}
-				if dst = x.Stored(dst[:0], routing.Asked{Model: "m", Tokens: never}); len(dst) != 0 {
+				if dst = x.Stored(dst[:0], routing.TierQuery{Model: "m", Tokens: never}); len(dst) != 0 {
 					t.Errorf("%v of a prompt that nobody has", dst)
 					return
 				}
@@ -189,7 +189,7 @@ func TestLookupsBesideChanges(t *testing.T) {
 func TestLookupsAreBounded(t *testing.T) {
 	for _, page := range []int{1, 16} {
 		x := stocked(t, 1, 0, page, ids(1, 200_000))
-		ask := routing.Asked{Model: "m", Tokens: ids(1, 200_000)}
+		ask := routing.TierQuery{Model: "m", Tokens: ids(1, 200_000)}
 		last, rounds := 0, 0
 		for ; rounds < 20; rounds++ {
 			before := x.Status().Hashed
@@ -213,7 +213,7 @@ func TestHashCacheIsExact(t *testing.T) {
 	known := ids(3, 1024)
 	x := stocked(t, 1, 0, page, known)
 	ask := func(ids []uint32) int {
-		got := x.Stored(nil, routing.Asked{Model: "m", Tokens: ids})
+		got := x.Stored(nil, routing.TierQuery{Model: "m", Tokens: ids})
 		if len(got) == 0 {
 			return 0
 		}

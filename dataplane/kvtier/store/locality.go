@@ -12,8 +12,8 @@ import (
 // may read its memory. Processes of equal locality read each other's memory by the kernel's
 // cross-memory attach; between others UCX silently takes TCP. 0 is unknown, and equals no
 // locality.
-func localityOf(p *nixl.Place, transports string) uint64 {
-	if !p.Known() || p.Hidden {
+func localityOf(p *nixl.ProcessIdentity, transports string) uint64 {
+	if !p.Complete() || p.Hidden {
 		return 0
 	}
 	h := fnv.New64a()
@@ -28,7 +28,7 @@ func ownLocality() uint64 {
 	if !nixl.AllowsCMA(transports) {
 		return 0
 	}
-	p := nixl.Here("/")
+	p := nixl.ReadProcessIdentity("/")
 	return localityOf(&p, transports)
 }
 

@@ -18,7 +18,7 @@ import (
 
 // startAs runs this test binary as a store or an engine of TestSoak, as another user. It ends
 // with the test.
-func startAs(t *testing.T, binary string, as nixltest.As, env string, spec any) (lines func() soakCounts) {
+func startAs(t *testing.T, binary string, as nixltest.User, env string, spec any) (lines func() soakCounts) {
 	t.Helper()
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -27,7 +27,7 @@ func startAs(t *testing.T, binary string, as nixltest.As, env string, spec any) 
 	c := exec.Command(binary)
 	c.Env = append(os.Environ(), env+"="+string(text), "HOME="+filepath.Dir(binary))
 	c.Stderr = os.Stderr
-	as.Start(c)
+	as.Apply(c)
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func startAs(t *testing.T, binary string, as nixltest.As, env string, spec any) 
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	nixltest.Started()
+	nixltest.RestoreDumpable()
 	t.Cleanup(func() {
 		in.Close()
 		_ = c.Process.Kill()
@@ -71,27 +71,27 @@ func statsAt(t *testing.T, address string) (s Stats) {
 // TestTiersOfTwoUsers has a store of one user pull from one of another: by NIXL only with CMA, as
 // UCX over TCP ends a process whose reader stalls.
 func TestTiersOfTwoUsers(t *testing.T) {
-	nixltest.NeedsRoot(t)
+	nixltest.RequireRoot(t)
 	library := nixltest.Library(t)
 	nobody := nixltest.Nobody()
 	group, able := nobody, nobody
 	group.GID, able.Caps = 65533, []uintptr{14} // CAP_IPC_LOCK
 	tests := []struct {
 		name       string
-		has, pulls nixltest.As
+		has, pulls nixltest.User
 		nixl       bool
 	}{
 		{"one user", nobody, nobody, true},
-		{"two users", nixltest.As{UID: 65533, GID: 65533}, nobody, false},
-		{"a user and root", nobody, nixltest.As{}, false}, // root could: but which way UCX takes is not worth a guess
+		{"two users", nixltest.User{UID: 65533, GID: 65533}, nobody, false},
+		{"a user and root", nobody, nixltest.User{}, false}, // root could: but which way UCX takes is not worth a guess
 		{"two groups", group, nobody, false},
 		{"capabilities", able, nobody, false},
-		{"two PID namespaces", nixltest.As{NewPIDs: true}, nixltest.As{NewPIDs: true}, false},
-		{"two user namespaces", nixltest.As{}, nixltest.As{NewUsers: true}, false},
+		{"two PID namespaces", nixltest.User{NewPIDs: true}, nixltest.User{NewPIDs: true}, false},
+		{"two user namespaces", nixltest.User{}, nixltest.User{NewUsers: true}, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			binary, library := nixltest.Public(t, library)
+			binary, library := nixltest.CopyForAllUsers(t, library)
 			var nodes [2]soakNode
 			for i := range nodes {
 				dir := filepath.Join(filepath.Dir(binary), strconv.Itoa(i))
@@ -131,20 +131,20 @@ func TestTiersOfTwoUsers(t *testing.T) {
 // TestEnginesOfOtherUsers attaches engines of other users and namespaces: only permitted ones
 // connect, and none reads a wrong byte.
 func TestEnginesOfOtherUsers(t *testing.T) {
-	nixltest.NeedsRoot(t)
-	binary, _ := nixltest.Public(t, "")
+	nixltest.RequireRoot(t)
+	binary, _ := nixltest.CopyForAllUsers(t, "")
 	nobody := nixltest.Nobody()
 	tests := []struct {
 		name  string
 		group string
-		as    nixltest.As
+		as    nixltest.User
 		may   bool
 	}{
 		{"another user", "", nobody, false},
 		{"another user of the group", "65534", nobody, true},
 		{"another user of another group", "65533", nobody, false},
-		{"a PID namespace", "", nixltest.As{NewPIDs: true}, true},
-		{"a rootless container", "", nixltest.As{NewUsers: true}, true},
+		{"a PID namespace", "", nixltest.User{NewPIDs: true}, true},
+		{"a rootless container", "", nixltest.User{NewUsers: true}, true},
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -167,27 +167,27 @@ func TestEnginesOfOtherUsers(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	base := nixl.Place{Boot: "b", PIDNamespace: "pid:[1]", UserNamespace: "user:[1]", UID: "1 1 1", GID: "2 2 2", Capabilities: 4}
-	of := func(edit func(*nixl.Place)) uint64 {
+	base := nixl.ProcessIdentity{Boot: "b", PIDNamespace: "pid:[1]", UserNamespace: "user:[1]", UID: "1 1 1", GID: "2 2 2", Capabilities: 4}
+	of := func(edit func(*nixl.ProcessIdentity)) uint64 {
 		p := base
 		edit(&p)
 		return localityOf(&p, "")
 	}
-	own := of(func(*nixl.Place) {})
-	if own == 0 || own != of(func(*nixl.Place) {}) {
+	own := of(func(*nixl.ProcessIdentity) {})
+	if own == 0 || own != of(func(*nixl.ProcessIdentity) {}) {
 		t.Fatalf("the place is %d", own)
 	}
-	for name, edit := range map[string]func(*nixl.Place){
-		"machine": func(p *nixl.Place) { p.Boot = "c" }, "PID namespace": func(p *nixl.Place) { p.PIDNamespace = "pid:[2]" },
-		"user namespace": func(p *nixl.Place) { p.UserNamespace = "user:[2]" }, "user": func(p *nixl.Place) { p.UID = "1 3 1" },
-		"group": func(p *nixl.Place) { p.GID = "2 3 2" }, "capabilities": func(p *nixl.Place) { p.Capabilities = 0 },
+	for name, edit := range map[string]func(*nixl.ProcessIdentity){
+		"machine": func(p *nixl.ProcessIdentity) { p.Boot = "c" }, "PID namespace": func(p *nixl.ProcessIdentity) { p.PIDNamespace = "pid:[2]" },
+		"user namespace": func(p *nixl.ProcessIdentity) { p.UserNamespace = "user:[2]" }, "user": func(p *nixl.ProcessIdentity) { p.UID = "1 3 1" },
+		"group": func(p *nixl.ProcessIdentity) { p.GID = "2 3 2" }, "capabilities": func(p *nixl.ProcessIdentity) { p.Capabilities = 0 },
 	} {
 		if of(edit) == own {
 			t.Errorf("another %s is the same place", name)
 		}
 	}
-	for name, edit := range map[string]func(*nixl.Place){
-		"hidden": func(p *nixl.Place) { p.Hidden = true }, "unknown": func(p *nixl.Place) { p.GID = "" },
+	for name, edit := range map[string]func(*nixl.ProcessIdentity){
+		"hidden": func(p *nixl.ProcessIdentity) { p.Hidden = true }, "unknown": func(p *nixl.ProcessIdentity) { p.GID = "" },
 	} {
 		if of(edit) != 0 {
 			t.Errorf("a %s process has a locality", name)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
 // fabrics are the transports between nodes; nil is TCP.
 func fabrics() map[string]func() nixl.Fabric {
 	return map[string]func() nixl.Fabric{
 		"tcp":      func() nixl.Fabric { return nil },
-		"loopback": func() nixl.Fabric { return nixl.NewLoopback() },
+		"loopback": func() nixl.Fabric { return nixltest.NewLoopback() },
 	}
 }
 
@@ -199,29 +200,29 @@ func TestMutePeers(t *testing.T) {
 
 // The slots of an abandoned transfer are used for nothing else until it cannot write any more.
 func TestQuarantine(t *testing.T) {
-	f := nixl.NewLoopback()
+	f := nixltest.NewLoopback()
 	a, b := pair(t, f)
 	on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
 	hashes := on.store(1, 8)
 	held, asked := make(chan struct{}), make(chan struct{}, 16)
-	f.Hook(func(nixl.LoopbackRequest) nixl.Fate {
+	f.OnPost(func(nixltest.Request) nixltest.Outcome {
 		asked <- struct{}{}
-		return nixl.Fate{Until: held}
+		return nixltest.Outcome{Until: held}
 	})
 	if n := here.exists(hashes, patience); n != 8 {
 		t.Fatalf("%d pages are expected, want 8", n)
 	}
 	<-asked
-	f.HangDestroy(held) // else the agent's end would end the transfer at once
-	b.SetPeers(nil)     // the operator takes the peer away in the middle
+	f.BlockDestroy(held) // else the agent's end would end the transfer at once
+	b.SetPeers(nil)      // the operator takes the peer away in the middle
 	eventually(t, "the transfer is in quarantine", func() bool { return b.Stats().Quarantined == 8 })
 	if n := here.check(1, hashes, 0); n != 0 {
 		t.Errorf("%d pages of a transfer that did not end are read", n)
 	}
 	const many = 512
 	other := here.store(2, many) // which must not lie where the transfer writes
-	f.Hook(nil)
-	f.HangDestroy(nil)
+	f.OnPost(nil)
+	f.BlockDestroy(nil)
 	close(held)
 	eventually(t, "the transfer has ended", func() bool { return b.Stats().Quarantined == 0 })
 	if n := here.check(2, other, 0); n != many {

@@ -281,7 +281,7 @@ func TestGarbageMetadata(t *testing.T) {
 	for name, garbage := range map[string][]byte{"noise": []byte("garbage"), "long": make([]byte, 100_000)} {
 		t.Run(name, func(t *testing.T) {
 			var log logged
-			here := serve(t, Config{Node: "here", Fabric: nixl.NewLoopback(), Log: log.log()})
+			here := serve(t, Config{Node: "here", Fabric: nixltest.NewLoopback(), Log: log.log()})
 			eventually(t, "NIXL", func() bool { return here.Stats().NIXL })
 			l := &liar{asked: map[uint8]int{}, welcome: welcome{instance: 1, locality: here.nixl.own.locality, memory: 1, metadata: garbage}}
 			here.SetPeers([]Peer{{"liar", l.serve(t)}})
@@ -308,7 +308,7 @@ func TestOutOfRange(t *testing.T) {
 		t.Helper()
 		f := realFabric(t, library)
 		if f == nil {
-			f = nixl.NewLoopback()
+			f = nixltest.NewLoopback()
 		}
 		agent, err := nixl.NewAgent(f, nixl.Config{Name: "liar"})
 		if err != nil {

@@ -132,7 +132,7 @@ func (p *peer) readNIXL(ctx context.Context, q *pull, r pageRequest, slots *batc
 	}
 	if len(pieces) > 0 {
 		// The peer's pins outlast ctx: a read within it reads the right pages.
-		transfer, err := p.remote.Transfer(ctx, nixl.Read, p.client.nixl.local, memory, pieces, nil)
+		transfer, err := p.remote.Transfer(ctx, nixl.Read, p.client.nixl.local, memory, pieces)
 		if err != nil {
 			return 0, transfer, err
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 )
 
-// TestEntryDoesNotAllocate: a request costs no allocation. Entries go round once before, so that each has its memory.
+// TestEntryDoesNotAllocate: a request costs no allocation. Entries go round once before, so that
+// each has its memory.
 func TestEntryDoesNotAllocate(t *testing.T) {
 	l, err := accesslog.Open(filepath.Join(t.TempDir(), "access.jsonl"), func(err error) { t.Error(err) })
 	require.NoError(t, err)

@@ -8,25 +8,28 @@ import (
 
 // Entry is one request.
 type Entry struct {
-	Arrived  time.Time
-	TTFT     time.Duration // until the first byte of the answer; 0 is unknown
-	Took     time.Duration // until its end
-	Status   int           // HTTP
-	Input    int           // prompt tokens
-	Output   int           // tokens of the answer
-	Block    int           // tokens that an id stands for
-	IDs      []uint64      // of all blocks of the prompt, the last of which may be cut; empty where its tokens are unknown
-	Model    string        // as it is served
-	Worker   string        // URL of the one that answered: of a pair, the decode worker
-	Rank     int           // of the worker
-	Prefill  string        // URL of a pair's prefill worker; "" where Worker computed the prompt too
-	PreRank  int           // of the prefill worker
-	Expected int           // prompt tokens that the router expected in the cache of the worker that computes the prompt
-	Cached   int           // that the worker reported; -1 is unknown
-	Session  uint64        // hash of the client's session; 0 is none
+	Arrived time.Time
+	TTFT    time.Duration // until the first byte of the answer; 0: unknown
+	Took    time.Duration // until its end
+	Status  int           // HTTP
+	Input   int           // prompt tokens
+	Output  int           // tokens of the answer
+	Block   int           // tokens of one id
+	// Of all blocks of the prompt, the last of which may be shorter; empty: unknown.
+	IDs     []uint64
+	Model   string // as the worker serves it
+	Worker  string // URL of the worker that answered; of a pair, the decode worker
+	Rank    int    // of the worker
+	Prefill string // URL of a pair's prefill worker; "": Worker computed the prompt too
+	PreRank int    // of the prefill worker
+	Session uint64 // hash of the client's session; 0: none
+
+	// Prompt tokens that the router expected in the cache of the worker that computes the prompt.
+	Expected int
+	Cached   int // prompt tokens that this worker reported as cached; -1: unknown
 }
 
-// appendTo appends the entry as a line. By hand: encoding/json takes 20 times as long for the ids.
+// appendTo appends the entry as a line. encoding/json takes 20 times as long for the ids.
 func (e *Entry) appendTo(dst []byte) []byte {
 	number := func(key string, n int64) {
 		dst = strconv.AppendInt(append(dst, key...), n, 10)
@@ -74,7 +77,7 @@ func (e *Entry) appendTo(dst []byte) []byte {
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	for _, r := range s { // bytes that are no UTF-8 become U+FFFD
+	for _, r := range s { // invalid UTF-8 becomes U+FFFD
 		switch {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))

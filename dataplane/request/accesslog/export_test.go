@@ -1,7 +1,7 @@
 package accesslog
 
 // Pending is how many entries may wait.
-const Pending = pending
+const Pending = maxPending
 
 // AppendTo is the line of an entry.
 func (e *Entry) AppendTo(dst []byte) []byte { return e.appendTo(dst) }

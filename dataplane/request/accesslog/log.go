@@ -12,19 +12,21 @@ import (
 )
 
 const (
-	// pending bounds the entries that are not written yet: a second of 1,000 requests/s that a disk does not answer.
-	pending = 1024
-	// keptIDs bounds the memory that an entry keeps for its next user: 64 KiB, prompts of 131,072 tokens in blocks of 16; so at most
-	// 64 MiB in all, and that only while the disk stands still.
-	keptIDs = 8192
-	// flushEvery is how long a line may lie in memory. Who reads along (tail -f) waits no longer.
+	// maxPending bounds the entries that are not written yet: those of one second of 1,000
+	// requests/s while the disk does not answer.
+	maxPending = 1024
+	// maxKeptIDs bounds the memory that an entry keeps for its next user: 64 KiB, a prompt of
+	// 131,072 tokens in blocks of 16. All entries keep at most 64 MiB, and only after the disk has
+	// stood still.
+	maxKeptIDs = 8192
+	// flushEvery bounds the time of a line in memory, for readers that follow the file (tail -f).
 	flushEvery = time.Second
 	bufferSize = 256 << 10
-	// mode: an access log tells who asked when and how much.
+	// mode keeps other users from the clients' times and volumes.
 	mode = 0o600
 )
 
-// Log is an access log. Entries are made by those who serve requests and written by Run.
+// Log is an access log. Requests fill in entries, and Run writes them.
 type Log struct {
 	path    string
 	free    chan *Entry
@@ -35,19 +37,19 @@ type Log struct {
 	failed  func(error)
 
 	file  io.WriteCloser
-	since uint64 // lines since the last flush that succeeded: those that may be lost with the buffer
+	since uint64 // lines since the last flush that succeeded: they may be lost with the buffer
 	out   *bufio.Writer
 	line  []byte
 }
 
-// Open opens the file at path, to which lines are appended. failed hears of what cannot be written, from Run; the lines are lost
-// and counted.
+// Open opens the file at path, to which lines are appended. Run calls failed with errors of
+// writing; the lines are dropped and counted.
 func Open(path string, failed func(error)) (*Log, error) {
 	l := &Log{
-		path: path, failed: failed, free: make(chan *Entry, pending), full: make(chan *Entry, pending), reopen: make(chan struct{}, 1),
+		path: path, failed: failed, free: make(chan *Entry, maxPending), full: make(chan *Entry, maxPending), reopen: make(chan struct{}, 1),
 		out: bufio.NewWriterSize(nil, bufferSize),
 	}
-	for range pending {
+	for range maxPending {
 		l.free <- new(Entry)
 	}
 	return l, l.open()
@@ -63,8 +65,8 @@ func (l *Log) open() error {
 	return nil
 }
 
-// Begin returns an entry to fill in, zero but for the memory of its IDs, for Commit; nil where so many wait to be written that this one
-// is dropped.
+// Begin returns an entry to fill in, for Commit. It is zero but for the memory of its IDs; nil
+// where so many entries wait to be written that this one is dropped.
 func (l *Log) Begin() *Entry {
 	select {
 	case e := <-l.free:
@@ -76,24 +78,24 @@ func (l *Log) Begin() *Entry {
 	}
 }
 
-// Commit gives an entry of Begin to be written.
-func (l *Log) Commit(e *Entry) { l.full <- e } // has room for all entries that there are
+// Commit hands an entry of Begin to Run.
+func (l *Log) Commit(e *Entry) { l.full <- e } // has room for all entries
 
-// Reopen makes Run open the file anew, after somebody has moved it away.
+// Reopen has Run open the file again, after a log rotation has moved it away.
 func (l *Log) Reopen() {
 	select {
 	case l.reopen <- struct{}{}:
-	default: // is asked for already
+	default: // requested already
 	}
 }
 
-// Dropped returns how many requests have no line: more than could be written, or the disk failed.
+// Dropped returns the number of requests without a line: the disk was too slow, or failed.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
-// Written returns how many lines were written.
+// Written returns the number of written lines.
 func (l *Log) Written() uint64 { return l.written.Load() }
 
-// Run writes until ctx ends, then what was committed by then, and closes the file.
+// Run writes until ctx ends. Then it writes the entries that are committed, and closes the file.
 func (l *Log) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
@@ -127,7 +129,7 @@ func (l *Log) finish() error {
 
 func (l *Log) write(e *Entry) {
 	l.line = e.appendTo(l.line[:0])
-	if cap(e.IDs) > keptIDs {
+	if cap(e.IDs) > maxKeptIDs {
 		e.IDs = nil
 	}
 	l.free <- e
@@ -146,7 +148,7 @@ func (l *Log) flush() {
 	l.since = 0
 }
 
-// lose drops what is in the buffer, so that a disk that has room again is written to again.
+// lose drops the buffer, so that lines are written again once the disk has room.
 func (l *Log) lose(err error) {
 	l.dropped.Add(l.since)
 	l.since = 0
@@ -154,7 +156,7 @@ func (l *Log) lose(err error) {
 	l.failed(fmt.Errorf("cannot write the access log: %w", err))
 }
 
-// renew opens the file under its name anew; where that fails, the old one goes on.
+// renew opens the file under its name again; where that fails, the old file stays open.
 func (l *Log) renew() {
 	l.flush()
 	old := l.file

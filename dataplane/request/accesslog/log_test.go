@@ -119,7 +119,8 @@ func TestReopen(t *testing.T) {
 	assert.InDelta(t, 2, got[0]["input_length"], 0)
 }
 
-// TestNobodyWaits: entries that nobody writes are dropped and counted, and those before them are not lost.
+// TestNobodyWaits: entries that nobody writes are dropped and counted, and those before them are
+// not lost.
 func TestNobodyWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.jsonl")
 	l, err := accesslog.Open(path, func(err error) { t.Error(err) })

@@ -1,11 +1,12 @@
-// Package disagg knows what SGLang's prefill and decode servers say to a router, and does no I/O: the rooms in which the two
-// meet, the fields and headers that carry them, errors inside an answer of status 200, and the parts of an answer that only
-// the prefill server has.
+// Package disagg has the parts of SGLang's protocol between a router and its prefill and decode
+// servers, without I/O: bootstrap rooms, the fields and headers that carry them, errors inside an
+// answer of status 200, and the merge of the two servers' log probabilities.
 //
-// One request goes to both servers at once, with the address of the prefill server's bootstrap and a room. The decode
-// server finds the prefill server there, and gets from it the KV cache of the prompt, its first token and how much of the
-// prompt was cached; its answer is the client's. What it does not get is the prompt's log probabilities: Merger puts those of
-// the prefill server's answer into the decode server's, on its way and without building a document.
+// One request goes to both servers at once, with the prefill server's bootstrap address and a room.
+// The decode server finds the prefill server there, and receives the KV cache of the prompt, its
+// first token and its number of cached tokens; its answer is the client's. It does not receive the
+// prompt's log probabilities: Merger puts those of the prefill server's answer into the decode
+// server's, as it passes and without building a document.
 //
 // # Concurrency
 //
@@ -13,6 +14,6 @@
 //
 // # Ownership
 //
-// A Merger keeps what it was given of the prefill server's answer until its next Reset; nothing else here keeps its
-// arguments.
+// A Merger keeps parts of the prefill server's answer until its next Reset; nothing else here keeps
+// its arguments.
 package disagg

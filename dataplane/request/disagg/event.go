@@ -11,37 +11,42 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
-// Verdict is what the beginning of a stream of events tells.
+// Verdict is the judgement of the beginning of an answer.
 type Verdict uint8
 
 const (
-	// More bytes are needed to tell.
+	// More bytes are needed.
 	More Verdict = iota
-	// Fine is a first event that begins an answer.
-	Fine
-	// Failed is a first event that is an error.
+	// Good is the beginning of an answer.
+	Good
+	// Failed is an error.
 	Failed
 )
 
 // Failure is an error that a server reports.
 type Failure struct {
-	Status int // as an HTTP status; 500 where it does not say
-	// Transfer says that it is of the way between the two servers: either may be at fault.
+	Status int // as an HTTP status; 500 where the server gives none
+	// Transfer marks an error about the KV transfer between the two servers: either may be at
+	// fault.
 	Transfer bool
 }
 
-// MaxEvent is how much of a stream is worth waiting for to see its first event whole: errors are short, and the first event
-// of a long prompt with log probabilities is no error.
+// MaxEvent bounds the part of a stream that is held back until its first event is complete: errors
+// are shorter, and a longer first event, of a prompt with log probabilities, is no error.
 const MaxEvent = 16 << 10
 
-// Look reads the beginning of a stream of events: servers that fail once they have sent status 200 say so in the first
-// event. whole says that p will not grow.
+// JudgeStream judges the beginning of a stream of events: a server that fails after it has sent
+// status 200 says so in the first event. whole says that p will not grow.
 //
-// SGLang 0.5.23 has four forms: {"error": {…, "code": 500}} of the OpenAI routes and of refused /generate requests; of
-// /generate requests that the engine gave up, an answer whose finish_reason is {"type": "abort", …, "status_code": 500};
-// {"type": "error", "error": {"type": "api_error"}} of /v1/messages, behind a message_start that says nothing; and the body of
-// a refusal, {"object": "error", …, "code": 400}. A stream that ends without an event, or has only its end, is a failure too.
-func Look(p []byte, whole bool) (Verdict, Failure) {
+// SGLang 0.5.23 has four forms of errors:
+//   - {"error": {…, "code": 500}} of the OpenAI routes and of refused /generate requests;
+//   - an answer with finish_reason {"type": "abort", …, "status_code": 500}, of /generate requests that
+//     the engine gave up;
+//   - {"type": "error", "error": {"type": "api_error"}} of /v1/messages, behind a message_start;
+//   - the body of a refusal, {"object": "error", …, "code": 400}.
+//
+// A stream without an event, or with only its end, is a failure too.
+func JudgeStream(p []byte, whole bool) (Verdict, Failure) {
 	cut := len(p) >= MaxEvent
 	for len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, newline)
@@ -49,7 +54,8 @@ func Look(p []byte, whole bool) (Verdict, Failure) {
 			return More, Failure{}
 		}
 		data, ok := bytes.CutPrefix(line, dataPrefix)
-		if data = bytes.TrimSpace(data); !ok || bytes.HasPrefix(data, messageStart) { // else a comment, a name, an empty line
+		// A comment, an event's name, an empty line.
+		if data = bytes.TrimSpace(data); !ok || bytes.HasPrefix(data, messageStart) {
 			p = rest
 			continue
 		}
@@ -59,35 +65,36 @@ func Look(p []byte, whole bool) (Verdict, Failure) {
 		if f, failed := failureOf(data); failed {
 			return Failed, f
 		}
-		return Fine, Failure{}
+		return Good, Failure{}
 	}
 	switch {
 	case cut:
-		return Fine, Failure{}
+		return Good, Failure{}
 	case whole:
 		return Failed, Failure{Status: fasthttp.StatusInternalServerError}
 	}
 	return More, Failure{}
 }
 
-// LookJSON reads the beginning of an answer of status 200 that is one JSON document: an error is known by its first member,
-// and read as a whole. Proxies in front of engines send such ones. whole says that p will not grow.
-func LookJSON(p []byte, whole bool) (Verdict, Failure) {
+// JudgeJSON judges the beginning of an answer of status 200 that is one JSON document: an error is
+// known by its first member, and read to its end. Proxies in front of engines send such errors.
+// whole says that p will not grow.
+func JudgeJSON(p []byte, whole bool) (Verdict, Failure) {
 	doc := bytes.TrimSpace(p)
-	// What does not begin like an error passes at once, however little is there.
+	// A document that does not begin like an error passes at once.
 	if len(doc) == 0 || doc[0] != '{' || !beginsError(bytes.TrimLeft(doc[1:], " \t\r\n")) {
-		return Fine, Failure{}
+		return Good, Failure{}
 	}
 	if f, failed := failureOf(doc); failed {
 		return Failed, f
 	}
 	if whole || len(p) >= MaxEvent || doc[len(doc)-1] == '}' && json.Valid(doc) {
-		return Fine, Failure{}
+		return Good, Failure{}
 	}
 	return More, Failure{}
 }
 
-// beginsError reports whether the first member of an object may be an error's.
+// beginsError reports whether the first member of an object may be that of an error.
 func beginsError(members []byte) bool {
 	for _, key := range errorKeys {
 		value, ok := bytes.CutPrefix(members, key)
@@ -124,12 +131,13 @@ func failureOf(data []byte) (f Failure, failed bool) {
 		}
 	})
 	if err != nil || end != len(data) {
-		report = nil // an event that is no JSON, or cut at MaxEvent
+		report = nil // not JSON, or cut at MaxEvent
 	}
 	if report != nil {
-		return Failure{Status: statusOf(report), Transfer: SpeaksOfTransfer(report)}, true
+		return Failure{Status: statusOf(report), Transfer: IsTransferError(report)}, true
 	}
-	// Fast path: of an answer that goes on, the reason is null. A quote inside a text is escaped, so this is the key.
+	// Fast path: the reason is null while the answer goes on. A quote inside a text is escaped, so
+	// this is the key.
 	_, reason, _ := bytes.Cut(data, keyReason)
 	reason = bytes.TrimLeft(reason, " :")
 	if len(reason) == 0 || reason[0] != '{' {
@@ -144,15 +152,15 @@ func failureOf(data []byte) (f Failure, failed bool) {
 			status = number(reason[lo:hi])
 		}
 	})
-	// Without a status somebody asked for the abort, which is no failure.
+	// An abort without a status was asked for, and is no failure.
 	if !aborted || status < fasthttp.StatusBadRequest {
 		return Failure{}, false
 	}
-	return Failure{Status: status, Transfer: SpeaksOfTransfer(reason)}, true
+	return Failure{Status: status, Transfer: IsTransferError(reason)}, true
 }
 
-// statusOf reads the code of an error, which is an HTTP status or its words, or the type that stands for one to Anthropic's
-// clients.
+// statusOf reads the code of an error: an HTTP status as a number or a text, or the error type of
+// Anthropic's API.
 func statusOf(report []byte) int {
 	status, typed := 0, 0
 	_, _ = openai.Members(report, 0, func(key []byte, lo, hi int) {
@@ -189,18 +197,18 @@ func anthropicStatus(kind []byte) int {
 	return 0
 }
 
-// number is 0 for what is none.
+// number reads a number; 0 where raw is none.
 func number(raw []byte) int {
 	n, _ := strconv.Atoi(string(raw))
 	return n
 }
 
-// transferWords are how SGLang 0.5.23 speaks of the way between its servers, in lower case.
+// transferWords occur in SGLang 0.5.23's errors about KV transfer, in lower case.
 var transferWords = [...]string{"kvtransfer", "transfer failed", "handshake failed", "bootstrap", "kvpoll", "kvcache from prefill"}
 
-// SpeaksOfTransfer reports whether an error of status 5xx is of the way between the two servers. The one that reports it is
-// as often the one whose partner has failed.
-func SpeaksOfTransfer(report []byte) bool {
+// IsTransferError reports whether an error of status 5xx is about the KV transfer between the two
+// servers. The failed server is as often the partner of the one that reports it.
+func IsTransferError(report []byte) bool {
 	lower := bytes.ToLower(report)
 	for _, words := range transferWords {
 		if bytes.Contains(lower, []byte(words)) {

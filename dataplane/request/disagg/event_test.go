@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLook(t *testing.T) {
+func TestJudgeStream(t *testing.T) {
 	tests := []struct {
 		name    string
 		in      string
@@ -21,13 +21,13 @@ func TestLook(t *testing.T) {
 		{"nothing yet", "", false, More, Failure{}},
 		{"nothing at all", "", true, Failed, Failure{500, false}},
 		{"half an event", `data: {"err`, false, More, Failure{}},
-		{"half an event and no more", `data: {"err`, true, Fine, Failure{}},
-		{"comment first", ": ping\n\ndata: {}\n", false, Fine, Failure{}},
-		{"named event", "event: response.created\ndata: {\"type\":\"response.created\"}\n", false, Fine, Failure{}},
-		{"text", `data: {"text":"x","meta_info":{"id":"a","finish_reason":null}}` + "\n", false, Fine, Failure{}},
-		{"chat", `data: {"id":"1","choices":[{"delta":{"content":"\"error\":{}"},"finish_reason":null}]}` + "\n\n", false, Fine, Failure{}},
-		{"finished at once", `data: {"text":"","meta_info":{"finish_reason":{"type":"length","length":1}}}` + "\n", false, Fine, Failure{}},
-		{"aborted by somebody", `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Aborted by AbortReq.","status_code":null}}}` + "\n", false, Fine, Failure{}},
+		{"half an event and no more", `data: {"err`, true, Good, Failure{}},
+		{"comment first", ": ping\n\ndata: {}\n", false, Good, Failure{}},
+		{"named event", "event: response.created\ndata: {\"type\":\"response.created\"}\n", false, Good, Failure{}},
+		{"text", `data: {"text":"x","meta_info":{"id":"a","finish_reason":null}}` + "\n", false, Good, Failure{}},
+		{"chat", `data: {"id":"1","choices":[{"delta":{"content":"\"error\":{}"},"finish_reason":null}]}` + "\n\n", false, Good, Failure{}},
+		{"finished at once", `data: {"text":"","meta_info":{"finish_reason":{"type":"length","length":1}}}` + "\n", false, Good, Failure{}},
+		{"aborted by somebody", `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Aborted by AbortReq.","status_code":null}}}` + "\n", false, Good, Failure{}},
 		{"aborted by the engine", `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"Decode handshake failed","status_code":500,"err_type":null}}}` + "\n", false, Failed, Failure{500, true}},
 		{"aborted for the client", `data: {"meta_info": {"finish_reason": {"type": "abort", "message": "too long", "status_code": 400}}}` + "\r\n", false, Failed, Failure{400, false}},
 		{"error", `data: {"error":{"object":"error","message":"x","type":"InternalServerError","param":null,"code":500}}` + "\n\ndata: [DONE]\n\n", false, Failed, Failure{500, false}},
@@ -35,80 +35,81 @@ func TestLook(t *testing.T) {
 		{"error with words for a code", `data: {"error":{"code":"upstream_error"}}` + "\n", false, Failed, Failure{500, false}},
 		{"error with a code in quotes", `data:{"error":{"code":"400"}}` + "\n", false, Failed, Failure{400, false}},
 		{"client's error", `data: {"error":{"message":"bad","type":"invalid_request_error","code":400,"retryable":false}}` + "\n", false, Failed, Failure{400, false}},
-		{"no error", `data: {"error":null,"text":"x"}` + "\n", false, Fine, Failure{}},
+		{"no error", `data: {"error":null,"text":"x"}` + "\n", false, Good, Failure{}},
 		{"error at the end of what came", `data: {"error":{"code":503}}`, true, Failed, Failure{503, false}},
-		{"long first event", "data: {\"text\":\"" + strings.Repeat("x", MaxEvent), false, Fine, Failure{}},
-		{"no JSON", "data: one\n", false, Fine, Failure{}},
+		{"long first event", "data: {\"text\":\"" + strings.Repeat("x", MaxEvent), false, Good, Failure{}},
+		{"no JSON", "data: one\n", false, Good, Failure{}},
 		{"nothing but the end", "data: [DONE]\n", false, Failed, Failure{500, false}},
 		{"nothing but a comment", ": ping\n\n", true, Failed, Failure{500, false}},
 		{"the body of a refusal", `data: {"object":"error","message":"x","type":"NotFound","param":null,"code":404}` + "\n", false, Failed, Failure{404, false}},
 		{"a message begins", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n", false, More, Failure{}},
-		{"a message's first text", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\"}\n", false, Fine, Failure{}},
+		{"a message's first text", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\"}\n", false, Good, Failure{}},
 		{"a message fails", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"x\"}}\n", false, Failed, Failure{503, false}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v, f := Look([]byte(tt.in), tt.whole)
+			v, f := JudgeStream([]byte(tt.in), tt.whole)
 			assert.Equal(t, tt.verdict, v)
 			assert.Equal(t, tt.failure, f)
 		})
 	}
 }
 
-func TestLookJSON(t *testing.T) {
+func TestJudgeJSON(t *testing.T) {
 	tests := []struct {
 		name, in string
 		whole    bool
 		verdict  Verdict
 		failure  Failure
 	}{
-		{"an answer", `{"text":"xxxxxxxxxx","meta_info":{`, false, Fine, Failure{}},
-		{"a chat", `{"id":"1","object":"chat.completion",`, false, Fine, Failure{}},
-		{"a chat with its object first", `{"object":"chat.completion","id":`, false, Fine, Failure{}},
-		{"a list", `[{"error":{}}]`, false, Fine, Failure{}},
-		{"nothing", "", true, Fine, Failure{}},
+		{"an answer", `{"text":"xxxxxxxxxx","meta_info":{`, false, Good, Failure{}},
+		{"a chat", `{"id":"1","object":"chat.completion",`, false, Good, Failure{}},
+		{"a chat with its object first", `{"object":"chat.completion","id":`, false, Good, Failure{}},
+		{"a list", `[{"error":{}}]`, false, Good, Failure{}},
+		{"nothing", "", true, Good, Failure{}},
 		{"an error", `{"error":{"message":"x","code":401}}`, false, Failed, Failure{401, false}},
 		{"an error of words", ` { "error" : "x" } `, false, Failed, Failure{500, false}},
-		{"first bytes that tell nothing", `{"er`, false, Fine, Failure{}},
-		{"a short one", `{"ok":1}`, false, Fine, Failure{}},
+		{"first bytes that tell nothing", `{"er`, false, Good, Failure{}},
+		{"a short one", `{"ok":1}`, false, Good, Failure{}},
 		{"half an error", `{"error":{"mess`, false, More, Failure{}},
-		{"half an error and no more", `{"error":{"mess`, true, Fine, Failure{}},
-		{"no error", `{"error":null,"text":"x"}`, false, Fine, Failure{}},
+		{"half an error and no more", `{"error":{"mess`, true, Good, Failure{}},
+		{"no error", `{"error":null,"text":"x"}`, false, Good, Failure{}},
 		{"SGLang's refusal", `{"object":"error","message":"x","type":"NotFound","param":null,"code":404}`, false, Failed, Failure{404, false}},
 		{"Anthropic's", `{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`, false, Failed, Failure{429, false}},
-		{"a message", `{"type":"message","content":["xx`, false, Fine, Failure{}},
+		{"a message", `{"type":"message","content":["xx`, false, Good, Failure{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v, f := LookJSON([]byte(tt.in), tt.whole)
+			v, f := JudgeJSON([]byte(tt.in), tt.whole)
 			assert.Equal(t, tt.verdict, v)
 			assert.Equal(t, tt.failure, f)
 		})
 	}
 }
 
-func TestLookDoesNotAllocate(t *testing.T) {
+func TestJudgeStreamDoesNotAllocate(t *testing.T) {
 	p := []byte(`data: {"text":"x","output_ids":[1,2,3],"meta_info":{"id":"a","finish_reason":null,"prompt_tokens":9}}` + "\n\n")
-	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = Look(p, false) }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = JudgeStream(p, false) }))
 }
 
-func BenchmarkLook(b *testing.B) {
+func BenchmarkJudgeStream(b *testing.B) {
 	p := []byte(`data: {"text":"x","output_ids":[1,2,3],"meta_info":{"id":"a","finish_reason":null,"prompt_tokens":9}}` + "\n\n")
 	for b.Loop() {
-		_, _ = Look(p, false)
+		_, _ = JudgeStream(p, false)
 	}
 }
 
-// FuzzLook compares with a reader that splits lines and decodes JSON.
-func FuzzLook(f *testing.F) {
+// FuzzJudgeStream compares with a reader that splits lines and decodes JSON.
+func FuzzJudgeStream(f *testing.F) {
 	f.Add([]byte("data: {\"error\":{\"code\":500}}\n\n"))
 	f.Add([]byte(": x\n\ndata: {\"meta_info\":{\"finish_reason\":{\"type\":\"abort\",\"status_code\":500}}}\n"))
 	f.Add([]byte("data: {\"text\":\"a\"}\n"))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		v, got := Look(p, true)
-		// What is there of a stream never tells more than all of it, and once it tells something, that stays.
+		v, got := JudgeStream(p, true)
+		// What is there of a stream never tells more than all of it, and once it tells something,
+		// that stays.
 		for n := range p {
-			if early, failure := Look(p[:n], false); early != More {
+			if early, failure := JudgeStream(p[:n], false); early != More {
 				require.Equal(t, v, early)
 				require.Equal(t, got, failure)
 				break
@@ -140,26 +141,26 @@ func FuzzLook(f *testing.F) {
 	})
 }
 
-// FuzzLookJSON: an error that is the first member of a document is found, and what is there of a document never tells another
-// thing than all of it.
-func FuzzLookJSON(f *testing.F) {
+// FuzzJudgeStreamJSON: an error that is the first member of a document is found, and what is there
+// of a document never tells another thing than all of it.
+func FuzzJudgeStreamJSON(f *testing.F) {
 	f.Add([]byte(`{"error":{"code":500}}`))
 	f.Add([]byte(`{"object":"error","code":404}`))
 	f.Add([]byte(`{"text":"a","meta_info":{}}`))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		v, got := LookJSON(p, true)
+		v, got := JudgeJSON(p, true)
 		if len(p) >= MaxEvent || !json.Valid(p) || bytes.Contains(p, []byte("finish_reason")) {
 			return
 		}
 		for n := range p {
-			if early, failure := LookJSON(p[:n], false); early != More && n >= 32 && bytes.Count(p, []byte(" ")) == 0 {
+			if early, failure := JudgeJSON(p[:n], false); early != More && n >= 32 && bytes.Count(p, []byte(" ")) == 0 {
 				require.Equal(t, v, early, "%q", p[:n])
 				require.Equal(t, got, failure)
 			}
 		}
 		d := json.NewDecoder(bytes.NewReader(p))
 		if brace, err := d.Token(); err != nil || brace != json.Delim('{') {
-			require.Equal(t, Fine, v)
+			require.Equal(t, Good, v)
 			return
 		}
 		if !bytes.Contains(p, []byte(`\`)) && bytes.HasPrefix(bytes.TrimSpace(p), []byte(`{"error":{`)) && bytes.Count(p, []byte(`"error"`)) == 1 {

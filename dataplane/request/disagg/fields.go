@@ -7,7 +7,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
-// Names of the headers that stand for the fields of a body, for servers with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1.
+// Headers that replace the fields of a body, for servers with
+// SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1.
 const (
 	HeaderRID         = "X-Override-Rid"
 	HeaderHost        = "X-Override-Bootstrap-Host"
@@ -17,14 +18,14 @@ const (
 	HeaderPrefillRank = "X-Override-Disagg-Prefill-Dp-Rank"
 )
 
-// AppendFields appends the members that send a request into its rooms: `"bootstrap_host":…,"bootstrap_port":…,
-// "bootstrap_room":…`. A batch, even of one prompt, has lists of them with a room for each prompt; any other request has the
-// first room.
+// AppendFields appends the members that give a request its bootstrap rooms: `"bootstrap_host":…,
+// "bootstrap_port":…,"bootstrap_room":…`. A batch, even of one prompt, has lists with a room for
+// each prompt; any other request has the first room.
 func AppendFields(dst []byte, host string, port int, rooms []uint64, batch bool) []byte {
 	if !batch {
 		rooms = rooms[:1]
 	}
-	var room [256]byte // for all names there are
+	var room [256]byte // a host name has at most 253
 	literal := string(AppendHost(room[:0], host))
 	dst = append(dst, `"bootstrap_host":`...)
 	dst = appendEach(dst, rooms, batch, func(dst []byte, _ uint64) []byte { return openai.AppendString(dst, literal) })
@@ -48,18 +49,20 @@ func appendEach(dst []byte, rooms []uint64, batch bool, value func([]byte, uint6
 	return append(dst, ']')
 }
 
-// AppendRank appends the member that chooses the data-parallel rank of the server that gets it.
+// AppendRank appends the member that chooses the data-parallel rank of the receiving server.
 func AppendRank(dst []byte, rank int) []byte {
 	return strconv.AppendInt(append(dst, `"routed_dp_rank":`...), int64(rank), 10)
 }
 
-// AppendPrefillRank appends the member that says on which data-parallel rank the prompt is computed. A prefill server that is
-// told so beside AppendRank does not insist on room % ranks, whatever its own way of choosing is; a decode server need not ask.
+// AppendPrefillRank appends the member that names the data-parallel rank which computes the prompt.
+// With it and AppendRank a prefill server does not insist on rank = room % ranks; a decode server
+// need not ask for the rank.
 func AppendPrefillRank(dst []byte, rank int) []byte {
 	return strconv.AppendInt(append(dst, `"disagg_prefill_dp_rank":`...), int64(rank), 10)
 }
 
-// AppendHost appends a host as SGLang wants it: it puts a colon and the port behind, so an IPv6 address needs brackets.
+// AppendHost appends a host as SGLang expects it: SGLang appends a colon and the port, so an IPv6
+// address needs brackets.
 func AppendHost(dst []byte, host string) []byte {
 	if !strings.Contains(host, ":") {
 		return append(dst, host...)

@@ -8,20 +8,22 @@ import (
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 )
 
-// Kind says where an answer has the log probabilities of its prompt.
+// Kind is the place of the prompt's log probabilities in an answer.
 type Kind uint8
 
 const (
-	// Generate is an answer of /generate: meta_info.input_token_logprobs, and what was asked for beside it. The prefill
-	// server's come first, then the decode server's, of which there are none, or few. Of output_token_ids_logprobs, SGLang
-	// 0.5.23 leaves the first token's, which the prefill server generates, out: there is a null in its place.
+	// Generate is an answer of /generate, which has them in meta_info: input_token_logprobs and, as
+	// requested, the other generateLists. The prefill server's come first, then the decode
+	// server's, if any. SGLang 0.5.23's decode server has null in place of the first element of
+	// output_token_ids_logprobs: the prefill server generates that token.
 	Generate Kind = iota
-	// Echo is one of /v1/completions with echo: choices[].logprobs, where those of the answer follow those of the prompt. The
-	// prefill server's end with its one generated token, which is also the decode server's first.
+	// Echo is an answer of /v1/completions with echo, which has them in choices[].logprobs before
+	// those of the generated tokens. The prefill server's end with its one generated token, which
+	// is also the decode server's first.
 	Echo
 )
 
-// ErrNoLogprobs is an answer of a prefill server without the log probabilities that it was asked for.
+// ErrNoLogprobs is an answer of a prefill server without the requested log probabilities.
 var ErrNoLogprobs = errors.New("disagg: prefill answer without log probabilities")
 
 // generateLists are the lists of meta_info, echoLists those of a choice's logprobs.
@@ -31,43 +33,44 @@ var (
 )
 
 const (
-	// maxLists is the number of either.
+	// maxLists is the length of either.
 	maxLists = 4
-	// firstOutput is the one of generateLists of which only the first element is merged.
+	// firstOutput is the member of generateLists of which only the first element is merged.
 	firstOutput = 3
 )
 
-// part is what the prefill server's answer has for one prompt or choice: the insides of its lists, of firstOutput the first
-// element.
+// part has the prefill server's log probabilities of one prompt or choice: the elements of its
+// lists, and of firstOutput the first element.
 type part struct {
 	index int
 	lists [maxLists][]byte
-	used  bool // Echo in a stream: the choice's first event has passed
+	used  bool // Echo in a stream: the choice's first event was merged
 }
 
-// Merger puts the log probabilities of the prompt, from the prefill server's answer, into the decode server's. A JSON answer
-// is kept until its end, a stream event by event. The zero value needs a Reset.
+// Merger puts the prompt's log probabilities, from the prefill server's answer, into the decode
+// server's answer. It holds a JSON answer back until its end, and a stream event by event. The zero
+// value needs a Reset.
 type Merger struct {
 	kind  Kind
 	sse   bool
 	parts []part
-	kept  []byte   // of the decode server's answer: what cannot be written yet
-	cuts  []insert // of the document at hand
+	held  []byte // bytes of the decode server's answer that cannot be written yet
+	edits []edit // of the current document
 }
 
-// insert is what goes into a document at a place.
-type insert struct {
-	at, drop int // how many bytes of the document it replaces
+// edit replaces drop bytes of a document at a place.
+type edit struct {
+	at, drop int
 	text     []byte
-	comma    bool // behind text
+	comma    bool // after text
 }
 
-// Reset prepares m for one answer. prefill is the prefill server's whole answer, of which m keeps parts; sse says that both
-// are streams of events.
+// Reset prepares m for one answer. prefill is the prefill server's whole answer, and m keeps parts
+// of it; sse says that both answers are streams of events.
 func (m *Merger) Reset(kind Kind, sse bool, prefill []byte) error {
-	*m = Merger{kind: kind, sse: sse, parts: m.parts[:0], kept: m.kept[:0], cuts: m.cuts[:0]}
+	*m = Merger{kind: kind, sse: sse, parts: m.parts[:0], held: m.held[:0], edits: m.edits[:0]}
 	if !sse {
-		if err := m.learn(prefill); err != nil {
+		if err := m.extract(prefill); err != nil {
 			return fmt.Errorf("%w: %w", ErrNoLogprobs, err)
 		}
 	}
@@ -78,7 +81,7 @@ func (m *Merger) Reset(kind Kind, sse bool, prefill []byte) error {
 		if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
 			continue // [DONE], or nothing
 		}
-		if err := m.learn(data); err != nil {
+		if err := m.extract(data); err != nil {
 			return fmt.Errorf("%w: %w", ErrNoLogprobs, err)
 		}
 	}
@@ -91,12 +94,12 @@ func (m *Merger) Reset(kind Kind, sse bool, prefill []byte) error {
 // Release forgets the answers.
 func (m *Merger) Release() {
 	clear(m.parts)
-	clear(m.cuts)
-	*m = Merger{parts: m.parts[:0], cuts: m.cuts[:0]}
+	clear(m.edits)
+	*m = Merger{parts: m.parts[:0], edits: m.edits[:0]}
 }
 
-// learn takes the lists out of a document of the prefill server's answer.
-func (m *Merger) learn(doc []byte) error {
+// extract takes the lists out of a document of the prefill server's answer.
+func (m *Merger) extract(doc []byte) error {
 	return m.each(doc, func(index, at int) error {
 		for i := range m.parts {
 			if m.parts[i].index == index {
@@ -123,34 +126,35 @@ func (m *Merger) learn(doc []byte) error {
 	})
 }
 
-// Append takes the next bytes of the decode server's answer and appends to dst what can be sent.
+// Append takes the next bytes of the decode server's answer and appends to dst those that can be
+// sent.
 func (m *Merger) Append(dst, p []byte) []byte {
 	if !m.sse {
-		m.kept = append(m.kept, p...)
+		m.held = append(m.held, p...)
 		return dst
 	}
 	for {
 		i := bytes.IndexByte(p, '\n')
 		if i < 0 {
-			m.kept = append(m.kept, p...)
+			m.held = append(m.held, p...)
 			return dst
 		}
 		line := p[:i]
-		if len(m.kept) > 0 {
-			m.kept = append(m.kept, line...)
-			line = m.kept
+		if len(m.held) > 0 {
+			m.held = append(m.held, line...)
+			line = m.held
 		}
 		dst = append(m.event(dst, line), '\n')
-		m.kept, p = m.kept[:0], p[i+1:]
+		m.held, p = m.held[:0], p[i+1:]
 	}
 }
 
-// End appends what is left at the end of the answer.
+// End appends the bytes that were held back until the end of the answer.
 func (m *Merger) End(dst []byte) []byte {
 	if m.sse {
-		return m.event(dst, m.kept)
+		return m.event(dst, m.held)
 	}
-	return m.document(dst, m.kept)
+	return m.document(dst, m.held)
 }
 
 // event merges one line of a stream.
@@ -162,9 +166,9 @@ func (m *Merger) event(dst, line []byte) []byte {
 	return m.document(append(dst, line[:i]...), line[i:])
 }
 
-// document merges one JSON document. What is not as expected passes as it is.
+// document merges one JSON document. A document of an unexpected form passes unchanged.
 func (m *Merger) document(dst, doc []byte) []byte {
-	m.cuts = m.cuts[:0]
+	m.edits = m.edits[:0]
 	err := m.each(doc, func(index, at int) error {
 		p := m.partOf(index)
 		if p == nil || p.used {
@@ -177,10 +181,10 @@ func (m *Merger) document(dst, doc []byte) []byte {
 			case len(text) == 0:
 			case m.kind == Generate && list == firstOutput:
 				if own := first(doc, lo); string(own) == "null" {
-					m.cuts = append(m.cuts, insert{at: lo + bytes.Index(doc[lo:hi], own), drop: len(own), text: text})
+					m.edits = append(m.edits, edit{at: lo + bytes.Index(doc[lo:hi], own), drop: len(own), text: text})
 				}
 			default:
-				m.cuts = append(m.cuts, insert{at: lo + 1, text: text, comma: len(inside(doc, lo, hi)) > 0})
+				m.edits = append(m.edits, edit{at: lo + 1, text: text, comma: len(inside(doc, lo, hi)) > 0})
 			}
 		})
 	})
@@ -188,7 +192,7 @@ func (m *Merger) document(dst, doc []byte) []byte {
 		return append(dst, doc...)
 	}
 	from := 0
-	for _, c := range m.cuts {
+	for _, c := range m.edits {
 		dst = append(append(dst, doc[from:c.at]...), c.text...)
 		if c.comma {
 			dst = append(dst, ',')
@@ -207,22 +211,23 @@ func (m *Merger) partOf(index int) *part {
 	return nil
 }
 
-// each calls f for each answer in a document, with its index and where the object begins that holds its lists.
+// each calls f for each answer in a document, with its index and the offset of the object that has
+// its lists.
 func (m *Merger) each(doc []byte, f func(index, at int) error) (err error) {
 	one := func(index, at int, holder string) {
-		holds := -1
+		object := -1
 		_, e := openai.Members(doc, at, func(key []byte, lo, hi int) {
 			switch string(key) {
 			case "index":
 				index = number(doc[lo:hi])
 			case holder:
 				if doc[lo] == '{' {
-					holds = lo
+					object = lo
 				}
 			}
 		})
-		if e == nil && holds >= 0 {
-			e = f(index, holds)
+		if e == nil && object >= 0 {
+			e = f(index, object)
 		}
 		err = errors.Join(err, e)
 	}
@@ -255,7 +260,8 @@ func (m *Merger) each(doc []byte, f func(index, at int) error) (err error) {
 	return err
 }
 
-// lists calls f for each list of log probabilities in the object at at, in the order in which they stand there.
+// lists calls f for each list of log probabilities in the object at offset at, in the document's
+// order.
 func (m *Merger) lists(doc []byte, at int, f func(list, lo, hi int)) error {
 	names := generateLists[:]
 	if m.kind == Echo {
@@ -271,10 +277,10 @@ func (m *Merger) lists(doc []byte, at int, f func(list, lo, hi int)) error {
 	return err
 }
 
-// inside is what stands between the brackets of the list at lo.
+// inside returns the elements of the list at lo, without the brackets.
 func inside(doc []byte, lo, hi int) []byte { return bytes.TrimSpace(doc[lo+1 : hi-1]) }
 
-// first is the first element of the list at lo.
+// first returns the first element of the list at lo.
 func first(doc []byte, lo int) (element []byte) {
 	_, _ = openai.Elements(doc, lo, func(at, end int) {
 		if element == nil {
@@ -284,7 +290,7 @@ func first(doc []byte, lo int) (element []byte) {
 	return element
 }
 
-// before is what stands in the list at lo before its last element.
+// before returns the elements of the list at lo but the last.
 func before(doc []byte, lo int) []byte {
 	last := lo + 1
 	_, _ = openai.Elements(doc, lo, func(at, _ int) { last = at })

@@ -7,19 +7,19 @@ import (
 	"sync/atomic"
 )
 
-// roomBits is what SGLang keeps of a room: a signed 64-bit number that is not negative.
+// roomBits is the size of a room at SGLang: a signed 64-bit number that is not negative.
 const roomBits = 63
 
-// Rooms makes the numbers by which the two legs of a request find each other. A room that came again while a transfer of its
-// first use is still known to an engine would mix two requests' KV (SGLang 0.5.23 keeps a room's state until the request has
-// ended on both sides), so no room comes twice: they are a counter, sent through a permutation that was drawn by lot. Rooms
-// of two routers meet with the chance of any two random numbers of 63 bits.
+// Rooms makes the numbers by which the two legs of a request find each other. No room comes twice:
+// while an engine still has the state of a room (SGLang 0.5.23 keeps it until the request has ended
+// on both sides), a second use would mix the KV of two requests. Rooms are a counter behind a
+// random permutation, so that rooms of two routers collide as rarely as random numbers of 63 bits.
 type Rooms struct {
 	count     atomic.Uint64
 	add, mult uint64 // of the permutation; mult is odd
 }
 
-// NewRooms returns rooms that begin at a random place.
+// NewRooms returns rooms with a random start.
 func NewRooms() *Rooms {
 	var seed [24]byte
 	_, _ = rand.Read(seed[:]) // never fails
@@ -28,11 +28,12 @@ func NewRooms() *Rooms {
 	return r
 }
 
-// Append appends n rooms for rank of a prefill server with ranks ranks, which takes a request on rank room % ranks.
+// Append appends n rooms for one rank of a prefill server, which runs a request on rank room %
+// ranks.
 func (r *Rooms) Append(dst []uint64, n, rank, ranks int) []uint64 {
 	last := r.count.Add(uint64(n))
 	per := uint64(max(ranks, 1))
-	// Rooms of one rank are a whole number of times per apart: the permutation is of as many bits as leave room for that.
+	// Rooms of one rank are a multiple of per apart: the permutation has as many bits fewer.
 	width := roomBits - bits.Len64(per-1)
 	for i := range uint64(n) {
 		dst = append(dst, r.permute(last-i, width)*per+uint64(rank)%per)
@@ -40,8 +41,8 @@ func (r *Rooms) Append(dst []uint64, n, rank, ranks int) []uint64 {
 	return dst
 }
 
-// permute maps the numbers below 2^width to each other, one to one: adding, multiplying by an odd number and folding the upper
-// half into the lower one can all be undone.
+// permute maps the numbers below 2^width one to one: adding, multiplying by an odd number and
+// folding the upper half into the lower one can all be undone.
 func (r *Rooms) permute(x uint64, width int) uint64 {
 	mask, half := uint64(1)<<width-1, (width+1)/2
 	x = (x + r.add) & mask

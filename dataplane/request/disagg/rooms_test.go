@@ -42,7 +42,8 @@ func TestRoomsNeverComeTwice(t *testing.T) {
 	wg.Wait()
 }
 
-// The permutation is one: of a width that can be tried out, no number comes twice, whatever was drawn.
+// The permutation is one: of a width that can be tried out, no number comes twice, whatever was
+// drawn.
 func TestRoomsPermute(t *testing.T) {
 	for range 20 {
 		r := NewRooms()

@@ -1,17 +1,19 @@
 // Package quarantine keeps requests that end engines from ending more than two of them.
 //
-// A request that was in flight when an engine died is a suspect, named by a digest of its body. Suspects are
-// tried again one at a time on each worker: a suspect's turn ends with the first byte of its answer, or after
-// a while if others wait. The suspect whose engine dies in its turn is refused for a while, also when a client
-// sends it anew. A suspect that is answered is cleared.
+// A request that was in flight when an engine died is a suspect, named by a digest of its body.
+// Each worker tries one suspect at a time: a trial ends with the first byte of its answer, or after
+// a while if other requests wait. A suspect whose engine dies during its trial is the culprit. It
+// is refused for a while, also when a client sends it again. A suspect that is answered is cleared.
 //
-// Of the requests in flight at a death, those that the engine had been computing for long are not likely to
-// be its cause: they need no turn, so that the death of an engine for other reasons holds up few requests. A
-// second death under such a request has it tried once more in a turn, and a third one has it refused, unless
-// that death is another one's: restarts of one engine after another end long requests too.
+// A request that the engine had computed for long before the death is not a likely cause. It needs
+// no trial, so that the death of an engine for other reasons holds up few requests. After a second
+// death it gets a trial, and after a third it is refused, unless that death has another cause:
+// rolling restarts of engines end long requests too.
+//
+// [Duplicates] limits the workers that get equal requests before any of them is answered.
 //
 // # Concurrency
 //
-// All methods of [Ward] may be called from any goroutine. Active is one atomic load: while no engine has died
-// the request path does nothing else here.
+// All methods of [Quarantine] and [Duplicates] may be called from any goroutine. Active is one
+// atomic load: while no engine has died the request path calls nothing else of a Quarantine.
 package quarantine

@@ -27,12 +27,12 @@ type router struct {
 	registry *worker.Registry
 	stop     func()
 	book     book
-	chosen   func(a *routing.Ask) *worker.Rank // nil: the first one
+	chosen   func(a *routing.PeerRequest) *worker.Rank // nil: the first one
 	err      error
 }
 
-// Arbitrate implements replica.Chooser.
-func (r *router) Arbitrate(_ *routing.Scratch, a *routing.Ask) (routing.Decision, error) {
+// ChooseFor implements replica.Chooser.
+func (r *router) ChooseFor(_ *routing.Scratch, a *routing.PeerRequest) (routing.Decision, error) {
 	if r.err != nil {
 		return routing.Decision{}, r.err
 	}
@@ -56,7 +56,7 @@ func join(t *testing.T, b *bus, name string, workers int) *router {
 		_, err := r.registry.Add(fmt.Sprintf("http://w%d:80", i))
 		require.NoError(t, err)
 	}
-	r.Group = peers.New(peers.Config{ID: name, Bus: member{b, name}, Registry: r.registry, Chooser: r, Expected: &r.book, Log: quiet})
+	r.Group = peers.New(peers.Config{ID: name, Bus: member{b, name}, Registry: r.registry, Chooser: r, Predictions: &r.book, Log: quiet})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = r.Run(ctx) })
@@ -220,7 +220,7 @@ func TestBusIsDown(t *testing.T) {
 		require.True(t, routers[1].Active())
 		b.with(func() { b.down = true })
 		start := time.Now()
-		_, ok := routers[1].Choose(&routing.Ask{Tokens: 10})
+		_, ok := routers[1].Choose(&routing.PeerRequest{Tokens: 10})
 		require.False(t, ok)
 		require.Zero(t, time.Since(start))
 		require.False(t, routers[1].Active())

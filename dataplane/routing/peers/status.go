@@ -8,11 +8,11 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// Status is a group as /status and /metrics show it. Counters are those of this router since its start.
+// Status is a group as /status and /metrics show it. Counters are of this router since its start.
 type Status struct {
-	ID    string `json:"id"`    // of this router
-	Chief string `json:"chief"` // ID of the router that chooses for all
-	Peers []Peer `json:"peers"` // the others, by ID
+	ID     string `json:"id"`    // of this router
+	Leader string `json:"chief"` // ID of the router that chooses for all
+	Peers  []Peer `json:"peers"` // the others, by ID
 
 	Published      uint64 `json:"published"` // messages of what is in flight
 	PublishedBytes uint64 `json:"published_bytes"`
@@ -42,24 +42,24 @@ type Peer struct {
 
 // Status returns what is known now.
 func (g *Group) Status() Status {
-	c := &g.count
+	c := g.count
 	s := Status{
-		ID: g.cfg.ID, Chief: g.cfg.ID, Peers: []Peer{},
+		ID: g.cfg.ID, Leader: g.cfg.ID, Peers: []Peer{},
 		Published: c.published.Load(), PublishedBytes: c.publishedBytes.Load(), Failed: c.failed.Load(), Received: c.received.Load(),
 		Lost: c.lost.Load(), Stale: c.stale.Load(), Malformed: c.malformed.Load(), Forgotten: c.forgotten.Load(),
 		Chosen: c.answered.Load(), Late: c.late.Load(), Alone: c.alone.Load(), Refused: c.refused.Load(), Told: c.told.Load(), Judged: c.judged.Load(),
 	}
-	if chief := g.chief.Load(); chief != nil {
-		s.Chief = chief.id
+	if leader := g.leader.leader.Load(); leader != nil {
+		s.Leader = leader.id
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, p := range g.peers {
+	g.loads.mu.Lock()
+	defer g.loads.mu.Unlock()
+	for _, p := range g.loads.peers {
 		one := Peer{
 			ID: p.id, Started: time.UnixMicro(p.started).UTC().Format(time.RFC3339), Silence: time.Since(p.heard).Seconds(), Lost: p.lost,
 		}
 		for _, e := range p.ranks {
-			one.InFlight += e.said.InFlight
+			one.InFlight += e.told.InFlight
 		}
 		s.Peers = append(s.Peers, one)
 	}

@@ -16,7 +16,7 @@ func TestPickDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 		var sticky policy.Policy = policy.Sticky{Policy: p}
-		req := policy.Request{Tokens: 1000, Seed: 1, Prefix: 7}
+		req := policy.Request{Tokens: 1000, Seed: 1}
 		for home := range uint64(2) { // without a session, and with one whose rank is not there
 			req.Home = home
 			if n := testing.AllocsPerRun(100, func() { p.Pick(req, candidates); sticky.Pick(req, candidates) }); n != 0 {

@@ -65,7 +65,7 @@ const (
 )
 
 // hop is the way of KV from a prefill candidate to a decode candidate: seconds a token, and seconds that it costs anyway.
-func (l *Legs) hop(prefill, decode int) (token, fixed float64) {
+func (l *PairCandidates) hop(prefill, decode int) (token, fixed float64) {
 	token = l.Link.Other
 	if l.DecodeNodes[decode] == l.PrefillNodes[prefill] {
 		token = l.Link.Same
@@ -88,13 +88,13 @@ func (l *Legs) hop(prefill, decode int) (token, fixed float64) {
 }
 
 // transfer is the time that a prompt's KV takes from a prefill candidate to a decode candidate.
-func (l *Legs) transfer(prefill, decode, tokens int) float64 {
+func (l *PairCandidates) transfer(prefill, decode, tokens int) float64 {
 	token, fixed := l.hop(prefill, decode)
 	return token*max(float64(tokens-l.Decode[decode].Cached), 0) + fixed
 }
 
 // Broken reports whether nothing could be moved from a prefill candidate to a decode candidate.
-func (l *Legs) Broken(prefill, decode int) bool {
+func (l *PairCandidates) Broken(prefill, decode int) bool {
 	_, fixed := l.hop(prefill, decode)
 	return fixed > 0
 }

@@ -10,10 +10,6 @@ const (
 	// NeedsTokens asks for the overlap as exact as it can be had: the prompt's token ids are worth a question, and KV
 	// events are believed before anything else. Without it, what answers told is enough.
 	NeedsTokens
-	// NeedsPrefix is Request.Prefix.
-	NeedsPrefix
-	// NeedsFamily is Request.Prefix, of a length that package family finds.
-	NeedsFamily
 )
 
 // Has reports whether all of other is needed.
@@ -33,12 +29,6 @@ func (Staleness) Needs() Needs { return NeedsOverlap | NeedsTokens }
 
 // Needs implements Policy.
 func (LMetric) Needs() Needs { return NeedsOverlap | NeedsTokens }
-
-// Needs implements Policy.
-func (PrefixHash) Needs() Needs { return NeedsPrefix }
-
-// Needs implements Policy.
-func (DualMap) Needs() Needs { return NeedsOverlap | NeedsTokens | NeedsFamily }
 
 // Needs implements Policy.
 func (RoundRobin) Needs() Needs { return 0 }

@@ -12,9 +12,9 @@ type Link struct {
 // node and 12.5 GB/s, a 100 Gb/s card, between nodes.
 var UsualLink = Link{Same: 2.6e-6, Other: 10.5e-6}
 
-// Legs are the ranks that a pair is chosen from. Of a decode candidate, Cached are leading prompt tokens that need not be
+// PairCandidates are the ranks that a pair is chosen from. Of a decode candidate, Cached are leading prompt tokens that need not be
 // sent to it, and Used counts what was promised to requests on their way.
-type Legs struct {
+type PairCandidates struct {
 	Prefill, Decode []Candidate
 	// PrefillNodes and DecodeNodes number the node of each candidate, from 0 without large gaps.
 	PrefillNodes, DecodeNodes []uint32
@@ -64,7 +64,7 @@ func prefillKV(p KV) KV {
 // random: other links to other nodes make a prefill rank worth what the best decode rank for it is. It takes the time of
 // P + D candidates, not of P × D, since a link has one of two speeds; where links were measured, of nodes with prefill ranks × D. A broken
 // link holds its pairs back. Other policies pick both by themselves, and the decode rank anew where the link is broken.
-func PickPair(p Policy, req Request, l *Legs) (prefill, decode Choice) {
+func PickPair(p Policy, req Request, l *PairCandidates) (prefill, decode Choice) {
 	kv, ok := Unwrap(p).(KV)
 	if !ok {
 		second := req
@@ -86,13 +86,13 @@ type pairRoom struct {
 }
 
 // pickPairOfMany has the room for a large fleet, which takes longer to clear than to choose among a few.
-func pickPairOfMany(p Policy, kv KV, req *Request, l *Legs) (prefill, decode Choice) {
+func pickPairOfMany(p Policy, kv KV, req *Request, l *PairCandidates) (prefill, decode Choice) {
 	var first, after, onward, nodes [mostScores]float64
 	return pickPair(p, kv, first[:0], after[:0], onward[:0], nodes[:0], req, l)
 }
 
 // pickPair appends to first, after, onward and nodes, which are empty memory.
-func pickPair(p Policy, kv KV, first, after, onward, nodes []float64, req *Request, l *Legs) (prefill, decode Choice) {
+func pickPair(p Policy, kv KV, first, after, onward, nodes []float64, req *Request, l *PairCandidates) (prefill, decode Choice) {
 	costs := decodeScores(after, req, l.Decode)
 	prefill = pickPrefill(p, kv, first, onward, nodes, costs, req, l)
 	for j := range costs {
@@ -107,7 +107,7 @@ func pickPair(p Policy, kv KV, first, after, onward, nodes []float64, req *Reque
 
 // pickPrefill picks the prefill rank of the best pair. after are the decode ranks' costs without the transfer; first, onward and
 // nodes are memory.
-func pickPrefill(p Policy, kv KV, first, onward, nodes, after []float64, req *Request, l *Legs) Choice {
+func pickPrefill(p Policy, kv KV, first, onward, nodes, after []float64, req *Request, l *PairCandidates) Choice {
 	if _, sticky := p.(Sticky); sticky {
 		if i := home(req, l.Prefill); i >= 0 {
 			return Choice{Index: i, Cost: float64(l.Prefill[i].InFlight), Why: "its session's rank"}
@@ -134,7 +134,7 @@ func pickPrefill(p Policy, kv KV, first, onward, nodes, after []float64, req *Re
 }
 
 // onward appends, for each prefill candidate, the least cost of a decode rank for it, transfer included.
-func (l *Legs) onward(dst, nodes, after []float64, tokens int) []float64 {
+func (l *PairCandidates) onward(dst, nodes, after []float64, tokens int) []float64 {
 	if l.Links != nil {
 		return l.onwardByPlace(dst, nodes, after, tokens)
 	}
@@ -146,7 +146,7 @@ func (l *Legs) onward(dst, nodes, after []float64, tokens int) []float64 {
 }
 
 // onwardByPlace looks at all decode candidates once for each place that has prefill ranks; places is memory for what was found.
-func (l *Legs) onwardByPlace(dst, places, after []float64, tokens int) []float64 {
+func (l *PairCandidates) onwardByPlace(dst, places, after []float64, tokens int) []float64 {
 	for i, place := range l.PrefillPlaces {
 		for len(places) <= int(place) {
 			places = append(places, -1)
@@ -168,7 +168,7 @@ func (l *Legs) onwardByPlace(dst, places, after []float64, tokens int) []float64
 // two speeds, so the best decode rank for it is either the best of all over the slower one or the best of its own node.
 //
 // It returns the least cost of a decode rank, transfer included, over any link and, by node, over a node's own.
-func (l *Legs) reach(nodes, after []float64, tokens float64) (other float64, same []float64) {
+func (l *PairCandidates) reach(nodes, after []float64, tokens float64) (other float64, same []float64) {
 	last := uint32(0)
 	for _, n := range l.PrefillNodes {
 		last = max(last, n)
@@ -188,7 +188,7 @@ func (l *Legs) reach(nodes, after []float64, tokens float64) (other float64, sam
 }
 
 // around returns another decode rank where the link to the chosen one is broken: the next whose link is not, or the chosen one.
-func (l *Legs) around(prefill int, decode Choice) Choice {
+func (l *PairCandidates) around(prefill int, decode Choice) Choice {
 	if l.Links == nil || !l.Broken(prefill, decode.Index) {
 		return decode
 	}
@@ -201,7 +201,7 @@ func (l *Legs) around(prefill int, decode Choice) Choice {
 }
 
 // DecodeCosts appends the terms of each decode candidate's cost to dst, with the transfer from that prefill candidate.
-func DecodeCosts(dst []DecodeCost, req Request, l *Legs, prefill int) []DecodeCost {
+func DecodeCosts(dst []DecodeCost, req Request, l *PairCandidates, prefill int) []DecodeCost {
 	f := survey(l.Decode)
 	for j := range l.Decode {
 		c := &l.Decode[j]
@@ -248,7 +248,7 @@ func PrefillCosts(dst []Cost, p KV, req Request, candidates []Candidate) []Cost 
 }
 
 // PrefillScores appends what kv compares of each prefill candidate to dst: its cost, and that of the best decode rank for it.
-func PrefillScores(dst []float64, p KV, req Request, l *Legs) []float64 {
+func PrefillScores(dst []float64, p KV, req Request, l *PairCandidates) []float64 {
 	from := len(dst)
 	dst = prefillKV(p).scores(dst, &req, l.Prefill)
 	for i, least := range l.onward(nil, nil, decodeScores(nil, &req, l.Decode), req.Tokens) {

@@ -6,7 +6,7 @@ package policy
 // What it would compute there of fewer than least tokens is not worth a pair: it delays those decoded there by less than the
 // handshake and the transfer delay the request. It is left to the pair where it would have to wait for running requests to
 // end. Longer prompts go where the first token comes first.
-func Alone(p Policy, req Request, aggregated []Candidate, at int, l *Legs, prefill, decode, least int) string {
+func Alone(p Policy, req Request, aggregated []Candidate, at int, l *PairCandidates, prefill, decode, least int) string {
 	if _, sticky := p.(Sticky); sticky {
 		if home(&req, aggregated) == at {
 			return "its session's rank, alone"
@@ -32,12 +32,12 @@ func Alone(p Policy, req Request, aggregated []Candidate, at int, l *Legs, prefi
 }
 
 // PairTTFT predicts the time to the first token of a pair, in seconds, as Alone does; there may be no aggregated candidates.
-func PairTTFT(kv KV, req Request, aggregated []Candidate, l *Legs, prefill, decode int) float64 {
+func PairTTFT(kv KV, req Request, aggregated []Candidate, l *PairCandidates, prefill, decode int) float64 {
 	_, g := sameRates(aggregated, l.Prefill)
 	return pairTTFT(kv, &g, &req, l, prefill, decode)
 }
 
-func pairTTFT(kv KV, f *fleet, req *Request, l *Legs, prefill, decode int) float64 {
+func pairTTFT(kv KV, f *fleet, req *Request, l *PairCandidates, prefill, decode int) float64 {
 	d, c := survey(l.Decode), &l.Decode[decode]
 	first := prefillKV(kv)
 	cost := first.cost(f, req, &l.Prefill[prefill])

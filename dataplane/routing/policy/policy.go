@@ -14,9 +14,6 @@ type Request struct {
 	Turn   uint64 // number of this request among all, for taking turns
 	Seed   uint64 // random, for ties and samples
 	Output int    // tokens that the answer is expected to have; 0 is unknown
-	// Prefix is a hash of the prompt's first tokens, for policies that choose by it; 0 is unknown. smg hashes 256 tokens;
-	// DualMap wants it longer where more prompts share it than one rank can carry: package family.
-	Prefix uint64
 	Home   uint64 // ID of the candidate that has the request's session, for [Sticky]; 0 is none
 	Stored bool   // some candidates may have a Tier or Remote; they are not looked at without it
 }
@@ -70,7 +67,6 @@ type Options struct {
 	OverlapWeight float64 // kv, dynamo: worth of a cached token in prefill tokens; 1 is its true cost
 	Temperature   float64 // kv, dynamo: 0 takes the cheapest, above it a softmax over costs
 	Interval      float64 // staleness: seconds between reports of a rank; 0 is 5, the slowest that its source has
-	Objective     float64 // dualmap: the time to first token in seconds that affinity may not endanger; 0 is 2
 	Without       Terms   // kv: terms of the cost to leave out
 	// Replica is this router's number, from 0, among Replicas that choose among the same candidates, in the same order; kv only.
 	Replica, Replicas int
@@ -89,8 +85,6 @@ var makers = map[string]func(Options) Policy{
 	"dynamo":       func(o Options) Policy { return Dynamo{Options: o} },
 	"staleness":    func(o Options) Policy { return Staleness{Options: o} },
 	"lmetric":      func(Options) Policy { return LMetric{} },
-	"prefix-hash":  func(Options) Policy { return PrefixHash{} },
-	"dualmap":      func(o Options) Policy { return DualMap{Options: o} },
 	"round-robin":  func(Options) Policy { return RoundRobin{} },
 	"random":       func(Options) Policy { return Random{} },
 	"least-load":   func(Options) Policy { return LeastLoad{} },

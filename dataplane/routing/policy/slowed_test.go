@@ -221,7 +221,7 @@ func TestPoliciesPickAmongTheRest(t *testing.T) {
 		p := named(t, name, policy.Defaults)
 		for range 200 {
 			all := randomFleet(rnd, 1+rnd.IntN(6))
-			req := policy.Request{Tokens: 5000, Seed: rnd.Uint64(), Turn: rnd.Uint64(), Prefix: rnd.Uint64(), Home: uint64(rnd.IntN(9))}
+			req := policy.Request{Tokens: 5000, Seed: rnd.Uint64(), Turn: rnd.Uint64(), Home: uint64(rnd.IntN(9))}
 			before := slices.Clone(all)
 			got := p.Pick(req, all)
 			require.True(t, got.Index >= 0 && got.Index < len(all), "%s: %+v", name, got)

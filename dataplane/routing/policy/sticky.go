@@ -1,5 +1,9 @@
 package policy
 
+// loadBound is the most requests of a session's rank over the mean of all, the new request counted: the
+// load_factor of smg's prefix_hash.
+const loadBound = 1.25
+
 // Sticky keeps a session with the rank that has it, and leaves everything else to the policy that it wraps: the first
 // request of a session, one whose rank is not among the candidates (unfit, or already tried), and one whose rank is
 // overloaded. A rank is overloaded when it has no place left in its batch, or more than 1.25 times the mean of requests in

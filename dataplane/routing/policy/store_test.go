@@ -113,19 +113,19 @@ func TestLinksBetween(t *testing.T) {
 }
 
 // place gives legs places and links between them.
-func place(l *policy.Legs, places int, prefill, decode []uint32) {
+func place(l *policy.PairCandidates, places int, prefill, decode []uint32) {
 	l.PrefillPlaces, l.DecodePlaces, l.Links = prefill, decode, policy.NewLinks(places)
 	l.PrefillNodes, l.DecodeNodes = append([]uint32(nil), prefill...), append([]uint32(nil), decode...)
 }
 
 func TestPairsByMeasuredLinks(t *testing.T) {
 	kv, req := policy.KV{Options: policy.Defaults}, policy.Request{Tokens: 8000}
-	two := func() *policy.Legs {
+	two := func() *policy.PairCandidates {
 		l := legs(2, 2)
 		place(l, 4, []uint32{1, 2}, []uint32{3, 4})
 		return l
 	}
-	pick := func(l *policy.Legs) string {
+	pick := func(l *policy.PairCandidates) string {
 		a, b := policy.PickPair(kv, req, l)
 		return fmt.Sprint(a.Index, b.Index)
 	}
@@ -157,7 +157,7 @@ func TestPairsByMeasuredLinks(t *testing.T) {
 	l.Links.Set(2, 3, policy.Hop{Broken: true})
 	for _, name := range policy.Names() {
 		for seed := range uint64(20) {
-			_, decode := policy.PickPair(named(t, name, policy.Defaults), policy.Request{Tokens: 100, Seed: seed, Turn: seed, Prefix: seed}, l)
+			_, decode := policy.PickPair(named(t, name, policy.Defaults), policy.Request{Tokens: 100, Seed: seed, Turn: seed}, l)
 			assert.Equal(t, 1, decode.Index, name)
 		}
 	}

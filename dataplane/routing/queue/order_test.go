@@ -101,7 +101,7 @@ func TestBoundMakesRoomForTheQuiet(t *testing.T) {
 	require.False(t, ok, "one more would be as many as the flood has left")
 	out, ok = o.Push(w(1, 9), 0)
 	require.True(t, ok)
-	require.Same(t, b, out, "a higher priority takes a place")
+	require.Same(t, b, out, "a higher priority takes a permit")
 	_, ok = o.Push(w(3, queue.NoPriority), 0)
 	require.False(t, ok, "none at all is below 0")
 }
@@ -146,7 +146,7 @@ func FuzzOrderAgainstNaive(f *testing.F) {
 			script = script[1:]
 			return b
 		}
-		rules := queue.Rules{Max: 1 + int(next()%24), MaxAge: 20 * time.Second, FIFO: next()%16 == 0}
+		rules := queue.Rules{Max: 1 + int(next()%96), MaxAge: 20 * time.Second, FIFO: next()%16 == 0}
 		o, n := queue.NewOrder(rules), newNaive(rules)
 		var now time.Duration
 		for len(script) > 0 {
@@ -170,7 +170,7 @@ func FuzzOrderAgainstNaive(f *testing.F) {
 				}
 			case op < 175:
 				b := branch(40, next()&3, next()&3)
-				o.Give(int(op)%3, b)
+				o.Sent(int(op)%3, b)
 				n.give(int(op)%3, b)
 			default:
 				lane, dp := int(next()%3), int(next()%2)

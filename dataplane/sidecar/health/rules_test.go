@@ -21,12 +21,16 @@ func well(index int) nvml.GPU {
 		Temperature: nvml.Temperature{GPU: nvml.Some(61)},
 		Clocks:      nvml.Clocks{SM: nvml.Some(1800), SMMax: nvml.Some(2000)},
 		Throttle:    nvml.Some(nvml.Throttle(0)),
-		ECC:         nvml.ECC{VolatileCorrected: nvml.Some(uint64(0)), VolatileUncorrected: nvml.Some(uint64(0))},
-		Rows:        nvml.Rows{Pending: nvml.Some(false), Failed: nvml.Some(false)},
-		Pages:       nvml.Pages{Pending: nvml.Some(false)},
-		Recovery:    nvml.Some(nvml.RecoveryNone),
-		PCIe:        nvml.PCIe{Width: nvml.Some(16), WidthMax: nvml.Some(16)},
-		Fabric:      nvml.Some(nvml.Fabric{State: "completed", Health: nvml.Health{Summary: nvml.Some("healthy"), Misconfigured: nvml.Some("no")}}),
+		MemoryErrors: nvml.MemoryErrors{
+			ECC:      nvml.ECC{VolatileCorrected: nvml.Some(uint64(0)), VolatileUncorrected: nvml.Some(uint64(0))},
+			Rows:     nvml.Rows{Pending: nvml.Some(false), Failed: nvml.Some(false)},
+			Pages:    nvml.Pages{Pending: nvml.Some(false)},
+			Recovery: nvml.Some(nvml.RecoveryNone),
+		},
+		Interconnect: nvml.Interconnect{
+			PCIe:   nvml.PCIe{Width: nvml.Some(16), WidthMax: nvml.Some(16)},
+			Fabric: nvml.Some(nvml.Fabric{State: "completed", Health: nvml.Health{Summary: nvml.Some("healthy"), Misconfigured: nvml.Some("no")}}),
+		},
 	}
 	for i := range 18 {
 		g.Links = append(g.Links, nvml.Link{Index: i, Up: nvml.Some(true), Recoveries: nvml.Some(uint64(0))})

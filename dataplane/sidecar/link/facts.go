@@ -33,7 +33,7 @@ type Facts struct {
 	SystemRead time.Duration `json:"system_read,omitempty"`
 }
 
-// Ids are further conditions of the kernel for a read of another process's memory: see nixl.Place.
+// Ids are further conditions of the kernel for a read of another process's memory: see nixl.ProcessIdentity.
 type Ids struct {
 	Users         string `json:"users"` // real, effective, saved
 	Groups        string `json:"groups"`
@@ -42,11 +42,11 @@ type Ids struct {
 	Hidden        bool   `json:"hidden,omitempty"`
 }
 
-// placesOf returns the nixl.Place of two processes, from the facts that both have.
-func placesOf(here, there *Facts) (from, to nixl.Place) {
+// placesOf returns the nixl.ProcessIdentity of two processes, from the facts that both have.
+func placesOf(here, there *Facts) (from, to nixl.ProcessIdentity) {
 	both := here.Ids != nil && there.Ids != nil
-	place := func(f *Facts) nixl.Place {
-		p := nixl.Place{Boot: f.Boot, PIDNamespace: f.PIDNamespace, UID: strconv.Itoa(f.UID)}
+	place := func(f *Facts) nixl.ProcessIdentity {
+		p := nixl.ProcessIdentity{Boot: f.Boot, PIDNamespace: f.PIDNamespace, UID: strconv.Itoa(f.UID)}
 		if both {
 			p.UID, p.GID, p.UserNamespace, p.Capabilities, p.Hidden = f.Ids.Users, f.Ids.Groups, f.Ids.UserNamespace, f.Ids.Capabilities, f.Ids.Hidden
 		}
@@ -70,7 +70,7 @@ func ReadFacts(root, node string) Facts {
 		Devices: rdmaDevices(filepath.Join(root, "sys/class/infiniband")), EthernetRate: ethernetRate(filepath.Join(root, "sys/class/net")),
 		SystemRead: systemRead(),
 	}
-	p := nixl.Here(root)
+	p := nixl.ReadProcessIdentity(root)
 	f.Boot, f.PIDNamespace = p.Boot, p.PIDNamespace
 	f.Ids = &Ids{Users: p.UID, Groups: p.GID, UserNamespace: p.UserNamespace, Capabilities: p.Capabilities, Hidden: p.Hidden}
 	f.Ptrace, _ = strconv.Atoi(readText(filepath.Join(root, "proc/sys/kernel/yama/ptrace_scope")))

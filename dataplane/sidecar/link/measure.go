@@ -135,7 +135,7 @@ func runBatch(ctx context.Context, remote *nixl.Remote, local *nixl.Memory, thei
 			pieces = slices.Clone(job.Pieces)
 		}
 		var err error
-		if moved[i], err = remote.Prepare(job.Op, local, theirs, pieces, nil); err != nil {
+		if moved[i], err = remote.Prepare(job.Op, local, theirs, pieces); err != nil {
 			return nil, err
 		}
 		if err := moved[i].Post(); err != nil {

@@ -69,7 +69,7 @@ func InferPath(here, there *Facts, samples []Sample) Path {
 func cmaImpossible(here, there *Facts) bool {
 	from, to := placesOf(here, there)
 	refused := here.Ids != nil && here.SystemRead == 0 // by the seccomp filter of a container
-	return refused || len(from.Withheld(&to)) > 0 || !nixl.AllowsCMA(here.Transports) || !nixl.AllowsCMA(there.Transports)
+	return refused || len(from.ReadDenials(&to)) > 0 || !nixl.AllowsCMA(here.Transports) || !nixl.AllowsCMA(there.Transports)
 }
 
 // copiedInCall reports whether the posting call copied. It compares least times, which a busy
@@ -149,7 +149,7 @@ func withoutRDMA(here, there *Facts) string {
 // localCauses returns the usual reasons for TCP between processes of one machine.
 func localCauses(here, there *Facts) []string {
 	from, to := placesOf(here, there)
-	causes := from.Withheld(&to)
+	causes := from.ReadDenials(&to)
 	for _, f := range []*Facts{here, there} {
 		if !nixl.AllowsCMA(f.Transports) {
 			causes = append(causes, fmt.Sprintf("UCX_TLS=%s of %s leaves shared memory and cma out", f.Transports, f.Node))

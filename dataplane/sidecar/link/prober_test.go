@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/cgo"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/sidecar/link"
-	"github.com/warmpath/warmpath/nixl"
+	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
 func TestMain(m *testing.M) {
@@ -96,7 +96,7 @@ func wait(t *testing.T, p *link.Prober, node string, ok func(cluster.Link) bool)
 }
 
 func TestTwoNodesMeasureEachOther(t *testing.T) {
-	net, messages := nixl.NewLoopback(), &bus{}
+	net, messages := nixltest.NewLoopback(), &bus{}
 	peers := func() []string { return []string{"a", "b"} }
 	base := link.Config{Bus: messages, Peers: peers, Fabric: net, Every: 20 * time.Millisecond, Largest: 1 << 20, Scan: 5 * time.Millisecond}
 	a, b := base, base
@@ -127,7 +127,7 @@ func TestTwoNodesMeasureEachOther(t *testing.T) {
 // answers nonsense, nor of links from a node without NIXL. A link over which NIXL cannot connect
 // is broken.
 func TestUnknownLinks(t *testing.T) {
-	net, messages := nixl.NewLoopback(), &bus{}
+	net, messages := nixltest.NewLoopback(), &bus{}
 	lied, _ := json.Marshal(link.Offer{Metadata: []byte("garbage")})
 	for node, answer := range map[string]string{"6e6f6e73656e7365": "{", "6c696172": string(lied)} { // nonsense, liar
 		if _, err := messages.Reply("link."+node, func([]byte) []byte { return []byte(answer) }); err != nil {
@@ -152,8 +152,8 @@ func TestUnknownLinks(t *testing.T) {
 
 // TestLinkHeals lets the transfers of a link fail for a while.
 func TestLinkHeals(t *testing.T) {
-	net, messages := nixl.NewLoopback(), &bus{}
-	net.Hook(func(nixl.LoopbackRequest) nixl.Fate { return nixl.Fate{Err: cgo.ErrBackend} })
+	net, messages := nixltest.NewLoopback(), &bus{}
+	net.OnPost(func(nixltest.Request) nixltest.Outcome { return nixltest.Outcome{PostErr: cgo.ErrBackend} })
 	base := link.Config{Bus: messages, Fabric: net, Largest: 1 << 20, Scan: 5 * time.Millisecond, Retry: 10 * time.Millisecond, Every: 20 * time.Millisecond}
 	a, b := base, base
 	a.Node, a.Peers = "a", func() []string { return nil }
@@ -161,7 +161,7 @@ func TestLinkHeals(t *testing.T) {
 	run(t, a)
 	p := run(t, b)
 	wait(t, p, "a", func(l cluster.Link) bool { return contains(l.Broken, "write") })
-	net.Hook(nil)
+	net.OnPost(nil)
 	wait(t, p, "a", func(l cluster.Link) bool { return l.Broken == "" && l.Read > 0 })
 }
 

@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/admin/console"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
+	"github.com/warmpath/warmpath/dataplane/prompt/lint"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
+	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/peers"
+	"github.com/warmpath/warmpath/dataplane/upstream"
+	"github.com/warmpath/warmpath/radix"
+)
+
+// Config holds the API's settings.
+type Config struct {
+	Key       string // bearer token of the operator API; "" asks for none
+	OnClients bool   // the clients' listener serves the operator API too
+	Version   string
+}
+
+// Parts are the router's parts that the API reports on and changes.
+type Parts struct {
+	Requests  *request.Handler
+	Registry  *worker.Registry
+	Ingest    *ingest.Manager
+	Index     *radix.Index
+	Router    *routing.Router
+	Transport *upstream.Transport
+
+	Models      *tokens.Models               // nil: workers make all token ids
+	PromptCache *promptcache.Cache           // nil: there is none
+	Lint        *lint.Sampler                // nil: no prompts are sampled
+	AccessLog   *accesslog.Log               // nil: there is none
+	HugeBytes   func() int64                 // of the process, in huge pages; nil: not asked for
+	Snapshots   func() ingest.SnapshotStatus // nil: the index is not written
+	Peers       *peers.Group                 // nil: the router is alone
+	Cluster     Cluster                      // nil: the router is in none
+	Tiers       func() directory.Status      // nil: the router has no tier directory
+	Fleet       Fleet                        // nil: the registry alone has the workers
+	Config      func() ConfigStatus          // nil: no configuration file
+
+	Metrics []prometheus.Collector // served beside those of this package
+}
+
+// API serves the operator's API and the router's own paths of the clients' API.
+type API struct {
+	cfg Config
+	key atomic.Pointer[string]
+	responder
+
+	index     *radix.Index
+	metrics   *metrics
+	status    *statusReport
+	readiness *readiness
+	workers   *workers
+	explainer *explainer
+	flusher   *cacheFlusher
+	models    *modelList
+}
+
+// New returns an API over parts.
+func New(cfg Config, parts Parts) *API {
+	if parts.Fleet == nil {
+		parts.Fleet = registryFleet{parts.Registry}
+	}
+	out := responder{parts.Requests}
+	ready := &readiness{responder: out, registry: parts.Registry, router: parts.Router, ingest: parts.Ingest}
+	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready}
+	a := &API{
+		cfg: cfg, responder: out, index: parts.Index,
+		metrics:   newMetrics(&parts, status),
+		status:    status,
+		readiness: ready,
+		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
+		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, peers: parts.Peers},
+		flusher:   &cacheFlusher{responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx},
+		models:    &modelList{responder: out, registry: parts.Registry, started: status.started},
+	}
+	a.SetKey(cfg.Key)
+	return a
+}
+
+// SetKey changes the bearer token of the operator API; "" asks for none.
+func (a *API) SetKey(key string) { a.key.Store(&key) }
+
+// Status returns the router's state now.
+func (a *API) Status() Status { return a.status.now() }
+
+// ServeClient answers a client's request where its path is the router's own, and reports whether it
+// is.
+func (a *API) ServeClient(ctx *fasthttp.RequestCtx) bool {
+	path := string(ctx.Path())
+	switch {
+	case a.cfg.OnClients && (operatorPath(path) || isFlush(ctx)):
+		a.ServeOperator(ctx)
+	case path == "/health" || path == "/liveness":
+		ctx.SetBodyString("ok\n")
+	case path == "/ready" || path == "/readiness":
+		a.readiness.serve(ctx)
+	case path == "/v1/models" && (ctx.IsGet() || ctx.IsHead()):
+		a.models.serve(ctx)
+	default:
+		return false
+	}
+	return true
+}
+
+// operatorPath reports whether a path belongs to the operator API.
+func operatorPath(path string) bool {
+	switch path {
+	case "/", "/status", "/metrics", "/workers", "/workers/drain", "/console", "/debug/index", "/explain":
+		return true
+	default:
+		return false
+	}
+}
+
+// ServeOperator serves the operator API.
+func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
+	path := string(ctx.Path())
+	switch {
+	case path == "/health":
+		ctx.SetBodyString("ok\n")
+		return
+	case path == "/ready":
+		a.readiness.serve(ctx)
+		return
+	case path == "/console" || path == "/": // the page has no data; its requests for /status carry the key
+		ctx.SetContentType("text/html; charset=utf-8")
+		ctx.SetBody(console.Page())
+		return
+	case !a.authorized(ctx):
+		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
+		a.fail(ctx, openai.Unauthorized())
+		return
+	}
+	switch path {
+	case "/status":
+		a.json(ctx, fasthttp.StatusOK, a.Status())
+	case "/metrics":
+		a.metrics.serve(ctx)
+	case "/workers":
+		a.workers.serve(ctx)
+	case "/workers/drain":
+		a.workers.serveDrain(ctx)
+	case "/explain":
+		a.explainer.serve(ctx)
+	case flushPath:
+		a.flusher.serve(ctx)
+	case "/debug/index":
+		ctx.SetContentType("text/plain; charset=utf-8")
+		a.index.Dump(ctx, maxDumpNodes)
+	default:
+		a.fail(ctx, openai.NotFound(path))
+	}
+}
+
+// maxDumpNodes keeps /debug/index readable: some 100 KB of text.
+const maxDumpNodes = 1000
+
+// authorized checks the operator key in constant time.
+func (a *API) authorized(ctx *fasthttp.RequestCtx) bool {
+	key := *a.key.Load()
+	if key == "" {
+		return true
+	}
+	token, ok := bytes.CutPrefix(ctx.Request.Header.Peek(fasthttp.HeaderAuthorization), []byte("Bearer "))
+	return ok && subtle.ConstantTimeCompare(token, []byte(key)) == 1
+}

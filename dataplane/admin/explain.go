@@ -1,0 +1,172 @@
+package admin
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/peers"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+)
+
+// Explained is the body of POST /explain: the rank that a request would get, and why.
+type Explained struct {
+	Policy string `json:"policy"`
+	// Seed is the seed of ties and samples; ?seed= repeats a choice. It is a string, for JavaScript
+	// has no integers of 64 bits.
+	Seed   string          `json:"seed"`
+	Turn   uint64          `json:"turn"` // the request's number, for round robin
+	Prompt ExplainedPrompt `json:"prompt"`
+	Winner string          `json:"winner,omitempty"` // a rank's id
+	Why    string          `json:"why,omitempty"`
+	Error  string          `json:"error,omitempty"` // why no rank was chosen
+	// Candidates first; decode ranks of pairs are in Pair.
+	Ranks []ExplainedRank `json:"ranks"`
+	// Where prefill and decode workers serve the model.
+	Pair *ExplainedPair `json:"pair,omitempty"`
+	// Chief is the ID of the leader, where another router chooses for all of the cluster: it knows
+	// better the requests in flight at the others. The body is this router's own choice, which
+	// stands where the leader does not answer in time.
+	Chief string `json:"chief,omitempty"`
+	// Overruled names the GPU facts that the choice had to ignore: they exclude every candidate.
+	Overruled string `json:"overruled,omitempty"`
+}
+
+// ExplainedPrompt is the prompt as routing sees it.
+type ExplainedPrompt struct {
+	Model   string `json:"model,omitempty"`
+	Tokens  int    `json:"tokens"` // an estimate unless exact
+	Exact   bool   `json:"exact"`  // the token ids are known
+	LoRA    string `json:"lora,omitempty"`
+	Salted  bool   `json:"salted,omitempty"`
+	Session bool   `json:"session,omitempty"` // it belongs to a session that has a rank
+}
+
+// ExplainedRank is one rank's part in the choice.
+type ExplainedRank struct {
+	ID    string `json:"id"`
+	Role  string `json:"role"`
+	State string `json:"state"`
+	Error string `json:"error,omitempty"` // of its last probe
+	// Why it was no candidate; then overlap and cost are absent.
+	Excluded string            `json:"excluded,omitempty"`
+	Events   string            `json:"events"` // state of its event stream
+	Overlap  *ExplainedOverlap `json:"overlap,omitempty"`
+	Load     LoadStatus        `json:"load"`
+	Trust    TrustStatus       `json:"trust"`
+	GPUs     *GPUHealthStatus  `json:"gpus"`
+	// Share of its speed in the cost, by GPUs and free memory.
+	Weight float64        `json:"weight,omitempty"`
+	Cost   *ExplainedCost `json:"cost,omitempty"`
+	Winner bool           `json:"winner,omitempty"`
+}
+
+// ExplainedOverlap is the rank's overlap with the prompt, in tokens.
+type ExplainedOverlap struct {
+	GPU       int `json:"gpu"`
+	Host      int `json:"host"`           // beyond GPU, in slower tiers
+	Predicted int `json:"predicted"`      // with the prompts that it is computing
+	Credited  int `json:"credited"`       // of GPU and Host, after overlap credit
+	Tier      int `json:"tier,omitempty"` // beyond those, in the KV tier of its node
+	// Beyond those, in the KV tier of a peer over a measured link.
+	Remote int    `json:"remote,omitempty"`
+	Source string `json:"source"` // exact, approximate or none
+}
+
+// ExplainedCost is in seconds, by the terms of the kv policy whichever policy chooses.
+type ExplainedCost struct {
+	policy.Cost
+	TTFT  float64 `json:"ttft"`  // predicted time to the first token
+	Total float64 `json:"total"` // with the cost to other requests: the value that kv compares
+	// Score is the value that the policy compares, in its own unit, lower is better; absent where
+	// it compares none.
+	Score *float64 `json:"score,omitempty"`
+}
+
+// explainer answers POST /explain.
+type explainer struct {
+	responder
+	router *routing.Router
+	ingest *ingest.Manager
+	peers  *peers.Group // nil: the router is alone
+}
+
+// serve explains the choice for a request with this body. It sends nothing to a worker.
+func (e *explainer) serve(ctx *fasthttp.RequestCtx) {
+	if !ctx.IsPost() {
+		e.wrongMethod(ctx, fasthttp.MethodPost)
+		return
+	}
+	seed := e.router.Seed()
+	if given := ctx.QueryArgs().Peek("seed"); len(given) > 0 {
+		n, err := strconv.ParseUint(string(given), 10, 64)
+		if err != nil {
+			e.fail(ctx, openai.BadRequest("seed", "seed must be a whole number below 2^64."))
+			return
+		}
+		seed = n
+	}
+	var answer Explained
+	err := e.requests.Explain(ctx, seed, func(x *routing.Explanation, p *routing.Prompt) { answer = e.explained(x, p) })
+	if err != nil {
+		e.fail(ctx, request.ErrorFor(err, ""))
+		return
+	}
+	if e.peers != nil {
+		if others := e.peers.Status(); others.Leader != others.ID {
+			answer.Chief = others.Leader
+		}
+	}
+	e.json(ctx, fasthttp.StatusOK, answer)
+}
+
+func (e *explainer) explained(x *routing.Explanation, p *routing.Prompt) Explained {
+	out := Explained{
+		Policy: e.router.Policy().Name(), Seed: strconv.FormatUint(x.Request.Seed, 10), Turn: x.Request.Turn,
+		Prompt: ExplainedPrompt{
+			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "", Session: x.Request.Home != 0,
+		},
+		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
+	}
+	if x.Err != nil {
+		out.Error = x.Err.Error()
+	} else {
+		out.Winner, out.Why = x.Decision.Rank.ID(), x.Decision.Choice.Why
+		out.Overruled = overruledReason(&x.Decision)
+	}
+	now := time.Now()
+	for i := range x.Ranks {
+		out.Ranks = append(out.Ranks, e.rank(x, &x.Ranks[i], now))
+	}
+	return out
+}
+
+func (e *explainer) rank(x *routing.Explanation, c *routing.Considered, now time.Time) ExplainedRank {
+	w := c.Rank.Worker
+	r := ExplainedRank{
+		ID: c.Rank.ID(), Role: c.Role.String(), State: w.State().String(), Error: w.LastError(), Excluded: c.Excluded, Events: "none",
+		Load: loadStatus(c.Rank, &c.Load), Trust: trustStatus(c.Rank, now), GPUs: gpuHealth(w, now), Weight: c.Weight,
+	}
+	if stream := e.ingest.Stream(c.Rank); stream != nil {
+		r.Events = stream.Stats.State().String()
+	}
+	if c.Excluded != "" {
+		return r
+	}
+	r.Trust.Credit = c.Credit
+	r.Overlap = &ExplainedOverlap{
+		GPU: c.GPU, Host: c.Cached - c.GPU, Predicted: c.Candidate.Predicted, Credited: c.Candidate.Cached, Source: c.Source.String(),
+		Tier: int(c.Candidate.Tier), Remote: int(c.Candidate.Remote),
+	}
+	r.Cost = &ExplainedCost{Cost: c.Cost, TTFT: c.Cost.TTFT(), Total: c.Cost.Total()}
+	if c.Scored {
+		r.Cost.Score = &c.Score
+	}
+	r.Winner = x.Err == nil && c.Rank == x.Decision.Rank
+	return r
+}

@@ -1,0 +1,99 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/dataplane/fleet"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// Fleet changes the set of workers at run time, as operators ask.
+type Fleet interface {
+	// Add adds a worker; worker.ErrDuplicate where the fleet has it.
+	Add(spec worker.Spec) error
+	// Remove takes a worker away: at once, or once its requests in flight have ended, whose number
+	// it returns.
+	Remove(url string, atOnce bool) (inFlight int64, err error)
+	// Drain begins or ends a worker's drain: at all routers of a cluster, or at this one.
+	Drain(ctx context.Context, url string, on bool) (fleet.DrainScope, error)
+	// Sources returns the state of the sources that workers come from.
+	Sources() []fleet.SourceStatus
+	// Origins returns the names of the sources that list a worker; none: the worker is being
+	// removed.
+	Origins(url string) []string
+}
+
+// ConfigStatus is the state of the configuration file.
+type ConfigStatus struct {
+	File    string    `json:"file,omitempty"` // "": flags only
+	Loaded  time.Time `json:"loaded"`         // time of the configuration in force
+	Reloads uint64    `json:"reloads"`        // that changed a setting
+	Failed  uint64    `json:"failed"`         // that changed nothing because of an error
+	Error   string    `json:"error,omitempty"`
+	Restart []string  `json:"restart,omitempty"` // flags with new values that wait for a restart
+}
+
+// registryFleet is a Fleet without sources.
+type registryFleet struct{ *worker.Registry }
+
+var _ Fleet = registryFleet{}
+
+// Add implements Fleet.
+func (r registryFleet) Add(spec worker.Spec) error {
+	_, err := r.AddSpec(spec)
+	return err
+}
+
+// Remove implements Fleet. It never waits for requests in flight.
+func (r registryFleet) Remove(url string, _ bool) (int64, error) { return 0, r.Registry.Remove(url) }
+
+// Drain implements Fleet.
+func (r registryFleet) Drain(_ context.Context, url string, on bool) (fleet.DrainScope, error) {
+	w, err := r.Get(url)
+	if err == nil {
+		w.Drain(on)
+	}
+	return fleet.DrainScope{}, err
+}
+
+// Sources implements Fleet.
+func (registryFleet) Sources() []fleet.SourceStatus { return nil }
+
+// Origins implements Fleet.
+func (registryFleet) Origins(string) []string { return nil }
+
+var (
+	descSourceWorkers = desc("source_workers", "Workers that a source lists.", "source")
+	descSourceUp      = desc("source_up", "1 while the source answers without an error.", "source")
+	descConfigReloads = desc("config_reloads_total", "Reloads of the configuration, by result: applied or failed.", "result")
+)
+
+// fleetCollector reads sources and reloads at each scrape.
+type fleetCollector struct {
+	fleet  Fleet
+	config func() ConfigStatus // nil: no configuration file
+}
+
+// Describe implements prometheus.Collector.
+func (fleetCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- descSourceWorkers
+	ch <- descSourceUp
+	ch <- descConfigReloads
+}
+
+// Collect implements prometheus.Collector.
+func (c fleetCollector) Collect(ch chan<- prometheus.Metric) {
+	out := sink{ch}
+	for _, s := range c.fleet.Sources() {
+		out.gauge(descSourceWorkers, float64(s.Workers), s.Name)
+		out.gauge(descSourceUp, oneIf(s.Answered && s.Error == ""), s.Name)
+	}
+	if c.config != nil {
+		st := c.config()
+		out.counter(descConfigReloads, float64(st.Reloads), "applied")
+		out.counter(descConfigReloads, float64(st.Failed), "failed")
+	}
+}

@@ -1,0 +1,82 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/admin"
+)
+
+// TestFlush: an operator flushes all workers at once and gets the error of each that failed; the
+// approximate tree forgets the flushed ones.
+func TestFlush(t *testing.T) {
+	idle, busy := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
+	asked := make(chan string, 1)
+	idle.on("/flush_cache", func(rw http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.RequestURI
+		_, _ = io.WriteString(rw, "Cache flushed.\n")
+	})
+	busy.on("/flush_cache", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(rw, "Flush cache failed.\n")
+	})
+	for _, w := range []*fakeWorker{idle, busy} {
+		w.answers("/v1/chat/completions", `{"choices":[],"usage":{"prompt_tokens":400,"prompt_tokens_details":{"cached_tokens":0}}}`)
+	}
+	h := start(t, []*fakeWorker{idle, busy}, settings{})
+	for i := range 2 {
+		h.post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"`+strings.Repeat(strconv.Itoa(i)+" words ", 200)+`"}]}`)
+	}
+	h.awaitIdle()
+	require.NotZero(t, h.held())
+
+	resp, body := h.post("/flush_cache?timeout=3", "")
+	assert.Equal(t, http.StatusBadGateway, resp.StatusCode, body)
+	var told admin.Flushed
+	require.NoError(t, json.Unmarshal([]byte(body), &told))
+	assert.Equal(t, admin.Flushed{
+		Flushed: []string{idle.url}, Failed: []admin.FlushFailed{{URL: busy.url, Error: "status 400: Flush cache failed."}},
+	}, told)
+	assert.Equal(t, "POST /flush_cache?timeout=3", <-asked)
+	for _, r := range h.registry.Snapshot().Ranks {
+		if r.Worker.URL == idle.url {
+			assert.Zero(t, h.router.Approx.Held(r))
+		}
+	}
+
+	busy.on("/flush_cache", func(http.ResponseWriter, *http.Request) {})
+	resp, body = h.post("/flush_cache", "")
+	assert.Equal(t, http.StatusOK, resp.StatusCode, body)
+	assert.Zero(t, h.held())
+	resp, _ = h.do(http.MethodGet, h.base+"/flush_cache", "")
+	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, "a link must not flush caches")
+}
+
+// held returns the tokens of all ranks in the approximate tree.
+func (h *harness) held() (tokens int64) {
+	for _, r := range h.registry.Snapshot().Ranks {
+		tokens += h.router.Approx.Held(r)
+	}
+	return tokens
+}
+
+// TestFlushIsForOperators: with a listener for operators, clients cannot flush.
+func TestFlushIsForOperators(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.on("/flush_cache", func(http.ResponseWriter, *http.Request) {})
+	h := start(t, []*fakeWorker{w}, settings{key: "secret"})
+	for _, tt := range []struct {
+		base, key string
+		want      int
+	}{{h.base, "secret", http.StatusNotFound}, {h.operator, "", http.StatusUnauthorized}, {h.operator, "secret", http.StatusOK}} {
+		resp, _ := h.do(http.MethodPost, tt.base+"/flush_cache", "", "Authorization", "Bearer "+tt.key)
+		assert.Equal(t, tt.want, resp.StatusCode, tt)
+	}
+}

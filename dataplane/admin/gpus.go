@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/routing"
+)
+
+// GPUHealthStatus is the health of a worker's GPUs.
+type GPUHealthStatus struct {
+	State  string  `json:"state"`  // unknown, healthy, degraded, draining or dead
+	Weight float64 `json:"weight"` // share of the worker's speed that is left
+	NoTP   bool    `json:"no_tp,omitempty"`
+	Free   int64   `json:"free_bytes,omitempty"` // of the GPU with the least
+	// Doubted marks a death that choices ignore: most workers that answer died at one instant by
+	// their GPU facts, or this one is the last.
+	Doubted bool     `json:"doubted,omitempty"`
+	Reasons []string `json:"reasons,omitempty"`     // worst first
+	Age     float64  `json:"age_seconds,omitempty"` // of the facts; absent where there were none
+}
+
+func gpuHealth(w *worker.Worker, now time.Time) *GPUHealthStatus {
+	h := w.HealthAt(now)
+	s := &GPUHealthStatus{
+		State: h.State.String(), Weight: h.Weight, NoTP: h.NoTP, Free: h.Free, Reasons: h.Reasons,
+		Doubted: h.State == worker.GPUDead && w.Doubted(),
+	}
+	if !h.At.IsZero() {
+		s.Age = max(now.Sub(h.At).Seconds(), 0)
+	}
+	return s
+}
+
+// overruledReason names the GPU facts that a choice had to ignore; "" where there are none.
+func overruledReason(d *routing.Decision) string {
+	if d.Overruled == routing.NoGPUFault {
+		return ""
+	}
+	return "GPU facts exclude every candidate: the least bad are used (" + d.Overruled.String() + ")"
+}
+
+// gpuCollector reads the health of workers' GPUs, and its effect on choices, at each scrape.
+type gpuCollector struct {
+	workers *worker.Registry
+	passed  *routing.Exclusions
+}
+
+var (
+	descGPUState = desc("worker_health",
+		"1 for the health state of the worker's GPUs; unknown where there are no facts about them.", "worker", "state")
+	descGPUWeight = desc("worker_health_weight",
+		"Share of its speed that the worker has left by its GPU facts; absent where there are none.", "worker")
+	descGPUAge       = desc("worker_health_age_seconds", "Age of the worker's GPU facts; absent where there are none.", "worker")
+	descGPUDoubted   = desc("worker_health_doubted", "1 for a worker that is dead by GPU facts that choices ignore.", "worker")
+	descGPUExcluded  = desc("health_excluded_total", "Ranks excluded from choices because of their GPUs.", "reason")
+	descGPUOverruled = desc("health_overruled_total", "Choices for which GPU facts excluded every candidate: the least bad rank was used.")
+)
+
+// Describe implements prometheus.Collector.
+func (gpuCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descGPUState, descGPUWeight, descGPUAge, descGPUDoubted, descGPUExcluded, descGPUOverruled} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c gpuCollector) Collect(ch chan<- prometheus.Metric) {
+	now, out := time.Now(), sink{ch}
+	for _, w := range c.workers.Snapshot().Workers {
+		h := gpuHealth(w, now)
+		for s := worker.GPUUnknown; s <= worker.GPUDead; s++ {
+			out.gauge(descGPUState, oneIf(h.State == s.String()), w.URL, s.String())
+		}
+		if h.State != worker.GPUUnknown.String() {
+			out.gauge(descGPUWeight, h.Weight, w.URL)
+		}
+		if h.Age > 0 {
+			out.gauge(descGPUAge, h.Age, w.URL)
+		}
+		out.gauge(descGPUDoubted, oneIf(h.Doubted), w.URL)
+	}
+	out.counter(descGPUExcluded, float64(c.passed.Dead.Load()), "dead")
+	out.counter(descGPUExcluded, float64(c.passed.Draining.Load()), "draining")
+	out.counter(descGPUExcluded, float64(c.passed.NoTP.Load()), "no_tp")
+	out.counter(descGPUOverruled, float64(c.passed.Overruled.Load()))
+}

@@ -1,0 +1,167 @@
+package admin
+
+import (
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+)
+
+// LoadStatus is a rank's load, as policies see it.
+type LoadStatus struct {
+	// Of the rank's reports: published, polled or dispatch (it sends none).
+	Source     string  `json:"source"`
+	AgeSeconds float64 `json:"age_seconds"`
+	// Of this router, and of others as of the last report.
+	InFlight         int64   `json:"in_flight"`
+	Waiting          int64   `json:"waiting"`        // of those, without a first token
+	PendingTokens    int64   `json:"pending_tokens"` // prompt tokens left to compute
+	UsedTokens       int64   `json:"used_tokens"`    // of the KV pool, by running requests
+	PoolTokens       int64   `json:"pool_tokens"`
+	MaxRunning       int64   `json:"max_running"`
+	PrefillPerSecond float64 `json:"prefill_tokens_per_second"` // 0: not known yet
+	OwnInFlight      int64   `json:"own_in_flight"`             // of this router
+	OwnPendingTokens int64   `json:"own_pending_tokens"`
+	// Of the KV pool, for this router's decode legs.
+	ReservedTokens int64 `json:"reserved_tokens"`
+	ReportsStale   bool  `json:"reports_too_old"` // and no longer used
+	// PendingTokens over the rate; 0 where that is not known.
+	PredictedWait float64 `json:"predicted_wait_s"`
+	// SetAside are the fields of the rank's reports that contradict this router's own measurements.
+	SetAside []SetAsideField `json:"set_aside,omitempty"`
+}
+
+// SetAsideField is a field of load reports that policies do not use.
+type SetAsideField struct {
+	Field    string  `json:"field"` // used_tokens or prefill_tokens_per_second
+	Why      string  `json:"why"`
+	Since    string  `json:"since"`
+	Reported float64 `json:"reported"` // used tokens then, the rate now
+	Instead  float64 `json:"instead"`  // the value that policies use
+}
+
+func loadStatus(r *worker.Rank, v *worker.LoadView) LoadStatus {
+	st := LoadStatus{
+		Source: "dispatch", InFlight: v.InFlight, Waiting: v.Waiting, PendingTokens: v.Pending, UsedTokens: v.Used, PoolTokens: v.Pool,
+		MaxRunning: v.Most, PrefillPerSecond: math.Round(v.Rate), OwnInFlight: r.Load.InFlight(), OwnPendingTokens: r.Load.Pending(),
+		ReservedTokens: v.Reserved,
+	}
+	for _, a := range r.Load.SetAside() {
+		st.SetAside = append(st.SetAside, SetAsideField{
+			Field: a.Field, Why: a.Why, Since: a.Since.UTC().Format(time.RFC3339), Reported: math.Round(a.Reported), Instead: math.Round(a.Instead),
+		})
+	}
+	if v.Age >= 0 {
+		st.Source, st.AgeSeconds, st.ReportsStale = "published", rounded(v.Age), v.Stale()
+	}
+	if v.Polled {
+		st.Source = "polled"
+	}
+	if v.Rate > 0 {
+		st.PredictedWait = rounded(float64(v.Pending) / v.Rate)
+	}
+	return st
+}
+
+// TrustStatus is the overlap credit of a rank and its reasons.
+type TrustStatus struct {
+	// Share of the rank's overlap that counts in the choice.
+	Credit float64 `json:"credit"`
+	// Share of hits among the last answers with an expected overlap.
+	Accuracy float64 `json:"accuracy"`
+	// Answers in that window: at most 64, of 5 minutes.
+	Compared int `json:"compared"`
+	// Since an event batch or a check confirmed the rank's cache; -1: none did.
+	SilentSeconds float64 `json:"silent_seconds"`
+	CheckSeconds  float64 `json:"check_seconds"` // between two checks, by its accuracy
+}
+
+func trustStatus(r *worker.Rank, now time.Time) TrustStatus {
+	accuracy, compared := r.Trust.Accuracy(now)
+	st := TrustStatus{
+		Credit: r.Trust.Credit(now, r.Exact()), Accuracy: accuracy, Compared: compared,
+		SilentSeconds: -1, CheckSeconds: r.Trust.CheckEvery(now).Seconds(),
+	}
+	if silence := r.Trust.Silence(now); silence >= 0 {
+		st.SilentSeconds = rounded(silence.Seconds())
+	}
+	return st
+}
+
+// BreakerStatus is the state of a worker's circuit breaker.
+type BreakerStatus struct {
+	State  string `json:"state"`  // closed, open or half-open
+	Faults int    `json:"faults"` // in a row
+	Opened uint64 `json:"opened"` // times
+}
+
+func breakerStatus(w *worker.Worker, now time.Time) BreakerStatus {
+	b := &w.Breaker
+	return BreakerStatus{State: b.State(now).String(), Faults: b.Faults(), Opened: b.Opened()}
+}
+
+// rounded cuts seconds to a tenth of a millisecond.
+func rounded(s float64) float64 { return math.Round(s*1e4) / 1e4 }
+
+var (
+	descRate = desc("rank_prefill_tokens_per_second",
+		"Prompt tokens that the rank computes a second, learnt from its load reports; 0: not known yet.", "rank")
+	descBacklog  = desc("rank_backlog_tokens", "Prompt tokens left to compute at the rank, of all routers as far as it reports.", "rank")
+	descRequests = desc("rank_requests",
+		"Requests at the rank, of all routers as far as it reports: running or waiting for a first token.", "rank", "state")
+	descPoolUsed = desc("rank_pool_used_tokens", "Tokens of the rank's KV pool that running requests hold.", "rank")
+	descPool     = desc("rank_pool_tokens", "Tokens of the rank's KV pool.", "rank")
+	descSetAside = desc("rank_report_set_aside",
+		"1 while a field of the rank's load reports contradicts this router's own measurements, and is not used.", "rank", "field")
+	descReportAge = desc("load_report_age_seconds", "Age of the rank's last load report, by its source.", "rank", "source")
+	descAccuracy  = desc("rank_accuracy",
+		"Share of the rank's last answers, of at most 64 with an expected overlap, that had at least 0.8 of it.", "rank")
+	descCredit  = desc("rank_credit", "Share of the rank's overlap that counts in the choice, by its accuracy and age.", "rank")
+	descSilence = desc("rank_silence_seconds", "Time since an event batch or a check confirmed the rank's cache.", "rank")
+	descCheck   = desc("rank_check_seconds", "Time between two checks of the rank's events, by its accuracy.", "rank")
+)
+
+// loadCollector reads load and overlap credit of each rank at each scrape.
+type loadCollector struct{ registry *worker.Registry }
+
+var _ prometheus.Collector = loadCollector{}
+
+// Describe implements prometheus.Collector.
+func (loadCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descRate, descBacklog, descRequests, descPoolUsed, descPool, descSetAside, descReportAge, descAccuracy, descCredit, descSilence, descCheck,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c loadCollector) Collect(ch chan<- prometheus.Metric) {
+	now, out := time.Now(), sink{ch}
+	for _, r := range c.registry.Snapshot().Ranks {
+		id, seen := r.ID(), r.Load.View(now)
+		l, t := loadStatus(r, &seen), trustStatus(r, now)
+		out.gauge(descRate, l.PrefillPerSecond, id)
+		out.gauge(descBacklog, float64(l.PendingTokens), id)
+		out.gauge(descRequests, float64(l.InFlight-l.Waiting), id, "running")
+		out.gauge(descRequests, float64(l.Waiting), id, "waiting")
+		out.gauge(descPoolUsed, float64(l.UsedTokens), id)
+		out.gauge(descPool, float64(l.PoolTokens), id)
+		for _, a := range l.SetAside {
+			out.gauge(descSetAside, 1, id, a.Field)
+		}
+		if l.Source != "dispatch" {
+			out.gauge(descReportAge, l.AgeSeconds, id, l.Source)
+		}
+		if t.Compared > 0 {
+			out.gauge(descAccuracy, t.Accuracy, id)
+		}
+		out.gauge(descCredit, t.Credit, id)
+		if t.SilentSeconds >= 0 {
+			out.gauge(descSilence, t.SilentSeconds, id)
+		}
+		out.gauge(descCheck, t.CheckSeconds, id)
+	}
+}

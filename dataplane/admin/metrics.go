@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"log/slog"
+	"regexp"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/common/expfmt"
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/request/quarantine"
+)
+
+// metrics answers GET /metrics. Package request counts requests as they end; all else is read from
+// the router's parts at each scrape.
+type metrics struct {
+	registry *prometheus.Registry
+	log      *slog.Logger
+}
+
+func newMetrics(p *Parts, status *statusReport) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), log: p.Requests.Log()}
+	m.registry.MustRegister(
+		newGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		p.Requests.Metrics(),
+		workerCollector{registry: p.Registry, router: p.Router, ingest: p.Ingest},
+		loadCollector{p.Registry},
+		gpuCollector{p.Registry, &p.Router.Exclusions},
+		indexCollector{p.Index, p.Router.Approx},
+		fleetCollector{p.Fleet, p.Config},
+	)
+	m.registerQuarantine(p.Requests.Quarantine())
+	m.registry.MustRegister(p.Metrics...)
+	if gate := p.Requests.Queue(); gate != nil {
+		m.registry.MustRegister(queueCollector{gate})
+	}
+	if p.Peers != nil {
+		m.registry.MustRegister(peerCollector{p.Peers})
+	}
+	if p.Cluster != nil {
+		m.registry.MustRegister(clusterCollector{p.Cluster})
+	}
+	if p.PromptCache != nil {
+		m.registry.MustRegister(promptCacheCollector{p.PromptCache})
+	}
+	if p.Lint != nil {
+		m.registry.MustRegister(lintCollector{p.Lint})
+	}
+	if p.AccessLog != nil {
+		m.registerAccessLog(p.AccessLog)
+	}
+	if p.Snapshots != nil {
+		m.registry.MustRegister(snapshotCollector(p.Snapshots))
+	}
+	if p.HugeBytes != nil {
+		m.gauge("huge_page_bytes", "Memory of the process in huge pages, at most half a minute ago.",
+			func() float64 { return float64(p.HugeBytes()) })
+	}
+	return m
+}
+
+// newGoCollector has the runtime's default metrics and the heap that the last collection found
+// live.
+func newGoCollector() prometheus.Collector {
+	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
+	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live))
+}
+
+// counter registers a counter that is read at each scrape.
+func (m *metrics) counter(name, help string, value func() uint64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help},
+		func() float64 { return float64(value()) }))
+}
+
+// gauge registers a gauge that is read at each scrape.
+func (m *metrics) gauge(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "warmpath", Name: name, Help: help}, value))
+}
+
+func (m *metrics) registerQuarantine(q *quarantine.Quarantine) {
+	m.counter("quarantine_losses_total", "Requests in flight at the death of an engine that may have caused it.", q.Deaths.Load)
+	m.counter("quarantine_caught_total", "Requests found to end engines.", q.Culprits.Load)
+	m.counter("quarantine_refused_total", "Requests refused because they were found to end engines.", q.Refusals.Load)
+	m.gauge("quarantine_cases", "Requests that are suspected or refused now.", func() float64 { return float64(q.Suspects()) })
+}
+
+func (m *metrics) registerAccessLog(l *accesslog.Log) {
+	m.counter("access_log_lines_total", "Lines written to the access log.", l.Written)
+	m.counter("access_log_dropped_total",
+		"Requests without a line in the access log: the disk was too slow, or failed.", l.Dropped)
+}
+
+// serve answers in Prometheus' text format.
+func (m *metrics) serve(ctx *fasthttp.RequestCtx) {
+	families, err := m.registry.Gather()
+	if err != nil {
+		m.log.Error("cannot gather metrics", "error", err)
+	}
+	format := expfmt.NewFormat(expfmt.TypeTextPlain)
+	ctx.SetContentType(string(format))
+	encoder := expfmt.NewEncoder(ctx, format)
+	for _, f := range families {
+		if err := encoder.Encode(f); err != nil {
+			m.log.Error("cannot encode metrics", "family", f.GetName(), "error", err)
+		}
+	}
+}
+
+// desc describes a metric of this package.
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("warmpath_"+name, help, labels, nil)
+}
+
+// sink takes the metrics of one scrape.
+type sink struct{ ch chan<- prometheus.Metric }
+
+func (s sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
+	s.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func (s sink) counter(d *prometheus.Desc, v float64, labels ...string) {
+	s.ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+// oneIf is the value of a gauge that says yes or no.
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

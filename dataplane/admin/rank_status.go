@@ -1,0 +1,153 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/routing"
+)
+
+// WorkerStatus is the state of one rank of one worker.
+type WorkerStatus struct {
+	RankIdentity
+	State string `json:"state"`
+	// Reasons of its drain: operator, source, leaving.
+	Drain        []string `json:"drain,omitempty"`
+	Sources      []string `json:"sources,omitempty"` // that list it
+	StateSeconds float64  `json:"state_seconds"`
+	Error        string   `json:"error,omitempty"`
+	EngineStatus
+	RankTraffic
+	// Exact or approximate: the source of overlap for prompts with known ids.
+	Overlap      string           `json:"overlap"`
+	Blocks       int              `json:"blocks"`
+	ApproxTokens int64            `json:"approx_tokens"` // of the approximate tree
+	Events       *EventsStatus    `json:"events"`
+	Breaker      BreakerStatus    `json:"breaker"`
+	Load         LoadStatus       `json:"load"`
+	Trust        TrustStatus      `json:"trust"`
+	GPUs         *GPUHealthStatus `json:"gpus"`
+}
+
+// RankIdentity names a rank.
+type RankIdentity struct {
+	ID   string `json:"id"`
+	URL  string `json:"url"`
+	Rank int    `json:"rank"`
+	Role string `json:"role"` // aggregated, prefill or decode
+	// Of a prefill worker: host:port where decode workers find it.
+	Bootstrap string `json:"bootstrap,omitempty"`
+}
+
+// EngineStatus is a worker's description of itself.
+type EngineStatus struct {
+	Model    string `json:"model"`
+	Engine   string `json:"engine,omitempty"` // its name, where it is not SGLang
+	Version  string `json:"version,omitempty"`
+	PageSize int    `json:"page_size"`
+}
+
+// RankTraffic counts the requests of this router at a rank.
+type RankTraffic struct {
+	InFlight      int64   `json:"in_flight"`
+	PendingTokens int64   `json:"pending_tokens"`
+	Requests      uint64  `json:"requests"`
+	Failed        uint64  `json:"failed"`
+	Share         float64 `json:"share"` // of all requests
+	PromptTokens  uint64  `json:"prompt_tokens"`
+	HitTokens     uint64  `json:"hit_tokens"`
+	HitRate       float64 `json:"hit_rate"`
+}
+
+// EventsStatus is the state of a rank's event stream.
+type EventsStatus struct {
+	// Connecting, replaying, live, unproven, degraded, restored or none.
+	State    string  `json:"state"`
+	Sequence uint64  `json:"sequence"`
+	LagMS    float64 `json:"lag_ms"`
+	Batches  uint64  `json:"batches"`
+	Gaps     uint64  `json:"gaps"`
+	Lost     uint64  `json:"lost"`
+	Replayed uint64  `json:"replayed"`
+	Restarts uint64  `json:"restarts"`
+	// Times that prompts were computed and no event came of them.
+	Mutes           uint64 `json:"mutes"`
+	Malformed       uint64 `json:"malformed"`
+	UnknownEvents   uint64 `json:"unknown_events"`
+	UnknownFields   uint64 `json:"unknown_fields"`
+	UnknownParents  uint64 `json:"unknown_parents"`
+	UnknownRemovals uint64 `json:"unknown_removals"`
+	BeyondBudget    uint64 `json:"beyond_budget"` // stores beyond the index's bound
+}
+
+// ranks returns the state of all ranks, and adds their token counts to total.
+func (s *statusReport) ranks(total *TrafficStatus) []WorkerStatus {
+	all := []WorkerStatus{}
+	var answered uint64
+	for _, r := range s.Registry.Snapshot().Ranks {
+		w := s.rank(r)
+		answered += w.Requests
+		total.PromptTokens += w.PromptTokens
+		total.HitTokens += w.HitTokens
+		all = append(all, w)
+	}
+	total.HitRate = ratio(total.HitTokens, total.PromptTokens)
+	for i := range all {
+		all[i].Share = ratio(all[i].Requests, answered)
+	}
+	return all
+}
+
+func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
+	w, now := r.Worker, time.Now()
+	seen := r.Load.View(now)
+	st := WorkerStatus{
+		RankIdentity: RankIdentity{ID: r.ID(), URL: w.URL, Rank: r.DPRank, Role: w.Role().String(), Bootstrap: bootstrapOf(w)},
+		State:        w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(), Error: w.LastError(),
+		Drain: w.DrainReasons(), Sources: s.Fleet.Origins(w.URL),
+		RankTraffic: rankTraffic(r),
+		Overlap:     routing.Answers.String(), Events: &EventsStatus{State: "none"},
+		Load: loadStatus(r, &seen), Trust: trustStatus(r, now), Breaker: breakerStatus(w, now), GPUs: gpuHealth(w, now),
+	}
+	if r.Exact() {
+		st.Overlap = routing.Events.String()
+	}
+	if a := s.Router.Approx; a != nil {
+		st.ApproxTokens = a.Held(r)
+	}
+	if info := w.Info(); info != nil {
+		st.EngineStatus = EngineStatus{Model: info.Model(), Engine: info.Engine, Version: info.Version, PageSize: info.PageSize}
+	}
+	if stream := s.Ingest.Stream(r); stream != nil {
+		st.Blocks, st.Events = stream.Blocks(), eventsStatus(&stream.Stats)
+	}
+	return st
+}
+
+func rankTraffic(r *worker.Rank) RankTraffic {
+	st := RankTraffic{
+		InFlight: r.Load.InFlight(), PendingTokens: r.Load.Pending(), Requests: r.Count.Requests.Load(), Failed: r.Count.Errors.Load(),
+		PromptTokens: r.Count.PromptTokens.Load(), HitTokens: r.Count.CachedTokens.Load(),
+	}
+	st.HitRate = ratio(st.HitTokens, st.PromptTokens)
+	return st
+}
+
+func eventsStatus(e *ingest.Stats) *EventsStatus {
+	return &EventsStatus{
+		State: e.State().String(), Sequence: e.Sequence.Load(), LagMS: float64(e.Lag().Microseconds()) / 1000,
+		Batches: e.Batches.Load(), Gaps: e.Gaps.Load(), Lost: e.Lost.Load(), Replayed: e.Replayed.Load(),
+		Restarts: e.Restarts.Load(), Mutes: e.Mutes.Load(), Malformed: e.Malformed.Load(), UnknownEvents: e.UnknownEvents.Load(),
+		UnknownFields: e.UnknownFields.Load(), UnknownParents: e.UnknownParents.Load(),
+		UnknownRemovals: e.UnknownRemovals.Load(), BeyondBudget: e.BeyondBudget.Load(),
+	}
+}
+
+// bootstrapOf returns the address where decode workers find a prefill worker; "" of others.
+func bootstrapOf(w *worker.Worker) string {
+	if b := w.Bootstrap(); b.Port != 0 {
+		return b.Addr()
+	}
+	return ""
+}

@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fastjson"
+
+	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+)
+
+// workers answers /workers and /workers/drain.
+type workers struct {
+	responder
+	fleet  Fleet
+	status *statusReport
+}
+
+// serve lists, adds and removes workers.
+func (s *workers) serve(ctx *fasthttp.RequestCtx) {
+	switch string(ctx.Method()) {
+	case fasthttp.MethodGet:
+		s.json(ctx, fasthttp.StatusOK, map[string]any{"workers": s.status.now().Workers})
+	case fasthttp.MethodPost:
+		s.change(ctx, func(url string, _ map[string]any) error {
+			spec, err := workerSpec(url, ctx.PostBody())
+			if err == nil {
+				err = s.fleet.Add(spec)
+			}
+			return err
+		})
+	case fasthttp.MethodDelete:
+		s.remove(ctx)
+	default:
+		s.wrongMethod(ctx, "GET, POST, DELETE")
+	}
+}
+
+// workerSpec reads a body such as {"url": …, "role": "prefill", "bootstrap_port": 8998,
+// "bootstrap_host": "10.0.0.1"}. Only the URL is needed: the worker reports the rest.
+func workerSpec(url string, body []byte) (worker.Spec, error) {
+	spec := worker.Spec{URL: url}
+	v, err := fastjson.ParseBytes(body)
+	if err != nil { // the URL was in the query
+		return spec, nil //nolint:nilerr // and the body may be anything
+	}
+	if spec.Role, err = worker.ParseRole(string(v.GetStringBytes("role"))); err != nil {
+		return spec, err
+	}
+	spec.Bootstrap.Host = string(v.GetStringBytes("bootstrap_host"))
+	if port := v.Get("bootstrap_port"); port != nil {
+		n, err := port.Int()
+		if err != nil || n < 1 || n > 65535 {
+			return spec, fmt.Errorf("cannot use bootstrap_port %s: %w: want 1 to 65535", port, worker.ErrBadURL)
+		}
+		spec.Bootstrap.Port = n
+	}
+	return spec, nil
+}
+
+// remove takes a worker away once its requests in flight have ended, or at once with ?now=true.
+func (s *workers) remove(ctx *fasthttp.RequestCtx) {
+	atOnce := false
+	if now := ctx.QueryArgs().Peek("now"); len(now) > 0 {
+		var err error
+		if atOnce, err = strconv.ParseBool(string(now)); err != nil {
+			s.fail(ctx, openai.BadRequest("now", "now must be true or false."))
+			return
+		}
+	}
+	s.change(ctx, func(url string, answer map[string]any) error {
+		inFlight, err := s.fleet.Remove(url, atOnce)
+		answer["in_flight"] = inFlight
+		answer["scope"] = "router" // other routers keep the worker; a drain is of the cluster
+		return err
+	})
+}
+
+// serveDrain drains a worker: POST {"url": …, "drain": true}. DELETE, or "drain": false, ends the
+// drain. In a cluster both hold at every router; the answer's scope says so.
+func (s *workers) serveDrain(ctx *fasthttp.RequestCtx) {
+	if !ctx.IsPost() && !ctx.IsDelete() {
+		s.wrongMethod(ctx, "POST, DELETE")
+		return
+	}
+	drain := ctx.IsPost()
+	if v, err := fastjson.ParseBytes(ctx.PostBody()); err == nil && v.Exists("drain") && drain {
+		drain = v.GetBool("drain")
+	}
+	s.change(ctx, func(url string, answer map[string]any) error {
+		scope, err := s.fleet.Drain(context.Background(), url, drain)
+		answer["drain"], answer["scope"] = drain, "router"
+		if scope.Cluster {
+			answer["scope"] = "cluster"
+		}
+		if scope.Reason != "" {
+			answer["reason"] = scope.Reason
+		}
+		return err
+	})
+}
+
+// change applies a change to the worker that the query or the body names. The change may add
+// members to the answer.
+func (s *workers) change(ctx *fasthttp.RequestCtx, apply func(url string, answer map[string]any) error) {
+	url := workerURL(ctx)
+	if url == "" {
+		s.fail(ctx, openai.BadRequest("url", `Name the worker: {"url": "http://host:port"}, or ?url=….`))
+		return
+	}
+	answer := map[string]any{"url": strings.TrimRight(url, "/")}
+	err := apply(url, answer)
+	switch {
+	case err == nil:
+		s.json(ctx, fasthttp.StatusOK, answer)
+	case errors.Is(err, worker.ErrUnknown):
+		s.fail(ctx, &openai.Error{Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Param: "url", Code: "worker_not_found", Message: err.Error()})
+	case errors.Is(err, worker.ErrDuplicate):
+		s.fail(ctx, &openai.Error{Status: fasthttp.StatusConflict, Type: "invalid_request_error", Param: "url", Code: "worker_exists", Message: err.Error()})
+	case errors.Is(err, cluster.ErrDown):
+		s.fail(ctx, openai.Overloaded(err.Error()))
+	case errors.Is(err, worker.ErrBadURL):
+		s.fail(ctx, openai.BadRequest("url", err.Error()))
+	default:
+		s.fail(ctx, openai.Internal(err.Error()))
+	}
+}
+
+// workerURL returns the worker's URL, of the query or the body.
+func workerURL(ctx *fasthttp.RequestCtx) string {
+	if u := ctx.QueryArgs().Peek("url"); len(u) > 0 {
+		return string(u)
+	}
+	return fastjson.GetString(ctx.PostBody(), "url")
+}

@@ -1,0 +1,222 @@
+package request
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/upstream"
+)
+
+// Header fields of answers. With a pair headerWorker names the decode worker.
+const (
+	headerWorker  = "X-Warmpath-Worker"
+	headerPrefill = "X-Warmpath-Prefill"
+	headerOverlap = "X-Warmpath-Overlap"
+	headerSource  = "X-Warmpath-Overlap-Source"
+)
+
+// answer is a worker's answer on its way to the client.
+type answer struct {
+	x       *exchange
+	status  int
+	events  bool      // it is a stream of events
+	failed  bool      // the stream has reported an error behind its beginning
+	whole   bool      // it came in one piece, and so ended when it began
+	firstAt time.Time // time of its first byte
+
+	usage  openai.UsageScanner
+	output openai.OutputScanner
+	ids    []uint32 // generated
+}
+
+var _ upstream.Observer = (*answer)(nil)
+
+// forward forwards the answer to the client.
+func (a *answer) forward(resp *upstream.Response) {
+	x, d := a.x, &a.x.choice.decision
+	a.status = resp.Status
+	// An answer that the worker has compressed is not read, and nothing is added to it.
+	a.events = bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) && len(resp.Peek("Content-Encoding")) == 0
+	if a.events {
+		resp.WholeEvents()
+	}
+	if x.inference {
+		a.usage.Reset(x.api, x.req.Stream)
+		a.output.Reset(x.req.Stream)
+	}
+	d.Rank.Count.Requests.Add(1)
+	prefill := ""
+	if d.Decode != nil {
+		d.Decode.Count.Requests.Add(1)
+		prefill = d.Rank.ID()
+	}
+	// Forward ends the exchange when the answer has no body: the header's values are taken out of
+	// it before, and not into its own memory.
+	id, inference, source := x.choice.answering().ID(), x.inference, d.Source.String()
+	var buf [32]byte
+	overlap := appendOverlap(buf[:0], d.Matched, d.Total)
+	ctx, firstAt := x.call.ctx, a.firstAt
+	switch {
+	case d.Decode != nil && x.pair.merges:
+		upstream.ForwardRewrite(ctx, resp, a, firstAt, &x.pair.merger)
+	case a.compresses(resp):
+		upstream.ForwardGzip(ctx, resp, a, firstAt, &x.h.compressors)
+	default:
+		a.whole = resp.Whole()
+		upstream.Forward(ctx, resp, a, firstAt)
+	}
+	ctx.Response.Header.Set(headerWorker, id)
+	if prefill != "" {
+		ctx.Response.Header.Set(headerPrefill, prefill)
+	}
+	if inference {
+		ctx.Response.Header.SetBytesV(headerOverlap, overlap)
+		ctx.Response.Header.Set(headerSource, source)
+	}
+}
+
+// appendOverlap appends the blocks that the rank holds of a prompt's.
+func appendOverlap(dst []byte, matched, total int) []byte {
+	dst = append(strconv.AppendInt(dst, int64(matched), 10), '/')
+	return strconv.AppendInt(dst, int64(total), 10)
+}
+
+// Body implements upstream.Observer.
+func (a *answer) Body(p []byte) {
+	if a.x.inference {
+		_, _ = a.usage.Write(p)
+	}
+	if a.hasIDs() {
+		_, _ = a.output.Write(p)
+	}
+	if a.events && !a.failed && a.x.attempt.found.kind == answerGood {
+		a.failed = reportsError(p, a.x.api)
+	}
+}
+
+// Broken implements upstream.Observer: the worker's answer ended early. A stream ends with an
+// error; a JSON document is cut, so that a part of it does not pass for the whole.
+func (a *answer) Broken(error) []byte {
+	if !a.events {
+		return nil
+	}
+	out := openai.Upstream("The worker failed before the end of its answer.").AppendSSE(nil)
+	return append(out, "data: [DONE]\n\n"...)
+}
+
+// Closed implements upstream.Observer: the answer has ended, one way or another.
+func (a *answer) Closed(err error) { a.x.finish(err) }
+
+// good reports whether the answer is a success, so that its usage counts.
+func (a *answer) good() bool {
+	return a.status == fasthttp.StatusOK && a.x.attempt.found.kind == answerGood && !a.failed
+}
+
+// endedAt returns the time of an answer's end, which is now unless it came in one piece.
+func (a *answer) endedAt() time.Time {
+	if a.whole {
+		return a.firstAt
+	}
+	return time.Now()
+}
+
+// report tells the worker's breaker how an answer has ended that began well; errorAnswers.settle
+// has told it about others.
+func (a *answer) report(w *worker.Worker, err error) {
+	switch {
+	case a.x.attempt.found.kind != answerGood:
+	case err == nil && !a.failed:
+		w.Succeeded(a.x.attempt.sent)
+	case err == nil, !errors.Is(err, upstream.ErrClient) && !errors.Is(err, upstream.ErrCanceled) && !a.x.client.Gone():
+		w.Fault(time.Now())
+	default:
+		w.Inconclusive()
+	}
+}
+
+// learn tells the router how many tokens of the prompt the rank had in its cache.
+func (a *answer) learn(usage openai.Usage) {
+	x := a.x
+	// Each of n answers finds the prompt of the one before, and a prompt with log probabilities is
+	// computed again in spite of the cache.
+	if !usage.HasPrompt || !usage.HasCached || x.req.N > 1 || x.req.PromptLogprobs {
+		usage = openai.Usage{}
+	}
+	x.h.Router.Answered(&x.choice.scratch, &x.choice.prompt, &x.choice.decision, usage.PromptTokens, usage.CachedTokens)
+}
+
+// stored returns how many prompt tokens the rank must have added to its cache, in whole pages. It
+// is 0 wherever the engine may have kept them out for another reason: it computes prompts with log
+// probabilities again though their pages are cached, it keeps pages of sessions apart, and an
+// answer without a token may be that to a prompt that never ran.
+func (a *answer) stored(usage openai.Usage) int {
+	x := a.x
+	d, p, info := &x.choice.decision, &x.choice.prompt, x.choice.decision.Rank.Worker.Info()
+	page := info.PageSize
+	if info.Events != nil && info.Events.BlockSize > 0 {
+		page = info.Events.BlockSize
+	}
+	if !p.Exact || p.Opaque || x.req.PromptLogprobs || x.req.N > 1 || x.req.SessionID != "" || info.NoCache ||
+		page == 0 || usage.CompletionTokens == 0 || usage.PromptTokens != p.Len() {
+		return 0
+	}
+	known := max(usage.CachedTokens, d.Cached, d.Predicted) / page * page
+	return max(p.Len()/page*page-known-page, 0) // the last page of a prompt is computed each time
+}
+
+// hasIDs reports whether the answer has the generated ids, and the next turn could begin with them.
+func (a *answer) hasIDs() bool {
+	return a.x.api == openai.APIGenerate && a.x.req.HasIDs && !a.x.req.Batch
+}
+
+// generatedIDs returns those ids, valid until the next request.
+func (a *answer) generatedIDs() []uint32 {
+	a.ids = a.ids[:0]
+	if a.hasIDs() {
+		a.ids = a.output.AppendIDs(a.ids)
+	}
+	return a.ids
+}
+
+func (a *answer) reset() {
+	a.status, a.events, a.failed, a.whole, a.firstAt = 0, false, false, false, time.Time{}
+}
+
+// Lines that report an error behind the beginning of a stream.
+var (
+	lineError      = []byte(`data: {"error"`)
+	lineNamedError = []byte("event: error")
+	keyAborted     = []byte(`"type":"abort"`)
+	abortStatus    = []byte(`"status_code":5`)
+)
+
+// reportsError reports whether a piece of a stream has an error. Quotes and line breaks inside a
+// text are escaped, so that no text is taken for one.
+func reportsError(p []byte, api openai.API) bool {
+	for len(p) > 0 {
+		line := p
+		if i := bytes.IndexByte(p, '\n'); i >= 0 {
+			line, p = p[:i], p[i+1:]
+		} else {
+			p = nil
+		}
+		switch {
+		case len(line) < len(lineNamedError):
+		case bytes.HasPrefix(line, lineError) && !bytes.HasPrefix(line[len(lineError):], []byte(":null")):
+			return true
+		case bytes.HasPrefix(line, lineNamedError):
+			return true
+		case api == openai.APIGenerate:
+			if _, rest, ok := bytes.Cut(line, keyAborted); ok && bytes.Contains(rest, abortStatus) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package request
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/upstream"
+)
+
+// attempt is one try at the worker that would answer the client: an aggregated worker, or the
+// decode worker of a pair.
+type attempt struct {
+	x       *exchange
+	request upstream.Request
+	sent    time.Time
+	lease   worker.Lease        // load that is counted at the rank
+	flight  *routing.Prediction // prediction of the prompt's blocks; nil for a decode leg
+	found   finding             // of the answer's beginning
+
+	awaited   *worker.Worker // its monitor may end the attempt; nil once the answer has begun
+	key       uint64         // of the wait
+	onHang    func(dead bool) bool
+	failedLeg leg // of a failed attempt at a pair; legPrefill of other attempts
+}
+
+func (a *attempt) init(x *exchange) {
+	a.x = x
+	a.onHang = func(dead bool) bool {
+		if !dead && !x.choice.elsewhere(x.choice.answering()) {
+			return false
+		}
+		x.canceler.Cancel()
+		return true
+	}
+}
+
+// send sends the request to the decision's rank and waits for its answer to begin.
+func (a *attempt) send() (*upstream.Response, error) {
+	x, d := a.x, &a.x.choice.decision
+	rank, now := d.Rank, time.Now()
+	a.request = x.body.request(rank)
+	a.request.Now, a.sent = now, now
+	a.lease = rank.Load.BeginWork(now, d.Work(x.choice.prompt.Output, x.choice.prompt.Exact && !x.choice.prompt.Opaque))
+	x.h.admission.dispatched(&x.choice, rank, now)
+	a.flight = x.h.Router.Dispatch(&x.choice.scratch, &x.choice.prompt, d)
+	x.h.Router.Sent(&x.choice.scratch, d)
+	a.wait(rank.Worker)
+	resp, err := x.h.Transport.Do(&x.canceler, &a.request)
+	if err == nil {
+		if a.found, err = x.judge.examine(x, resp); err == nil {
+			err = a.keep()
+		}
+		if err == nil {
+			if resp.Status == fasthttp.StatusOK && a.found.kind == answerGood && a.showsPrefill(resp) {
+				a.lease.FirstToken(time.Now())
+			}
+			a.answerBegan()
+			return resp, nil
+		}
+		_ = resp.Close()
+	}
+	return nil, a.failed(rank, err)
+}
+
+// failed ends a failed attempt and reports the failure to the worker's monitor and breaker.
+func (a *attempt) failed(rank *worker.Rank, err error) error {
+	x := a.x
+	a.end()
+	a.endWait()
+	rank.Count.Errors.Add(1)
+	if x.canceler.Canceled() && !x.client.Gone() {
+		x.canceler.Reset() // also where the connection ended first: the next attempt does not hang
+		// A client that left just now had its cancel reset with the monitor's.
+		if errors.Is(err, upstream.ErrCanceled) && !x.client.Gone() {
+			return fmt.Errorf("cannot get answer of %s: %w: %w", rank.ID(), errHung, err)
+		}
+	}
+	if silenced(err) {
+		rank.Worker.Suspect()
+	}
+	if retryable(err) {
+		rank.Worker.Fault(time.Now())
+	}
+	return err
+}
+
+// wait begins the time in which w's monitor may end the attempt because w hangs.
+func (a *attempt) wait(w *worker.Worker) {
+	a.awaited = w
+	a.key = w.Await(a.onHang)
+}
+
+// endWait ends that time.
+func (a *attempt) endWait() {
+	if a.awaited != nil {
+		a.awaited.Begun(a.key)
+		a.awaited = nil
+	}
+}
+
+// keep ends that time when an answer has begun, and fails if the monitor just ended the attempt:
+// the rest of such an answer does not come.
+func (a *attempt) keep() error {
+	a.endWait()
+	if a.x.canceler.Canceled() {
+		return upstream.ErrCanceled
+	}
+	return nil
+}
+
+// answerBegan marks the prompt as prefilled, unless the answer is an error: then nothing was
+// computed.
+func (a *attempt) answerBegan() {
+	now := time.Now()
+	a.x.answer.firstAt = now
+	if a.found.kind == answerGood {
+		a.lease.FirstByteAt(now)
+		a.flight.Prefilled()
+	}
+	a.endWait()
+}
+
+// showsPrefill reports whether the first byte of an answer comes when the prompt is prefilled as it
+// was predicted. Answers in one piece come at their end, and a prompt with log probabilities is
+// computed as a whole.
+func (a *attempt) showsPrefill(resp *upstream.Response) bool {
+	x := a.x
+	return x.inference && !x.req.PromptLogprobs && !x.req.Batch && bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)
+}
+
+// end gives back the load and the prediction of the attempt.
+func (a *attempt) end() {
+	h, c := a.x.h, &a.x.choice
+	a.lease.End()
+	h.admission.freed()
+	h.Router.Withdraw(a.flight)
+	a.flight = nil
+	if c.decision.Rank != nil {
+		h.Router.Failed(&c.scratch, &c.decision)
+	}
+}
+
+func (a *attempt) reset() {
+	a.request, a.lease, a.found = upstream.Request{}, worker.Lease{}, finding{}
+	a.sent, a.failedLeg = time.Time{}, legPrefill
+}

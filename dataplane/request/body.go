@@ -1,0 +1,89 @@
+package request
+
+import (
+	"strconv"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
+	"github.com/warmpath/warmpath/dataplane/upstream"
+)
+
+// headerRank names a data-parallel rank to SGLang's OpenAI routes.
+const headerRank = "X-Data-Parallel-Rank"
+
+// bodyWriter makes the request that a worker gets: the client's bytes with the id, the rank and the
+// token ids spliced in.
+type bodyWriter struct {
+	x     *exchange
+	parts [][]byte
+	extra []upstream.Field
+	lines []byte // of the client's header
+	rank  []byte
+	ids   []byte // fields with the token ids
+}
+
+// request returns the request for an aggregated worker, valid until the next call.
+func (b *bodyWriter) request(rank *worker.Rank) upstream.Request {
+	x, w := b.x, rank.Worker
+	b.parts, b.extra = b.parts[:0], b.extra[:0]
+	body := x.call.body()
+	if x.inference {
+		b.splice(body, rank)
+	} else if len(body) > 0 {
+		b.parts = append(b.parts, body)
+	}
+	b.lines = x.call.appendLines(b.lines[:0], b.extra)
+	cfg := x.h.live()
+	return upstream.Request{
+		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS},
+		Method: x.call.method(), Path: x.call.target(), Lines: b.lines, Extra: b.extra, Body: b.parts,
+		HeaderTimeout: cfg.FirstByteTimeout, ReadTimeout: cfg.StallTimeout,
+		// A lost connection must not be one that was idle when its worker died.
+		Fresh: x.guard.trial != nil,
+	}
+}
+
+// splice puts the router's fields into the body.
+func (b *bodyWriter) splice(body []byte, rank *worker.Rank) {
+	x := b.x
+	fields := x.id.field
+	if len(rank.Worker.Ranks()) > 1 && !x.req.HasRank {
+		if x.api == openai.APIGenerate {
+			fields = appendComma(fields)
+			fields = append(fields, `"routed_dp_rank":`...)
+			fields = strconv.AppendInt(fields, int64(rank.DPRank), 10)
+		} else {
+			b.rank = strconv.AppendInt(b.rank[:0], int64(rank.DPRank), 10)
+			b.extra = append(b.extra, upstream.Field{Key: headerRank, Value: b.rank})
+		}
+	}
+	if local := &x.prompt.local; local.forward {
+		// The ids may be as long as the body: they have a buffer of their own.
+		b.ids = appendComma(append(b.ids[:0], fields...))
+		b.ids = tokens.AppendField(b.ids, local.ids)
+		fields = b.ids
+	}
+	if len(fields) == 0 {
+		b.parts = append(b.parts, body)
+		return
+	}
+	b.parts = openai.SpliceField(b.parts, body, fields)
+}
+
+// appendComma separates the fields in dst from the next one.
+func appendComma(dst []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return dst
+}
+
+func (b *bodyWriter) reset() {
+	clear(b.parts)
+	clear(b.extra)
+	b.parts, b.extra = b.parts[:0], b.extra[:0]
+	if cap(b.ids) > maxPooledText {
+		b.ids = nil
+	}
+}

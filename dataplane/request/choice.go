@@ -1,0 +1,198 @@
+package request
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/queue"
+)
+
+// choice picks the rank, or the pair, for each attempt of a request.
+type choice struct {
+	router    *routing.Router
+	registry  *worker.Registry
+	admission *admission // nil: requests never wait here
+
+	prompt   routing.Prompt
+	pairs    func() pairRule // of the request; only asked when a pair was picked
+	scratch  routing.Scratch
+	decision routing.Decision // of the attempt
+	retries  int              // attempts left after this one
+	ticket   queue.Permit     // of a request that had to wait
+	excluded []*worker.Rank
+	suspects []*worker.Rank // part of excluded: either rank of a failed pair may be at fault
+}
+
+// pairRule says how a pair may serve a request; the zero value: as a pair.
+type pairRule struct {
+	either bool // any worker of the pair answers alone
+	// If set, only an aggregated worker answers, and this is the error where there is none.
+	refusal error
+}
+
+// pathResponses is the one route that is forwarded unread and still needs both workers of a pair.
+const pathResponses = "/v1/responses"
+
+var (
+	// errManyAnswers refuses several answers to one prompt. SGLang 0.5.23 gives all of them the one
+	// bootstrap room of their prompt, so that their KV pages would be mixed up.
+	errManyAnswers = openai.BadRequest("n", "Pairs of prefill and decode workers give one answer to a prompt: send n requests.")
+	// errUnpaired refuses a route that neither worker of a pair can serve. Without a bootstrap room
+	// they answer 400, and an engine with several prefill ranks dies (SGLang 0.5.23, --dp-size 2).
+	errUnpaired = openai.BadRequest("",
+		"Pairs of prefill and decode workers do not serve this route: it needs an aggregated worker.")
+)
+
+// pairRuleOf returns the rule for a request.
+func pairRuleOf(x *exchange) pairRule {
+	path := string(x.call.path())
+	switch {
+	case !x.inference && (isTokenizer(path) || string(x.call.method()) != fasthttp.MethodPost):
+		return pairRule{either: true}
+	case !x.inference && path != pathResponses:
+		return pairRule{refusal: errUnpaired}
+	case x.req.N > 1:
+		return pairRule{refusal: errManyAnswers}
+	}
+	return pairRule{}
+}
+
+// isTokenizer reports whether a route is computed outside the model.
+func isTokenizer(path string) bool {
+	switch path {
+	case "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize":
+		return true
+	}
+	return false
+}
+
+// choose picks the rank or the pair for the next attempt.
+func (c *choice) choose() (routing.Decision, error) {
+	d, err := c.pick()
+	for errors.Is(err, routing.ErrNoWorker) && c.relent() {
+		d, err = c.pick()
+	}
+	if err != nil || d.Decode == nil {
+		return d, err
+	}
+	rule := c.pairs()
+	switch {
+	case rule.either:
+		d.Decode = nil
+	case rule.refusal != nil:
+		c.prompt.Unpaired = true
+		d, err = c.pick()
+		if errors.Is(err, routing.ErrNoWorker) {
+			err = rule.refusal
+		}
+	}
+	return d, err
+}
+
+// pick chooses among all eligible ranks; a request that had to wait, among those with room.
+func (c *choice) pick() (routing.Decision, error) {
+	own := c.ticket.Rank()
+	if own == nil || len(c.excluded) > 0 {
+		return c.router.Pick(&c.scratch, &c.prompt, c.excluded)
+	}
+	now := time.Now()
+	for _, rank := range c.registry.Snapshot().Ranks {
+		if any(rank) != own && c.admission.room(rank, now) <= 0 {
+			c.exclude(rank)
+		}
+	}
+	d, err := c.router.Pick(&c.scratch, &c.prompt, c.excluded)
+	clear(c.excluded)
+	if c.excluded = c.excluded[:0]; err != nil {
+		return c.router.Pick(&c.scratch, &c.prompt, nil)
+	}
+	return d, nil
+}
+
+// chooseWithout is choose without the workers that skip reports.
+func (c *choice) chooseWithout(skip func(*worker.Worker) bool) (routing.Decision, error) {
+	own := len(c.excluded)
+	for _, rank := range c.registry.Snapshot().Ranks {
+		if skip(rank.Worker) {
+			c.exclude(rank)
+		}
+	}
+	d, err := c.choose()
+	if own <= len(c.excluded) {
+		clear(c.excluded[own:])
+		c.excluded = c.excluded[:own]
+	}
+	return d, err
+}
+
+// exclude makes a rank ineligible for the attempts to come.
+func (c *choice) exclude(rank *worker.Rank) { c.excluded = append(c.excluded, rank) }
+
+// suspect marks excluded ranks of which any may be at fault. They become eligible again, the first
+// one first, when no other rank is left.
+func (c *choice) suspect(ranks ...*worker.Rank) { c.suspects = append(c.suspects[:0], ranks...) }
+
+// relent makes one suspected rank eligible again, starting with the one that reported the failure:
+// it was alive enough to report it.
+func (c *choice) relent() bool {
+	if len(c.suspects) == 0 {
+		return false
+	}
+	rank := c.suspects[0]
+	c.suspects = c.suspects[1:]
+	c.excluded = slices.DeleteFunc(c.excluded, func(r *worker.Rank) bool { return r == rank })
+	return true
+}
+
+// includeAll makes all ranks eligible again.
+func (c *choice) includeAll() {
+	clear(c.excluded)
+	c.excluded, c.suspects = c.excluded[:0], nil
+}
+
+// elsewhere reports whether an eligible rank beside this one could take the request. Monitors of
+// workers call it while the request waits for an answer: nothing that it reads changes meanwhile.
+func (c *choice) elsewhere(rank *worker.Rank) bool {
+	if c.retries <= 0 {
+		return false
+	}
+	var probe routing.Scratch // rare path; the decision rests on c.scratch
+	return c.router.HasUntried(&probe, &c.prompt, append(slices.Clone(c.excluded), rank))
+}
+
+// answering returns the rank that answers the client.
+func (c *choice) answering() *worker.Rank {
+	if c.decision.Decode != nil {
+		return c.decision.Decode
+	}
+	return c.decision.Rank
+}
+
+// rankIsUnknown reports whether the prompt names a data-parallel rank that no worker of its model
+// has, ready or not.
+func (c *choice) rankIsUnknown() bool {
+	served := false
+	for _, w := range c.registry.Snapshot().Workers {
+		info := w.Info()
+		if info == nil || !routing.Serves(info, c.prompt.Model) {
+			continue
+		}
+		if served = true; c.prompt.DP < info.DPSize {
+			return false
+		}
+	}
+	return served
+}
+
+func (c *choice) reset() {
+	c.scratch.Trim()
+	clear(c.excluded)
+	c.prompt, c.decision = routing.Prompt{}, routing.Decision{}
+	c.excluded, c.suspects = c.excluded[:0], nil
+}

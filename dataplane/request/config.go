@@ -1,0 +1,66 @@
+package request
+
+import (
+	"cmp"
+	"log/slog"
+	"time"
+)
+
+// Config holds the settings of requests; zero fields take the defaults.
+type Config struct {
+	MaxBodyBytes int // default 64 MiB
+	// GzipMinBytes is the length from which JSON answers are compressed for clients that ask;
+	// default 4 KiB; negative: none are.
+	GzipMinBytes int
+	// Plain chats carry their token ids to the worker, once the ids are proved.
+	ForwardIDs bool
+	// Further attempts before the answer begins; default 3; negative: none.
+	Retries int
+	// For which a request that ended two engines is refused; default 5 min.
+	Quarantine time.Duration
+	Queue      QueueConfig
+	Pair       PairConfig
+	// FirstByteTimeout bounds the wait for an answer to begin; default 30 min: long prompts wait in
+	// the worker's queue.
+	FirstByteTimeout time.Duration
+	StallTimeout     time.Duration // between two reads of an answer; default 10 min
+	DrainTimeout     time.Duration // for requests in flight at shutdown; default 30 s
+	Log              *slog.Logger
+}
+
+// QueueConfig holds the settings of the queue in front of full workers.
+type QueueConfig struct {
+	// Waiting requests of a model; default 8192; negative: none ever waits.
+	Max     int
+	Timeout time.Duration // of each waiting request; default 5 min
+	// Requests that fill a rank; 0: an eighth more than it runs at once, by its reports.
+	MaxInFlight int
+	FIFO        bool // first come, first served, without priorities and fairness
+}
+
+// PairConfig holds the settings of requests to a prefill and a decode worker.
+type PairConfig struct {
+	// Timeout bounds how long a stream's decode worker may take to begin after the prefill worker
+	// has answered. The KV pages are there by then: the decode worker only adds the request to its
+	// batch. Default 30 s; negative: FirstByteTimeout.
+	Timeout time.Duration
+	// PrefillTimeout bounds the prefill worker's silence; default FirstByteTimeout.
+	PrefillTimeout time.Duration
+	// Headers sends bootstrap address and room in headers instead of the body, for chats: the
+	// workers must run with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1.
+	Headers bool
+}
+
+func (c *Config) setDefaults() {
+	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 64<<20)
+	c.GzipMinBytes = cmp.Or(c.GzipMinBytes, defaultGzipMin)
+	c.Retries = cmp.Or(c.Retries, 3)
+	c.FirstByteTimeout = cmp.Or(c.FirstByteTimeout, 30*time.Minute)
+	c.StallTimeout = cmp.Or(c.StallTimeout, 10*time.Minute)
+	c.Pair.Timeout = cmp.Or(c.Pair.Timeout, 30*time.Second)
+	c.Pair.PrefillTimeout = cmp.Or(c.Pair.PrefillTimeout, c.FirstByteTimeout)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+}

@@ -1,0 +1,241 @@
+package request
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/upstream"
+)
+
+// maxLost bounds the workers that may fail with a request in their hands before the request itself
+// is the suspect. Some requests kill an engine (SGLang 0.5.23 dies of a token id outside its
+// vocabulary): such a request must not go from worker to worker until none is left.
+const maxLost = 1
+
+// requestID is the id by which a worker can abort the request.
+type requestID struct {
+	rid   []byte
+	field []byte // `"rid":"…"` where the router has chosen the id; else empty
+}
+
+// renew makes an id for one attempt, or takes the client's own.
+func (id *requestID) renew(req *openai.Request, inference bool) {
+	id.rid, id.field = id.rid[:0], id.field[:0]
+	if req.HasRID || !inference {
+		id.rid = append(id.rid, req.RID...)
+		return
+	}
+	hi, lo := rand.Uint64(), rand.Uint32()
+	id.rid = openai.AppendRID(id.rid, hi, lo)
+	id.field = openai.AppendRIDField(id.field, hi, lo)
+}
+
+// failures are the attempts of a request that have failed so far.
+type failures struct {
+	last   error
+	lost   [2]int // workers that failed after they may have read the request; decode workers apart
+	paused bool   // all pairs have failed, and are tried once more
+}
+
+// dispatch tries ranks, the best first, until an answer begins.
+func (x *exchange) dispatch() {
+	var failed failures
+	for try := 0; try <= max(x.h.live().Retries, 0); try++ {
+		// Anew: the abort of an earlier attempt is repeated a second later and must not end this
+		// one.
+		x.id.renew(&x.req, x.inference)
+		d, err := x.guard.choose()
+		if err != nil {
+			if x.chooseAgain(&failed, err) {
+				continue
+			}
+			return
+		}
+		x.choice.decision, x.choice.retries = d, x.h.live().Retries-try
+		resp, err := x.try()
+		if err == nil || errors.Is(err, errClient) {
+			if failed.last = x.conclude(resp, err); failed.last == nil {
+				return
+			}
+			continue
+		}
+		otherCause, ended := x.attemptFailed(&failed, err)
+		if ended {
+			return
+		}
+		if otherCause {
+			try--
+		}
+	}
+	x.refuse(failed.last)
+}
+
+// try sends the request to the decision's rank, or to both of its pair.
+func (x *exchange) try() (*upstream.Response, error) {
+	x.attempt.found, x.attempt.failedLeg = finding{}, legPrefill
+	if x.choice.decision.Decode == nil {
+		return x.attempt.send()
+	}
+	if x.pair == nil {
+		x.pair = newPairAttempt(x)
+	}
+	return x.pair.send()
+}
+
+// chooseAgain reports whether a request for which no rank was found may choose again; else it ends
+// the exchange.
+func (x *exchange) chooseAgain(failed *failures, err error) bool {
+	if errors.Is(err, upstream.ErrCanceled) && x.giveUp(err) {
+		return false // the client left while the request waited
+	}
+	if failed.last != nil && errors.Is(err, routing.ErrNoWorker) {
+		if !failed.paused && x.pausePair(failed.last) {
+			failed.paused = true
+			return true
+		}
+		err = failed.last // it says more than that no rank is left
+	}
+	x.refuse(err)
+	return false
+}
+
+// attemptFailed takes in the failure of an attempt. otherCause says that another request was its
+// cause, so that it does not count; ended says that the exchange has ended.
+func (x *exchange) attemptFailed(failed *failures, err error) (otherCause, ended bool) {
+	otherCause, refusal := x.guard.lost(err)
+	switch {
+	case refusal != nil:
+		x.refuse(refusal)
+		return false, true
+	case x.giveUp(err):
+		return false, true
+	case !otherCause && mayHaveDied(err):
+		failed.lost[x.attempt.failedLeg]++
+	}
+	if max(failed.lost[0], failed.lost[1]) > maxLost {
+		x.refuse(err)
+		return false, true
+	}
+	failed.last = err
+	if d := &x.choice.decision; d.Decode == nil { // pairAttempt has excluded the leg at fault
+		x.choice.exclude(d.Rank)
+		// A dead worker must not keep the request from one that only hung.
+		if errors.Is(err, errHung) {
+			x.choice.suspect(d.Rank)
+		}
+	}
+	return otherCause, false
+}
+
+// conclude answers the client, and returns nil; an error is why another worker is asked instead.
+// refusal is errClient where the prefill worker has refused the request.
+func (x *exchange) conclude(resp *upstream.Response, refusal error) error {
+	switch {
+	case refusal == nil && !x.retriesAnswer(resp):
+		x.respond(resp)
+		return nil
+	case refusal != nil && !x.retriesPrefill():
+		x.errors.settle(x.choice.decision.Rank, x.attempt.found)
+		x.pair.passRefusal()
+		return nil
+	}
+	x.guard.endTrial()
+	asked, err := x.choice.decision.Rank, refusal
+	if err == nil {
+		asked = x.choice.answering()
+		err = fmt.Errorf("cannot get answer of %s: %w", asked.ID(), errRefused)
+	}
+	x.choice.exclude(asked)
+	return err
+}
+
+// retriesAnswer reports whether another worker is asked although this one has answered, and then
+// ends the attempt. 429 and 503 are retried while another eligible rank is left; an error is
+// retried while the worker is the only one that gives it (see worker.Refusals).
+func (x *exchange) retriesAnswer(resp *upstream.Response) bool {
+	f, rank := x.attempt.found, x.choice.answering()
+	if f.kind == answerGood || !x.retriesError(f, rank) {
+		return false
+	}
+	kept, err := resp.Keep(maxErrorAnswer)
+	if kept == nil && err == nil { // too long to be kept: it is the client's
+		return false
+	}
+	_ = resp.Close()
+	x.errors.hold(kept, f, rank)
+	x.attempt.end()
+	return true
+}
+
+// retriesPrefill is retriesAnswer for the refusal of a pair's prefill worker.
+func (x *exchange) retriesPrefill() bool {
+	f, rank := x.attempt.found, x.choice.decision.Rank
+	if !x.retriesError(f, rank) {
+		return false
+	}
+	x.errors.hold(x.pair.prefill.reply.kept(), f, rank)
+	return true
+}
+
+// retriesError reports whether another worker is asked after rank has answered with an error, and
+// takes the retry's price from the budget.
+func (x *exchange) retriesError(f finding, rank *worker.Rank) bool {
+	busy := f.kind == answerBusy
+	switch {
+	case !busy && (!x.repeatable() || !x.errors.doubtful(f, rank)):
+		return false
+	case !x.choice.elsewhere(rank):
+		return false
+	case busy:
+		return true
+	}
+	return x.h.retries.take(time.Now(), rank.Worker.Credible(f.status))
+}
+
+// pairPause tells a healthy worker from a dead one: the death of one half of a pair also fails
+// requests at the other half.
+const pairPause = 250 * time.Millisecond
+
+// pausePair makes all ranks eligible again after a short pause, where the failure of a pair may be
+// that of a worker which is known to be dead by then.
+func (x *exchange) pausePair(last error) bool {
+	if !errors.Is(last, errFailed) && !errors.Is(last, errTransfer) || x.client.Gone() {
+		return false
+	}
+	<-time.After(pairPause)
+	x.choice.includeAll()
+	return !x.client.Gone()
+}
+
+// giveUp ends the exchange after a failure that no other worker can mend, and reports whether it
+// was one.
+func (x *exchange) giveUp(err error) bool {
+	if x.client.Gone() {
+		x.abandon()
+		return true
+	}
+	if !retryable(err) {
+		if errors.Is(err, upstream.ErrTimeout) {
+			x.abort()
+		}
+		x.refuse(err)
+		return true
+	}
+	if errors.Is(err, errHung) && x.choice.decision.Decode == nil {
+		x.abort() // the worker may wake up and compute an answer that no client gets
+	}
+	x.h.metrics.retries.Inc()
+	return false
+}
+
+// stopPair ends the attempt at a pair where one is under way; abort has the prefill worker stop.
+func (x *exchange) stopPair(abort bool) {
+	if x.pair != nil {
+		x.pair.stop(abort)
+	}
+}

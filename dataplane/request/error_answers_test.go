@@ -1,0 +1,228 @@
+package request_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// answering makes a worker answer /generate with a status.
+func (w *fakeWorker) answering(status int, body string, asked *atomic.Int64, header ...string) {
+	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		rw.Header().Set("Content-Type", "application/json")
+		for i := 0; i+1 < len(header); i += 2 {
+			rw.Header().Set(header[i], header[i+1])
+		}
+		rw.WriteHeader(status)
+		_, _ = io.WriteString(rw, body)
+	})
+}
+
+func breakers(h *harness) (states []string) {
+	for _, w := range h.registry.Snapshot().Workers {
+		if !w.Breaker.Closed() {
+			states = append(states, w.URL)
+		}
+	}
+	return states
+}
+
+// A mistake that every worker refuses is the client's: no breaker opens, few requests are sent
+// twice, and the client gets a worker's own answer.
+func TestClientsMistakesAreNotTheWorkers(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{400, 404, 413, 422} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			var workers []*fakeWorker
+			var asked atomic.Int64
+			words := fmt.Sprintf(`{"error":{"message":"no","code":%d}}`, status)
+			for range 4 {
+				w := newFakeWorker(t, info(1))
+				w.answering(status, words, &asked)
+				workers = append(workers, w)
+			}
+			h := start(t, workers)
+			const n = 300
+			for range n {
+				resp, got := h.post("/generate", idsBody)
+				require.Equal(t, status, resp.StatusCode)
+				require.Equal(t, words, got)
+			}
+			assert.Empty(t, breakers(h))
+			assert.LessOrEqual(t, asked.Load(), int64(n+n/5), "sent again")
+		})
+	}
+}
+
+// The same among good answers, which end runs of errors.
+func TestMistakesAmongGoodAnswers(t *testing.T) {
+	var workers []*fakeWorker
+	var mistakes atomic.Int64
+	for range 4 {
+		w := newFakeWorker(t, info(1))
+		w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if len(body) < 100 {
+				mistakes.Add(1)
+				rw.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			_, _ = io.WriteString(rw, idsReply)
+		})
+		workers = append(workers, w)
+	}
+	h := start(t, workers)
+	const n = 600
+	for i := range n {
+		if i%3 == 0 {
+			resp, _ := h.post("/generate", `{"text":"x"}`)
+			require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+		} else {
+			resp, _ := h.post("/generate", idsBody)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+		}
+	}
+	assert.Empty(t, breakers(h))
+	assert.LessOrEqual(t, mistakes.Load(), int64(n/3+n/15), "mistakes that were sent again")
+}
+
+// Where all workers refuse, the client gets a worker's answer unchanged; of several 429 and
+// 503, the one with the soonest Retry-After.
+func TestAllWorkersRefuse(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{401, 429, 500, 503} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			var workers []*fakeWorker
+			var asked atomic.Int64
+			for i := range 3 {
+				w := newFakeWorker(t, info(1))
+				w.answering(status, `{"detail":"own words"}`, &asked, "Retry-After", strconv.Itoa(30-10*((i+1)%3)), "X-Own", "yes")
+				workers = append(workers, w)
+			}
+			h := start(t, workers)
+			resp, got := h.post("/generate", idsBody)
+			assert.Equal(t, status, resp.StatusCode)
+			assert.Equal(t, `{"detail":"own words"}`, got)
+			assert.Equal(t, "yes", resp.Header.Get("X-Own"))
+			assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Worker"))
+			assert.LessOrEqual(t, asked.Load(), int64(3))
+			if status == 429 {
+				assert.EqualValues(t, 3, asked.Load())
+			}
+			for range 20 {
+				resp, _ := h.post("/generate", idsBody)
+				assert.Equal(t, status, resp.StatusCode)
+			}
+		})
+	}
+}
+
+// A worker that fails a third of its requests after the answer has begun loses traffic, though
+// it seldom fails three in a row.
+func TestWorkerThatFailsAThird(t *testing.T) {
+	t.Parallel()
+	var asked [4]atomic.Int64
+	var workers []*fakeWorker
+	for i := range asked {
+		w := newFakeWorker(t, info(1))
+		w.on("/abort_request", noAborts)
+		w.on("/generate", computing(&asked[i]))
+		workers = append(workers, w)
+	}
+	workers[0].on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+		if asked[0].Load()%3 == 2 {
+			asked[0].Add(1)
+			rw.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(rw, goodEvent)
+			flush(rw)
+			panic(http.ErrAbortHandler)
+		}
+		computing(&asked[0])(rw, r)
+	})
+	h := start(t, workers, withPolicy("round-robin"))
+	bad := h.ask(400, 8, true)
+	assert.Less(t, asked[0].Load(), int64(60), "round robin alone would send 100")
+	assert.Less(t, bad, int64(24), "round robin alone would lose 33")
+}
+
+// A request with side effects is sent once, whichever error is answered.
+func TestStoredResponsesAreSentOnce(t *testing.T) {
+	var asked atomic.Int64
+	var workers []*fakeWorker
+	for range 3 {
+		w := newFakeWorker(t, info(1))
+		w.on("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			rw.WriteHeader(http.StatusInternalServerError)
+		})
+		workers = append(workers, w)
+	}
+	h := start(t, workers)
+	resp, _ := h.post("/v1/responses", `{"input":"x"}`)
+	assert.Equal(t, http.StatusInternalServerError, resp.StatusCode)
+	assert.EqualValues(t, 1, asked.Load())
+}
+
+// Two of four workers with the same error do not confirm each other.
+func TestHalfOfTheWorkersFailAlike(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{401, 500} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			var asked [4]atomic.Int64
+			var workers []*fakeWorker
+			for i := range asked {
+				w := newFakeWorker(t, info(1))
+				if i < 2 {
+					w.answering(status, `{"detail":"own words"}`, &asked[i])
+				} else {
+					w.on("/generate", computing(&asked[i]))
+				}
+				workers = append(workers, w)
+			}
+			h := start(t, workers)
+			assert.LessOrEqual(t, h.ask(200, 8, false), int64(40), "each of the two is found out by itself")
+		})
+	}
+}
+
+// A failure of one leg that looks like a refusal leads to another pair.
+func TestPairRefusalsOfOneWorker(t *testing.T) {
+	t.Parallel()
+	const words = `{"object":"error","message":"no","code":401}`
+	for _, leg := range []string{"prefill", "decode"} {
+		for _, tt := range []struct {
+			name string
+			act  act
+		}{
+			{"401", says(http.StatusUnauthorized, "application/json", words)},
+			{"429", says(http.StatusTooManyRequests, "application/json", words)},
+			{"error event", says(http.StatusOK, "text/event-stream", generateEvent+doneEvent)},
+		} {
+			t.Run(leg+" "+tt.name, func(t *testing.T) {
+				p, d := newPair(t, 2, 2, 1)
+				bad := p[0]
+				if leg == "decode" {
+					bad = d[0]
+				}
+				bad.does(tt.act)
+				h := startPair(t, p, d, withPolicy("round-robin"))
+				for range 12 {
+					resp, got := h.post("/generate", pairRequest(true))
+					require.Equal(t, http.StatusOK, resp.StatusCode)
+					require.Equal(t, pairReply(true), got)
+				}
+				w, err := h.registry.Get(bad.url)
+				require.NoError(t, err)
+				assert.Positive(t, w.Breaker.Opened())
+				noneRunning(t, h)
+			})
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package request
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fastjson"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/lint"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
+	"github.com/warmpath/warmpath/dataplane/request/accesslog"
+	"github.com/warmpath/warmpath/dataplane/request/disagg"
+	"github.com/warmpath/warmpath/dataplane/request/quarantine"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+	"github.com/warmpath/warmpath/dataplane/routing/queue"
+	"github.com/warmpath/warmpath/dataplane/upstream"
+	"github.com/warmpath/warmpath/radix"
+)
+
+// Tokenizer turns text and messages into the token ids that a worker would make of them. target is
+// the worker's URL.
+type Tokenizer interface {
+	Prompt(done <-chan struct{}, target string, req *openai.Request) (tokens.Prompt, error)
+}
+
+// Parts are the router's parts on a request's path.
+type Parts struct {
+	Registry  *worker.Registry
+	Index     *radix.Index
+	Router    *routing.Router
+	Transport *upstream.Transport
+
+	Tokenizer   Tokenizer          // nil: text is routed by the approximate tree only
+	Models      *tokens.Models     // nil: workers make all token ids
+	PromptCache *promptcache.Cache // nil: each prompt is read from its beginning
+	Lint        *lint.Sampler      // nil: no prompts are sampled
+	AccessLog   *accesslog.Log     // nil: there is none
+}
+
+// Handler forwards clients' requests to workers.
+type Handler struct {
+	Parts
+	config    atomic.Pointer[Config]
+	log       *slog.Logger
+	metrics   *Metrics
+	exchanges sync.Pool
+	inFlight  atomic.Int64
+	draining  atomic.Bool
+
+	aborts      *aborter
+	retries     retryBudget
+	admission   *admission // nil: requests never wait here
+	rooms       *disagg.Rooms
+	vocabulary  vocabularies
+	isolation   *isolation
+	compressors upstream.Compressors
+}
+
+// New returns a handler over parts.
+func New(cfg Config, parts Parts) *Handler {
+	cfg.setDefaults()
+	h := &Handler{Parts: parts, log: cfg.Log, rooms: disagg.NewRooms(), isolation: newIsolation(&cfg, parts.Registry)}
+	h.config.Store(&cfg)
+	h.metrics = newMetrics(parts.Router, cfg.Queue.Max >= 0)
+	h.admission = newAdmission(&cfg.Queue, parts.Router, h.metrics)
+	h.aborts = newAborter(parts.Transport, h.metrics, cfg.Log)
+	h.exchanges.New = func() any { return newExchange(h) }
+	return h
+}
+
+// live returns the settings in force.
+func (h *Handler) live() *Config { return h.config.Load() }
+
+// Configure changes settings while requests are served: requests that begin from then on have the
+// new ones. change gets a copy of the settings in force. The rules of the queue stay, but for
+// MaxInFlight.
+func (h *Handler) Configure(change func(*Config)) {
+	cfg := *h.live()
+	change(&cfg)
+	cfg.setDefaults()
+	h.config.Store(&cfg)
+	if h.admission != nil {
+		h.admission.maxInFlight.Store(int64(cfg.Queue.MaxInFlight))
+	}
+}
+
+// SetPolicy has another policy choose from the next request on.
+func (h *Handler) SetPolicy(p policy.Policy) {
+	h.Router.SetPolicy(p)
+	h.metrics.ranks.policyChanged()
+}
+
+// WorkerDied reports that the process at a worker's URL is gone.
+func (h *Handler) WorkerDied(url string) { h.isolation.quarantine.WorkerDied(url, time.Now()) }
+
+// Explain describes a request as serve does, and calls show with the choice for it. The explanation
+// is valid during the call. No worker gets the request.
+func (h *Handler) Explain(ctx *fasthttp.RequestCtx, seed uint64, show func(*routing.Explanation, *routing.Prompt)) error {
+	x := h.exchange()
+	x.begin(call{ctx}, apiOfBody(ctx.PostBody()))
+	defer x.release()
+	if err := x.req.Parse(x.api, ctx.PostBody()); err != nil {
+		return err
+	}
+	x.inference = true
+	x.prompt.read(&x.choice.prompt)
+	explanation := h.Router.Explain(&x.choice.scratch, &x.choice.prompt, seed)
+	show(&explanation, &x.choice.prompt)
+	return nil
+}
+
+// apiOfBody returns the API that a body is for.
+func apiOfBody(body []byte) openai.API {
+	switch {
+	case fastjson.Exists(body, "messages"):
+		return openai.APIChat
+	case fastjson.Exists(body, "prompt"):
+		return openai.APICompletions
+	default:
+		return openai.APIGenerate
+	}
+}
+
+// Serve answers a client's request: it forwards it to a worker, or aborts one.
+func (h *Handler) Serve(ctx *fasthttp.RequestCtx) {
+	path := string(ctx.Path())
+	if path == "/abort_request" {
+		h.abort(ctx)
+		return
+	}
+	api, method, ok := apiOf(path)
+	switch {
+	case !ok:
+		h.Fail(ctx, openai.NotFound(path))
+	case ctx.IsOptions(): // a browser's preflight: the worker has the policy
+		h.exchange().serve(call{ctx}, openai.APIOther, false)
+	case method != string(ctx.Method()):
+		h.WrongMethod(ctx, method)
+	default:
+		h.exchange().serve(call{ctx}, api, method == fasthttp.MethodPost)
+	}
+}
+
+// apiOf returns the API and the method of a path that is forwarded. No other path is: a worker also
+// has routes that change its weights and its cache.
+func apiOf(path string) (api openai.API, method string, ok bool) {
+	switch path {
+	case "/v1/chat/completions":
+		return openai.APIChat, fasthttp.MethodPost, true
+	case "/v1/completions":
+		return openai.APICompletions, fasthttp.MethodPost, true
+	case "/generate":
+		return openai.APIGenerate, fasthttp.MethodPost, true
+	case "/v1/embeddings", "/v1/rerank", "/v1/responses", "/v1/score", "/v1/classify", "/v1/messages",
+		"/v1/messages/count_tokens", "/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify":
+		return openai.APIOther, fasthttp.MethodPost, true
+	case "/model_info", "/get_model_info", "/server_info", "/get_server_info", "/v1/models", "/health_generate":
+		return openai.APIOther, fasthttp.MethodGet, true
+	default:
+		return openai.APIOther, fasthttp.MethodGet, strings.HasPrefix(path, "/v1/models/")
+	}
+}
+
+// abort passes a client's abort on to every worker: the router does not keep which worker has which
+// id.
+func (h *Handler) abort(ctx *fasthttp.RequestCtx) {
+	rid := fastjson.GetString(ctx.PostBody(), "rid")
+	if !ctx.IsPost() || rid == "" {
+		h.Fail(ctx, openai.BadRequest("rid", `Name the request: POST {"rid": "…"}.`))
+		return
+	}
+	for _, w := range h.Registry.Snapshot().Workers {
+		h.aborts.send(w, []byte(rid), nil, false, 1)
+	}
+	ctx.SetStatusCode(fasthttp.StatusOK)
+}
+
+func (h *Handler) exchange() *exchange {
+	x, _ := h.exchanges.Get().(*exchange)
+	return x
+}
+
+// Metrics returns the counts of requests.
+func (h *Handler) Metrics() *Metrics { return h.metrics }
+
+// InFlight returns the number of requests that have not ended.
+func (h *Handler) InFlight() int64 { return h.inFlight.Load() }
+
+// Draining reports whether the router is shutting down.
+func (h *Handler) Draining() bool { return h.draining.Load() }
+
+// Queue returns the queue in front of full workers; nil where requests never wait here.
+func (h *Handler) Queue() *queue.Gate {
+	if h.admission == nil {
+		return nil
+	}
+	return h.admission.gate
+}
+
+// Quarantine returns the requests that may end engines.
+func (h *Handler) Quarantine() *quarantine.Quarantine { return h.isolation.quarantine }
+
+// Log returns the log of requests.
+func (h *Handler) Log() *slog.Logger { return h.log }

@@ -1,0 +1,151 @@
+package request
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
+	"github.com/warmpath/warmpath/dataplane/request/disagg"
+	"github.com/warmpath/warmpath/dataplane/upstream"
+)
+
+// pairHeaders are header fields that only the router may send to pairs: a client's own would give
+// the legs different bootstrap rooms.
+var pairHeaders = []upstream.Field{
+	{Key: headerRank},
+	{Key: disagg.HeaderRID},
+	{Key: disagg.HeaderHost},
+	{Key: disagg.HeaderPort},
+	{Key: disagg.HeaderRoom},
+	{Key: disagg.HeaderRank},
+	{Key: disagg.HeaderPrefillRank},
+}
+
+// maxPooledLeg bounds each buffer that a pooled pairAttempt keeps.
+const maxPooledLeg = 1 << 20
+
+// pairWriter makes the requests of both legs: the client's bytes with the router's fields as the
+// last members of the body. As the last ones they win over members of the same names, which clients
+// of SGLang's own load balancer send.
+type pairWriter struct {
+	lines  []byte // the client's header
+	fields []byte // of the body, the same for both
+	values []byte // of headers, the same for both
+	shared []upstream.Field
+	rooms  []uint64
+	legs   [2]legWriter
+}
+
+// legWriter is one leg's own part.
+type legWriter struct {
+	parts [][]byte
+	extra []upstream.Field
+	rank  []byte
+}
+
+// write makes the requests for the decision's ranks.
+func (m *pairWriter) write(x *exchange) (prefill, decode upstream.Request) {
+	m.reset()
+	d := &x.choice.decision
+	m.lines = x.call.appendLines(m.lines, pairHeaders) // once: the two legs cannot both read it
+	ranks, prompts, prefillRank := len(d.Rank.Worker.Ranks()), 1, -1
+	if x.req.Batch {
+		prompts = x.req.Prompts
+	}
+	if ranks > 1 {
+		prefillRank = d.Rank.DPRank
+	}
+	m.rooms = x.h.rooms.Append(m.rooms, prompts, d.Rank.DPRank, ranks)
+	at, cfg := d.Rank.Worker.Bootstrap(), x.h.live()
+	headers := cfg.Pair.Headers && x.api == openai.APIChat
+	if headers {
+		m.addHeaders(&x.id, at, prefillRank)
+	} else {
+		m.fields = append(m.fields, x.id.field...)
+	}
+	if local := &x.prompt.local; local.forward {
+		m.fields = tokens.AppendField(appendComma(m.fields), local.ids)
+	}
+	if !headers {
+		m.fields = disagg.AppendFields(appendComma(m.fields), at.Host, at.Port, m.rooms, x.req.Batch)
+		if prefillRank >= 0 {
+			m.fields = disagg.AppendPrefillRank(appendComma(m.fields), prefillRank)
+		}
+	}
+	// The prefill worker sends nothing until the prompt is computed and its KV pages are sent, but
+	// for the header of a stream.
+	prefill = m.leg(x, d.Rank, legPrefill, cfg.Pair.PrefillTimeout, cfg.Pair.PrefillTimeout)
+	decode = m.leg(x, d.Decode, legDecode, cfg.FirstByteTimeout, cfg.StallTimeout)
+	return prefill, decode
+}
+
+// addHeaders writes as headers the values that bodies else have.
+func (m *pairWriter) addHeaders(id *requestID, at worker.Bootstrap, prefillRank int) {
+	if len(id.field) > 0 {
+		m.addHeader(disagg.HeaderRID, func(dst []byte) []byte { return append(dst, id.rid...) })
+	}
+	m.addHeader(disagg.HeaderHost, func(dst []byte) []byte { return disagg.AppendHost(dst, at.Host) })
+	m.addHeader(disagg.HeaderPort, func(dst []byte) []byte { return strconv.AppendInt(dst, int64(at.Port), 10) })
+	m.addHeader(disagg.HeaderRoom, func(dst []byte) []byte { return strconv.AppendUint(dst, m.rooms[0], 10) })
+	if prefillRank >= 0 {
+		m.addHeader(disagg.HeaderPrefillRank, func(dst []byte) []byte { return strconv.AppendInt(dst, int64(prefillRank), 10) })
+	}
+}
+
+// addHeader adds a field to both legs. A value stays where it was written when values grows.
+func (m *pairWriter) addHeader(name string, value func(dst []byte) []byte) {
+	begin := len(m.values)
+	m.values = value(m.values)
+	m.shared = append(m.shared, upstream.Field{Key: name, Value: m.values[begin:len(m.values):len(m.values)]})
+}
+
+// leg makes one leg's request.
+func (m *pairWriter) leg(x *exchange, rank *worker.Rank, which leg, firstByte, stall time.Duration) upstream.Request {
+	w, l := rank.Worker, &m.legs[which]
+	l.extra = append(l.extra, m.shared...)
+	body := x.call.body()
+	if len(m.fields) > 0 {
+		l.parts = openai.SpliceField(l.parts, body, m.fields)
+	} else {
+		l.parts = append(l.parts, body)
+	}
+	if len(w.Ranks()) > 1 && !x.req.HasRank {
+		if x.api != openai.APIGenerate {
+			l.rank = strconv.AppendInt(l.rank, int64(rank.DPRank), 10)
+			l.extra = append(l.extra, upstream.Field{Key: headerRank, Value: l.rank})
+		} else { // behind the fields, which are never empty
+			l.rank = disagg.AppendRank(append(l.rank, ','), rank.DPRank)
+			end := l.parts[len(l.parts)-1]
+			l.parts = append(l.parts[:len(l.parts)-1], l.rank, end)
+		}
+	}
+	return upstream.Request{
+		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: x.call.method(), Path: x.call.target(),
+		Lines: m.lines, Extra: l.extra, Body: l.parts, HeaderTimeout: firstByte, ReadTimeout: stall,
+		Once:  true, // its bootstrap rooms are the attempt's own
+		Fresh: x.guard.trial != nil,
+	}
+}
+
+// reset forgets the request; buffers up to maxPooledLeg stay.
+func (m *pairWriter) reset() {
+	m.lines, m.fields, m.values = emptied(m.lines), emptied(m.fields), emptied(m.values)
+	clear(m.shared)
+	m.shared, m.rooms = m.shared[:0], m.rooms[:0]
+	for i := range m.legs {
+		l := &m.legs[i]
+		clear(l.parts)
+		clear(l.extra)
+		l.parts, l.extra, l.rank = l.parts[:0], l.extra[:0], l.rank[:0]
+	}
+}
+
+// emptied returns a buffer without its content, or nil for a large one.
+func emptied(b []byte) []byte {
+	if cap(b) > maxPooledLeg {
+		return nil
+	}
+	return b[:0]
+}

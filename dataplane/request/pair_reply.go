@@ -1,0 +1,104 @@
+package request
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/request/disagg"
+	"github.com/warmpath/warmpath/dataplane/upstream"
+)
+
+const (
+	// maxReply bounds the part of a prefill worker's answer that is kept: enough for a refusal.
+	maxReply = disagg.MaxEvent
+	// maxLogprobs bounds an answer with log probabilities: 256 MiB are a million tokens with the
+	// ten likeliest of each.
+	maxLogprobs = 256 << 20
+)
+
+// prefillReply is the prefill worker's answer.
+type prefillReply struct {
+	status  int
+	refusal int // status of an error of the client's, which a status of 200 may hide
+	mime    []byte
+	body    []byte // its beginning, or all of it
+	discard []byte // buffer for the rest
+	events  bool   // it is a stream
+	wanted  bool   // all of it
+}
+
+// read reads the answer to its end, and looks at the first event of a stream.
+func (r *prefillReply) read(resp *upstream.Response) error {
+	limit := maxReply
+	if r.wanted && r.status == fasthttp.StatusOK {
+		limit = maxLogprobs
+	}
+	verdict := disagg.Good
+	if r.events && r.status == fasthttp.StatusOK {
+		verdict = disagg.More
+	}
+	for {
+		buf := r.discard
+		if len(r.body) < limit {
+			buf = r.room(limit)
+		}
+		n, err := resp.Read(buf)
+		if len(r.body) < limit {
+			r.body = r.body[:len(r.body)+n]
+		}
+		if verdict == disagg.More {
+			var f disagg.Failure
+			if verdict, f = disagg.JudgeStream(r.body, err != nil); verdict == disagg.Failed {
+				return r.readError(resp, f)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			if r.wanted && len(r.body) >= maxLogprobs {
+				return fmt.Errorf("%w: more than %d bytes of log probabilities", errFailed, maxLogprobs)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// room returns memory behind the body, and makes some.
+func (r *prefillReply) room(limit int) []byte {
+	n := len(r.body)
+	if cap(r.body)-n < 512 {
+		grown := make([]byte, n, min(max(2*cap(r.body), maxReply), limit+512))
+		copy(grown, r.body)
+		r.body = grown
+	}
+	return r.body[n:min(cap(r.body), limit)]
+}
+
+// readError takes in an error inside an answer of status 200. An error of the client's is read to
+// its end, for the client.
+func (r *prefillReply) readError(resp *upstream.Response, f disagg.Failure) error {
+	if err := statusError(f.Status, f.Transfer); !errors.Is(err, errClient) {
+		return err
+	}
+	r.refusal = f.Status
+	for len(r.body) < maxReply {
+		n, err := resp.Read(r.room(maxReply))
+		r.body = r.body[:len(r.body)+n]
+		if err != nil {
+			break
+		}
+	}
+	return errClient
+}
+
+// kept returns the answer as one that may become the client's.
+func (r *prefillReply) kept() *upstream.Kept { return upstream.NewKept(r.status, r.mime, r.body) }
+
+func (r *prefillReply) reset() {
+	r.status, r.refusal, r.events, r.wanted = 0, 0, false, false
+	r.body = emptied(r.body)
+}

@@ -1,0 +1,217 @@
+package request
+
+import (
+	"math/rand/v2"
+
+	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/prompt/openai"
+	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
+	"github.com/warmpath/warmpath/dataplane/routing"
+	"github.com/warmpath/warmpath/dataplane/routing/policy"
+)
+
+// headerSession names the session of a request; session_id in the body comes first.
+const headerSession = "X-Session-ID"
+
+const (
+	// maxPooledText bounds the text that a pooled exchange keeps.
+	maxPooledText = 1 << 20
+	// maxPooledIDs bounds the token ids that it keeps.
+	maxPooledIDs = 1 << 16
+	// bytesPerToken is the average of English text and of JSON; the estimate only has to order
+	// prompts by size.
+	bytesPerToken = 4
+)
+
+// promptReader makes a routing.Prompt of a request's body.
+type promptReader struct {
+	x      *exchange
+	cursor *promptcache.Cursor // of the client's token ids; nil: ids are read from their beginning
+	text   []byte              // of a chat
+	local  localTokens
+}
+
+// localTokens are token ids that were made in this process.
+type localTokens struct {
+	writer   *tokens.Writer
+	cursor   *promptcache.Cursor
+	ids      []uint32
+	borrowed tokens.Prompt // a worker's ids, where the choice rests on those
+	model    *tokens.Model // that made the ids which the choice rests on; nil where others did
+	forward  bool          // the worker gets the ids and need not tokenize
+}
+
+func (p *promptReader) init(x *exchange) {
+	p.x = x
+	if h := x.h; h.PromptCache != nil && h.Router.Policy().Needs().Has(policy.NeedsOverlap) {
+		p.cursor = h.PromptCache.NewCursor()
+		x.req.Memory = p.cursor
+		p.local.cursor = h.PromptCache.NewCursor()
+		p.local.writer = tokens.NewWriter(p.local.cursor)
+	}
+}
+
+// read fills in the prompt of the exchange's request.
+func (p *promptReader) read(out *routing.Prompt) {
+	x, req := p.x, &p.x.req
+	*out = routing.Prompt{
+		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
+		Opaque:   req.Multimodal || req.Batch,
+		Estimate: len(x.call.body()) / bytesPerToken, DP: -1, Output: req.MaxTokens * req.N * req.Prompts,
+		Computed: req.Computed, ComputedFrom: req.ComputedFrom,
+	}
+	if req.HasRank {
+		out.DP = req.Rank
+	}
+	if x.h.Router.Sessions != nil || x.h.AccessLog != nil {
+		out.Session = sessionOf(x.call, req)
+	}
+	if !x.inference || req.Batch {
+		return
+	}
+	if req.HasIDs {
+		out.Tokens, out.Exact = req.InputIDs, true
+		if p.cursor != nil {
+			out.Hashes, out.Block = p.cursor.Chain()
+		}
+		return
+	}
+	needs := x.h.Router.Policy().Needs()
+	if out.Opaque || needs == 0 {
+		return
+	}
+	if !needs.Has(policy.NeedsTokens) || !p.tokenize(out) {
+		out.Text = p.promptText()
+		out.Estimate = len(out.Text) / bytesPerToken
+	}
+}
+
+// adapterOf names the LoRA adapter: by its own field, or behind the colon of the model.
+func adapterOf(req *openai.Request) string {
+	if req.LoRA != "" {
+		return req.LoRA
+	}
+	_, adapter := openai.SplitModel(req.Model, "")
+	return adapter
+}
+
+// sessionOf returns the key of the request's session: session_id or session_params.id of the body,
+// or the header; 0 where it has none.
+func sessionOf(c call, req *openai.Request) uint64 {
+	if req.SessionID != "" {
+		return routing.SessionKey(req.SessionID)
+	}
+	return routing.SessionKey(c.peek(headerSession))
+}
+
+// tokenize gets the prompt's ids where they help the choice more than text: made in this process
+// once the model's ids are proved, else by a worker.
+func (p *promptReader) tokenize(out *routing.Prompt) bool {
+	h, req, local := p.x.h, &p.x.req, &p.local
+	if h.Tokenizer == nil {
+		return false
+	}
+	target := anyWorker(h.Registry, out.Model)
+	if target == nil {
+		return false
+	}
+	name := target.Info().Model()
+	if !h.Router.NeedsTokens(name) {
+		return false
+	}
+	m := h.Models.Find(name)
+	fresh, made := local.make(m, req)
+	if made && m.Proved(req) {
+		local.model = m
+		out.Tokens, out.Exact = local.ids, true
+		if !fresh {
+			out.Hashes, out.Block = local.cursor.Chain()
+		}
+		local.forward = h.live().ForwardIDs && tokens.Forwardable(req)
+		h.Models.Sample(m, target.URL, req, local.ids)
+		return true
+	}
+	ids, err := h.Tokenizer.Prompt(nil, target.URL, req)
+	if err != nil {
+		return false
+	}
+	local.borrowed = ids
+	if made {
+		h.Models.Compare(m, req, local.ids, ids.IDs)
+	}
+	out.Tokens, out.Hashes, out.Block, out.Exact = ids.IDs, ids.Hashes, ids.Block, true
+	return true
+}
+
+// make fills l.ids; fresh says that the cursor has no hashes of them.
+func (l *localTokens) make(m *tokens.Model, req *openai.Request) (fresh, made bool) {
+	if m == nil || l.writer == nil {
+		return true, false
+	}
+	ids, fresh, err := l.writer.Append(l.ids[:0], m, req)
+	l.ids = ids
+	return fresh, err == nil
+}
+
+// checkLength compares the number of local ids with the prompt tokens that the worker reports.
+func (p *promptReader) checkLength(usage openai.Usage) {
+	if p.local.model != nil && usage.HasPrompt && p.x.req.N <= 1 {
+		p.x.h.Models.CompareLength(p.local.model, &p.x.req, len(p.local.ids), usage.PromptTokens)
+	}
+}
+
+// promptText returns the prompt as text, in the order in which the engine sees it; valid until the
+// next call. A chat is the JSON of its tools and messages instead of its rendered template: equal
+// beginnings stay equal, which is all that the approximate tree needs.
+func (p *promptReader) promptText() []byte {
+	req := &p.x.req
+	if p.x.api != openai.APIChat {
+		return req.Text
+	}
+	if len(req.Tools) == 0 && compact(req.Messages) {
+		return req.Messages
+	}
+	p.text = appendCompact(p.text[:0], req.Tools)
+	p.text = appendCompact(p.text, req.Messages)
+	return p.text
+}
+
+func (p *promptReader) reset() {
+	if cap(p.text) > maxPooledText {
+		p.text = nil
+	}
+	l := &p.local
+	l.borrowed.Release()
+	l.borrowed = tokens.Prompt{}
+	l.model, l.ids, l.forward = nil, l.ids[:0], false
+	if cap(l.ids) > maxPooledIDs {
+		l.ids = nil
+	}
+}
+
+// anyWorker returns a ready worker that serves the model, the less loaded of two; nil where none
+// does.
+func anyWorker(registry *worker.Registry, model string) *worker.Worker {
+	var best *worker.Rank
+	ranks := registry.Snapshot().Ranks
+	if len(ranks) == 0 {
+		return nil
+	}
+	first := rand.IntN(len(ranks))
+	for seen, i := 0, 0; i < len(ranks) && seen < 2; i++ {
+		r := ranks[(first+i)%len(ranks)]
+		info := r.Worker.Info()
+		if r.Worker.State() != worker.Ready || info == nil || !routing.Serves(info, model) {
+			continue
+		}
+		seen++
+		if best == nil || r.Load.InFlight() < best.Load.InFlight() {
+			best = r
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.Worker
+}
