@@ -100,7 +100,7 @@ var rules = map[string]rule{
 	"dataplane/cluster/codec":     {never: anyHTTP},
 	"dataplane/fleet/discover":    {allow: []string{"dataplane/fleet/worker"}},
 	"dataplane/routing/peers":     {allow: []string{"dataplane/cluster/codec", "dataplane/routing", "dataplane/fleet/worker"}},
-	"dataplane/sidecar":           {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/tlsconfig", "dataplane/kvtier/store", "dataplane/fleet/worker"}},
+	"dataplane/sidecar":           {allow: []string{"nvml", "nixl", "dataplane/cluster", "dataplane/sidecar/health", "dataplane/sidecar/link", "dataplane/tlsconfig", "dataplane/kvtier/announce", "dataplane/kvtier/hint", "dataplane/kvtier/store", "dataplane/fleet/worker"}},
 	"dataplane/kvtier/proto":      {never: anyHTTP},
 	"dataplane/kvtier/announce":   {allow: []string{"dataplane/cluster/codec", "dataplane/kvtier/proto"}, never: anyHTTP},
 	"dataplane/kvtier/hint":       {allow: []string{"dataplane/cluster/codec"}, never: anyHTTP},

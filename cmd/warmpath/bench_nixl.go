@@ -159,7 +159,7 @@ func (o *nixlOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	r := &nixlResult{Library: lib.Path(), Facts: link.Gather("/", "here"), Loopback: !left, Load: loadAverage()}
+	r := &nixlResult{Library: lib.Path(), Facts: link.ReadFacts("/", "here"), Loopback: !left, Load: loadAverage()}
 	b := nixlBench{o: o, ctx: ctx, result: r, remote: remote, memory: memory, far: far, progress: progress}
 	if err := b.all(); err != nil {
 		return err

@@ -33,7 +33,7 @@ type nixlWay struct {
 	op     nixl.Op
 	batch  int
 	pieces int // number of pieces, if several
-	once   func() (link.Took, error)
+	once   func() (link.Timing, error)
 }
 
 const plainWay = "process_vm_readv" // the yardstick of all others
@@ -67,7 +67,7 @@ func (b *nixlBench) all() error {
 			}
 		}
 	}
-	b.result.Path = link.Recognise(&b.result.Facts, &b.result.Facts, samples)
+	b.result.Path = link.InferPath(&b.result.Facts, &b.result.Facts, samples)
 	if b.o.pages {
 		return b.pages()
 	}
@@ -124,17 +124,17 @@ func share(plain, way []time.Duration) float64 {
 
 // plainly times a copying function.
 func plainly(name string, do func() error) nixlWay {
-	return nixlWay{name: name, batch: 1, once: func() (link.Took, error) {
+	return nixlWay{name: name, batch: 1, once: func() (link.Timing, error) {
 		begin := time.Now()
 		err := do()
-		return link.Took{Whole: time.Since(begin)}, err
+		return link.Timing{Whole: time.Since(begin)}, err
 	}}
 }
 
 // nixl times one transfer by NIXL.
 func (b *nixlBench) nixl(name string, job link.Job) nixlWay {
-	return nixlWay{name: name, op: job.Op, batch: max(job.Batch, 1), pieces: len(job.Pieces), once: func() (link.Took, error) {
-		return link.Round(b.ctx, b.remote, b.memory, b.remote.Memories()[0], job)
+	return nixlWay{name: name, op: job.Op, batch: max(job.Batch, 1), pieces: len(job.Pieces), once: func() (link.Timing, error) {
+		return link.RunOnce(b.ctx, b.remote, b.memory, b.remote.Memories()[0], job)
 	}}
 }
 

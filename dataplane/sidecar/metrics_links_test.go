@@ -16,7 +16,7 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// TestMetricsOfLinksAndTransfers reads them as Prometheus does.
+// TestMetricsOfLinksAndTransfers parses the metrics as Prometheus does.
 func TestMetricsOfLinksAndTransfers(t *testing.T) {
 	agents := func() map[string]nixl.Stats {
 		return map[string]nixl.Stats{
@@ -36,7 +36,7 @@ func TestMetricsOfLinksAndTransfers(t *testing.T) {
 		}
 	}
 	n := startNode(t, Config{
-		NoFind: true, NVML: nvml.Config{Library: "/nonexistent/libnvidia-ml.so.1"}, Extra: Extra{Links: links, NIXL: []AgentsFunc{agents, more}},
+		NoDiscovery: true, NVML: nvml.Config{Library: "/nonexistent/libnvidia-ml.so.1"}, extra: extra{links: links, agents: []func() map[string]nixl.Stats{agents, more}},
 	})
 	require.Eventually(t, func() bool { return len(n.Report().Links) == 3 }, patience, time.Millisecond)
 	status, body := get(t, n, "/metrics")

@@ -31,8 +31,8 @@ type Source interface {
 	// Changes appends changes from a position on, up to the capacity of dst. next is the position
 	// after them, now the present one. ok is false where the source does not remember them.
 	Changes(dst []proto.Change, from proto.Position) (list []proto.Change, next, now proto.Position, ok bool)
-	// Contents appends pages from a place on, up to the capacity of dst. The first place is 0; a next
-	// below 0 is the end.
+	// Contents appends pages from a place on, up to the capacity of dst. The first place is 0; a
+	// next below 0 is the end.
 	Contents(dst []proto.Change, place int) (list []proto.Change, next int)
 }
 
@@ -42,8 +42,8 @@ type Config struct {
 	Bus    Bus
 	Source Source
 	Gather time.Duration // time for which changes are gathered; default 100 ms
-	// MinIdle and MaxIdle bound the interval of reports without changes, which doubles from the one to
-	// the other. Defaults 1 s and 10 s.
+	// MinIdle and MaxIdle bound the interval of reports without changes, which doubles from the
+	// one to the other. Defaults 1 s and 10 s.
 	MinIdle, MaxIdle time.Duration
 	Log              *slog.Logger
 }

@@ -87,8 +87,9 @@ func TestReportsAreBounded(t *testing.T) {
 	require.ErrorIs(t, got.Read(m.Append(nil)), ErrMessage, "one change more than the bound")
 }
 
-// FuzzReport: a message that is read without an error is written and read again the same, has no more
-// pages and kinds than bytes for them, and only changes of its own kinds; all others are ErrMessage.
+// FuzzReport: a message that is read without an error is written and read again the same, has no
+// more pages and kinds than bytes for them, and only changes of its own kinds; all others are
+// ErrMessage.
 func FuzzReport(f *testing.F) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for range 20 {

@@ -105,7 +105,8 @@ func (c *contents) grow(words int) {
 	}
 	t := newTable(slots, words)
 	if !c.table.copyTo(t) {
-		// More holders than the bound has room for: all nodes are learnt again, as far as there is room.
+		// More holders than the bound has room for: all nodes are learnt again, as far as there
+		// is room.
 		t = newTable(slots, words)
 		for _, n := range c.nodes {
 			n.known = false

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bus is a network in memory: late and lossy as it is told.
+// bus is an in-memory network with configurable delay and loss.
 type bus struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -122,8 +122,8 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 	return answer, nil
 }
 
-// shop is a tier in memory that holds what it is told to.
-type shop struct {
+// fakeTier is an announce.Source in memory.
+type fakeTier struct {
 	mu      sync.Mutex
 	epoch   uint64
 	kinds   []proto.Kind
@@ -136,18 +136,18 @@ type shop struct {
 	cut     []proto.Change
 }
 
-var _ announce.Source = (*shop)(nil)
+var _ announce.Source = (*fakeTier)(nil)
 
-func newShop(kinds ...proto.Kind) *shop {
-	s := &shop{news: make(chan struct{}, 1), keeps: 1 << 20, kinds: kinds}
+func newFakeTier(kinds ...proto.Kind) *fakeTier {
+	s := &fakeTier{news: make(chan struct{}, 1), keeps: 1 << 20, kinds: kinds}
 	for range kinds {
 		s.held = append(s.held, map[proto.Hash]bool{})
 	}
 	return s
 }
 
-// set has a page be there or not.
-func (s *shop) set(kind int, page proto.Hash, there bool) {
+// set adds or removes a page.
+func (s *fakeTier) set(kind int, page proto.Hash, there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held[kind][page] == there {
@@ -164,20 +164,20 @@ func (s *shop) set(kind int, page proto.Hash, there bool) {
 	}
 }
 
-// during has f called between two pieces of the contents.
-func (s *shop) during(f func()) {
+// during has f called between two parts of the contents.
+func (s *fakeTier) during(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scanned = f
 }
 
-func (s *shop) has(kind int, page proto.Hash) bool {
+func (s *fakeTier) has(kind int, page proto.Hash) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[kind][page]
 }
 
-func (s *shop) open(kind int, open bool) {
+func (s *fakeTier) open(kind int, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kinds[kind].Open = open
@@ -187,8 +187,8 @@ func (s *shop) open(kind int, open bool) {
 	}
 }
 
-// pages lists what is held.
-func (s *shop) pages(kind int) []proto.Hash {
+// pages lists the pages of a kind.
+func (s *fakeTier) pages(kind int) []proto.Hash {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]proto.Hash, 0, len(s.held[kind]))
@@ -199,17 +199,17 @@ func (s *shop) pages(kind int) []proto.Hash {
 	return list
 }
 
-func (s *shop) now() proto.Position {
+func (s *fakeTier) now() proto.Position {
 	return proto.Position{Epoch: s.epoch, Number: uint64(len(s.log))}
 }
 
-func (s *shop) Follow() (proto.Position, <-chan struct{}) {
+func (s *fakeTier) Follow() (proto.Position, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now(), s.news
 }
 
-func (s *shop) Kinds() []proto.Kind {
+func (s *fakeTier) Kinds() []proto.Kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.listed; f != nil {
@@ -219,7 +219,7 @@ func (s *shop) Kinds() []proto.Kind {
 	return slices.Clone(s.kinds)
 }
 
-func (s *shop) Changes(dst []proto.Change, from proto.Position) ([]proto.Change, proto.Position, proto.Position, bool) {
+func (s *fakeTier) Changes(dst []proto.Change, from proto.Position) ([]proto.Change, proto.Position, proto.Position, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -232,8 +232,8 @@ func (s *shop) Changes(dst []proto.Change, from proto.Position) ([]proto.Change,
 	return dst, from, now, true
 }
 
-// Contents gives a list that was made at the beginning, in small pieces: what changes meanwhile is not in it.
-func (s *shop) Contents(dst []proto.Change, place int) ([]proto.Change, int) {
+// Contents returns the pages at the first call, in small parts: later changes are missing.
+func (s *fakeTier) Contents(dst []proto.Change, place int) ([]proto.Change, int) {
 	s.mu.Lock()
 	scanned := s.scanned
 	s.mu.Unlock()

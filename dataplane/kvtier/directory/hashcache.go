@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// segmentTokens is the unit of remembered hashes. Tokens after the last whole segment of a prompt,
-	// 256 on average, are hashed each time.
+	// segmentTokens is the unit of remembered hashes. Tokens after the last whole segment of a
+	// prompt, 256 on average, are hashed each time.
 	segmentTokens = 512
 	// maxSegment bounds the pages of a segment.
 	maxSegment = 64
 	// cacheBytes bounds a cache: 16 million tokens in pages of 64, 4 million in pages of 16.
 	cacheBytes = 4 << 20
 	cacheWays  = 4
-	// maxCaches bounds the page sizes with a cache. A cluster has one page size, or two during a change.
+	// maxCaches bounds the page sizes with a cache. A cluster has one page size, or two during a
+	// change.
 	maxCaches = 2
 )
 
@@ -45,9 +46,9 @@ func (c *hashCaches) bytes() (sum int) {
 	return sum
 }
 
-// hashCache remembers page names of prompt segments that tiers held. The key is a keyed 64-bit hash of
-// a segment's tokens and all before it, as in the block index. Comparing the tokens themselves took
-// half of a lookup, since remembered tokens are in no CPU cache.
+// hashCache remembers page names of prompt segments that tiers held. The key is a keyed 64-bit
+// hash of a segment's tokens and all before it, as in the block index. Comparing the tokens
+// themselves took half of a lookup, since remembered tokens are in no CPU cache.
 type hashCache struct {
 	pages  int // of a segment
 	tokens int // of a segment

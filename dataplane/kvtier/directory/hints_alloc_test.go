@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A request's own part costs no memory: what goes through it is used again.
+// A request allocates nothing for its hint: buffers are reused.
 func TestHintsDoNotAllocate(t *testing.T) {
 	h, p := NewHintSender(&hintBus{}, nodeName), hinted(4096)
 	through := func() {

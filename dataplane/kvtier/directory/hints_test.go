@@ -18,7 +18,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// hintBus keeps what is published.
+// hintBus records published messages.
 type hintBus struct {
 	mu   sync.Mutex
 	sent []string // subject, then the message
@@ -105,7 +105,8 @@ func TestHintsAreSent(t *testing.T) {
 	require.Eventually(t, func() bool { return h.failed.Load() == 1 }, time.Minute, time.Millisecond)
 }
 
-// While nothing can be sent a request goes on at once: what does not fit is dropped and counted, and the memory is bounded.
+// While nothing can be sent, requests go on at once: hints beyond the bound are dropped and
+// counted.
 func TestHintsNeverWait(t *testing.T) {
 	b := &hintBus{hold: make(chan struct{})}
 	h := runSender(t, NewHintSender(b, nodeName))
@@ -130,7 +131,7 @@ func TestHintMetrics(t *testing.T) {
 	assert.Len(t, families, 3)
 }
 
-// BenchmarkHint is what a hint costs the request that it is for, by the length of its prompt.
+// BenchmarkHint measures the cost of a hint for its request, by the length of the prompt.
 func BenchmarkHint(b *testing.B) {
 	for _, n := range []int{1024, 16384} {
 		b.Run(map[int]string{1024: "tokens=1024", 16384: "tokens=16384"}[n], func(b *testing.B) {

@@ -23,24 +23,24 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// town is sidecars and a router, with time of their own.
-type town struct {
-	t      *testing.T
-	bus    *bus
-	rng    *rand.Rand
-	index  *directory.Index
-	shops  map[string]*shop
-	stops  map[string]func()
-	places map[string]uint32
-	all    sync.WaitGroup
+// testCluster is sidecars and a router on a fake clock.
+type testCluster struct {
+	t     *testing.T
+	bus   *bus
+	rng   *rand.Rand
+	index *directory.Index
+	tiers map[string]*fakeTier
+	stops map[string]func()
+	nodes map[string]uint32
+	all   sync.WaitGroup
 }
 
-// inTown runs f in a bubble of its own time.
-func inTown(t *testing.T, cfg directory.Config, f func(w *town)) {
+// inCluster runs f on a fake clock.
+func inCluster(t *testing.T, cfg directory.Config, f func(w *testCluster)) {
 	t.Helper()
 	bubbletest.Test(t, func(t *testing.T) {
-		w := &town{
-			t: t, bus: newBus(), rng: rand.New(rand.NewPCG(1, 2)), shops: map[string]*shop{}, stops: map[string]func(){}, places: map[string]uint32{},
+		w := &testCluster{
+			t: t, bus: newBus(), rng: rand.New(rand.NewPCG(1, 2)), tiers: map[string]*fakeTier{}, stops: map[string]func(){}, nodes: map[string]uint32{},
 		}
 		cfg.Bus, cfg.Log = w.bus, quiet
 		w.index = directory.New(cfg)
@@ -58,8 +58,8 @@ func inTown(t *testing.T, cfg directory.Config, f func(w *town)) {
 	})
 }
 
-// start runs a node's announcer, in place of the one that was there.
-func (w *town) start(name string, s *shop) {
+// start runs a node's announcer in place of the former one.
+func (w *testCluster) start(name string, s *fakeTier) {
 	w.stop(name)
 	ctx, stop := context.WithCancel(context.Background())
 	a := announce.New(announce.Config{Node: name, Bus: w.bus, Source: s, Log: quiet})
@@ -68,36 +68,36 @@ func (w *town) start(name string, s *shop) {
 		a.Run(ctx)
 		close(done)
 	}()
-	w.shops[name] = s
+	w.tiers[name] = s
 	w.stops[name] = func() {
 		stop()
 		<-done
 	}
 }
 
-func (w *town) stop(name string) {
+func (w *testCluster) stop(name string) {
 	if end := w.stops[name]; end != nil {
 		end()
 		delete(w.stops, name)
-		delete(w.shops, name)
+		delete(w.tiers, name)
 	}
 }
 
-// list has the cluster list these nodes.
-func (w *town) list(names ...string) {
-	w.places = map[string]uint32{}
+// list sets the nodes of the cluster.
+func (w *testCluster) list(names ...string) {
+	w.nodes = map[string]uint32{}
 	for i, name := range names {
-		w.places[name] = uint32(i + 1)
+		w.nodes[name] = uint32(i + 1)
 	}
-	w.index.SetNodes(w.places)
+	w.index.SetNodes(w.nodes)
 }
 
-// want is what Stored should say, by a look at everything.
-func (w *town) want(a routing.TierQuery) []routing.TierMatch {
+// want returns the expected result of Stored, by a full scan.
+func (w *testCluster) want(a routing.TierQuery) []routing.TierMatch {
 	var list []routing.TierMatch
 	holds := map[int]bool{}
-	for name, s := range w.shops {
-		if w.places[name] == 0 {
+	for name, s := range w.tiers {
+		if w.nodes[name] == 0 {
 			continue
 		}
 		opened := 0
@@ -118,7 +118,7 @@ func (w *town) want(a routing.TierQuery) []routing.TierMatch {
 				n++
 			}
 			holds[k.PageSize] = holds[k.PageSize] || n > 0
-			shelf := routing.TierMatch{Place: w.places[name], Tokens: n * k.PageSize, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
+			shelf := routing.TierMatch{Place: w.nodes[name], Tokens: n * k.PageSize, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
 			if n > 0 || shelf.Open {
 				list = append(list, shelf)
 			}
@@ -130,7 +130,7 @@ func (w *town) want(a routing.TierQuery) []routing.TierMatch {
 	return sorted(list)
 }
 
-// pageOf is the page size of a model in these tests.
+// pageOf returns the page size of a model in these tests.
 func pageOf(model string) int {
 	n, _ := strconv.Atoi(model)
 	return n
@@ -143,18 +143,18 @@ func sorted(list []routing.TierMatch) []routing.TierMatch {
 	return list
 }
 
-// settle waits until all is known.
-func (w *town) settle() {
+// settle waits until the router knows all contents.
+func (w *testCluster) settle() {
 	for range 600 {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		known := 0
 		for _, n := range w.index.Status().Nodes {
-			if n.Known && w.shops[n.Name] != nil {
+			if n.Known && w.tiers[n.Name] != nil {
 				known++
 			}
 		}
-		if known == len(w.shops) {
+		if known == len(w.tiers) {
 			time.Sleep(25 * time.Second) // two rests: whatever is told is heard
 			return
 		}
@@ -162,7 +162,8 @@ func (w *town) settle() {
 	w.t.Fatal("not all is known after ten minutes")
 }
 
-// prompts of these tests branch: they begin with the same 100 tokens of 3, go on with one of 5 and end of their own.
+// prompt returns a branching prompt: one of 3 beginnings of 100 tokens, one of 5 continuations,
+// and an own end.
 func prompt(rng *rand.Rand) []uint32 {
 	a, b, c := uint32(rng.IntN(3)), uint32(rng.IntN(5)), uint32(rng.IntN(6))
 	ids := make([]uint32, 100+rng.IntN(1200))
@@ -183,8 +184,8 @@ func kinds() []proto.Kind {
 	return []proto.Kind{{ID: 1 << 40, Model: "4", PageSize: 4, Open: true}, {ID: 2, Model: "16", PageSize: 16, Open: true}}
 }
 
-// live has a node store some of a prompt, and evict some of what it holds.
-func (w *town) live(s *shop) {
+// churn stores a part of a prompt at a node, and evicts some of its pages.
+func (w *testCluster) churn(s *fakeTier) {
 	for kind, k := range kinds() {
 		ids, salt := prompt(w.rng), [...]string{"", "", "tenant"}[w.rng.IntN(3)]
 		pages := proto.PageHashes(ids, k.PageSize, salt)
@@ -199,29 +200,30 @@ func (w *town) live(s *shop) {
 	}
 }
 
-// Whatever is stored, evicted, lost, restarted, killed and started anew, a router knows in the end what each node holds, and nothing else.
+// After any order of stores, evictions, losses, restarts and kills, a router knows exactly the
+// pages that each node holds.
 func TestIndexAgainstNaive(t *testing.T) {
-	inTown(t, directory.Config{}, func(w *town) {
+	inCluster(t, directory.Config{}, func(w *testCluster) {
 		t := w.t
 		w.bus.with(func() { w.bus.loss = 0.2 })
 		names := []string{"a", "b", "c", "d", "e"}
 		w.list(names...)
 		for _, name := range names {
-			w.start(name, newShop(kinds()...))
+			w.start(name, newFakeTier(kinds()...))
 		}
 		found := 0
 		for range 12 {
 			for range 30 {
 				name := names[w.rng.IntN(len(names))]
-				s := w.shops[name]
+				s := w.tiers[name]
 				switch n := w.rng.IntN(100); {
 				case s == nil && n < 50:
-					w.start(name, newShop(kinds()...)) // with nothing
+					w.start(name, newFakeTier(kinds()...)) // with nothing
 				case s == nil:
 				case n < 2:
 					w.stop(name)
 				case n < 4:
-					w.start(name, newShop(kinds()...))
+					w.start(name, newFakeTier(kinds()...))
 				case n < 5:
 					w.start(name, s) // another process that holds the same
 				case n < 7:
@@ -237,7 +239,7 @@ func TestIndexAgainstNaive(t *testing.T) {
 				case n < 14:
 					w.list(names[:3+w.rng.IntN(3)]...)
 				default:
-					w.live(s)
+					w.churn(s)
 					s.during(func() { // and while the router reads
 						s.set(0, proto.PageHashes(prompt(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))), 4, "")[0], true)
 						if held := s.pages(0); len(held) > 0 {
@@ -248,10 +250,11 @@ func TestIndexAgainstNaive(t *testing.T) {
 				time.Sleep(time.Duration(w.rng.IntN(300)) * time.Millisecond)
 			}
 			w.list(names...)
-			// Those that ended are forgotten when the cluster does not list them, or after their silence.
+			// Those that ended are forgotten when the cluster does not list them, or after their
+			// silence.
 			time.Sleep(time.Minute)
 			w.bus.with(func() { w.bus.loss = 0 }) // else what changed last is known for sure only in the end
-			for _, s := range w.shops {
+			for _, s := range w.tiers {
 				s.during(nil)
 			}
 			w.settle()
@@ -270,8 +273,8 @@ func TestIndexAgainstNaive(t *testing.T) {
 	})
 }
 
-// compare asks for some prompts, and returns how many some tier knows.
-func (w *town) compare(n int) (found int) {
+// compare looks up prompts, and returns the number that some tier holds.
+func (w *testCluster) compare(n int) (found int) {
 	w.t.Helper()
 	var got []routing.TierMatch
 	for range n {

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// view is the part of the contents that lookups read. It is immutable, except for the atomic words of
-// the table.
+// view is the part of the contents that lookups read. It is immutable, except for the atomic
+// words of the table.
 type view struct {
 	table  *table
 	models map[string][]pageGroup

@@ -12,17 +12,18 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// stocked makes an index of nodes that hold so many pages of no prompt here, and all pages of the prompts: each one on two nodes, its first tokens on all.
+// stocked makes an index of nodes with random pages, and with all pages of the prompts: each page
+// on two nodes, the first tokens on all.
 func stocked(tb testing.TB, nodes, pages, pageTokens int, prompts ...[]uint32) *Index {
 	tb.Helper()
 	blocks := radix.New(radix.Config{})
 	x := New(Config{Hash: func(ids []uint32) uint64 { return uint64(blocks.HashBlock(ids)) }})
-	places := map[string]uint32{}
+	numbers := map[string]uint32{}
 	rng := rand.New(rand.NewPCG(1, 2))
 	kinds := []proto.Kind{{ID: 1, Model: "m", PageSize: pageTokens, Open: true}}
 	for i := range nodes {
 		name := "node" + strconv.Itoa(i)
-		places[name] = uint32(i + 1)
+		numbers[name] = uint32(i + 1)
 		n := &node{name: name, known: true}
 		x.contents.nodes[name] = n
 		m := announce.Report{Type: announce.TypeChanges, Kinds: kinds}
@@ -38,7 +39,7 @@ func stocked(tb testing.TB, nodes, pages, pageTokens int, prompts ...[]uint32) *
 		}
 		x.contents.apply(n, &m)
 	}
-	x.SetNodes(places)
+	x.SetNodes(numbers)
 	return x
 }
 
@@ -100,7 +101,7 @@ func BenchmarkStoredOfManyNodes(b *testing.B) {
 	}
 }
 
-// BenchmarkApply is what a message of 128 stored pages and 128 evicted ones takes.
+// BenchmarkApply measures a report of 128 stored and 128 removed pages.
 func BenchmarkApply(b *testing.B) {
 	x := stocked(b, 8, 200_000, 64)
 	n := x.contents.nodes["node0"]
@@ -124,7 +125,8 @@ func BenchmarkApply(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*256), "ns/change")
 }
 
-// BenchmarkStoredWorst is what prompts of 128,000 tokens take that a tier knows and nobody has asked for: pages of one token are the worst.
+// BenchmarkStoredWorst measures prompts of 128,000 tokens that a tier holds and no lookup has
+// hashed before; pages of one token are the worst case.
 func BenchmarkStoredWorst(b *testing.B) {
 	for _, page := range []int{1, 16, 64} {
 		known := ids(1, 128_000)

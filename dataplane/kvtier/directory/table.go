@@ -12,9 +12,9 @@ const (
 	maxProbe = 256
 )
 
-// table maps pages to their holders, one bit each. One goroutine at a time writes, and any number reads
-// without a lock: a slot keeps its page for the life of the table, also without holders, so that a
-// reader never takes the bits of one page for those of another.
+// table maps pages to their holders, one bit each. One goroutine at a time writes, and any number
+// reads without a lock: a slot keeps its page for the life of the table, also without holders, so
+// that a reader never takes the bits of one page for those of another.
 type table struct {
 	cells      []uint64 // slots of 1 + words: the page, 0 for none, and its bits
 	stride     int
@@ -38,7 +38,8 @@ func (t *table) bytes() int { return 8 * len(t.cells) }
 // pageKey is the page's name in the table, which is never 0.
 func pageKey(page uint64) uint64 { return max(page, 1) }
 
-// find returns the bits of a page, which are read and written atomically, or nil where it is absent.
+// find returns the bits of a page, which are read and written atomically, or nil where it is
+// absent.
 func (t *table) find(page uint64) []uint64 {
 	page = pageKey(page)
 	at := int(page*t.multiplier>>t.shift) * t.stride

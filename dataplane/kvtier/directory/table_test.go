@@ -13,7 +13,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// FuzzTable plays a script on a small table and on a map: who holds what is the same, however often it is made anew.
+// FuzzTable plays a script on a small table and on a map, which must have the same holders after
+// any number of copies.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte("some pages come, and some of them go again"))
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 255, 255, 254, 7, 8, 9})
@@ -62,7 +63,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// oneNode makes an index that has learnt of one node.
+// oneNode makes an index that has learnt one node.
 func oneNode(maxBytes int) (*Index, *node, []proto.Kind) {
 	x := New(Config{MaxBytes: maxBytes})
 	n := &node{name: "a", known: true}
@@ -71,7 +72,7 @@ func oneNode(maxBytes int) (*Index, *node, []proto.Kind) {
 	return x, n, []proto.Kind{{ID: 1, Model: "m", PageSize: 1, Open: true}}
 }
 
-// What finds no room is left out and counted, and there is room again when other pages are gone.
+// Pages without room are left out and counted, and removed pages make room again.
 func TestMemoryIsBounded(t *testing.T) {
 	const bound = 1 << 20 // 65,536 slots
 	x, n, kinds := oneNode(bound)
@@ -108,15 +109,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.Nil(t, x.contents.view.Load())
 }
 
-// More nodes than a word has bits are told apart, up to the bound of them.
+// More nodes than a word has bits are told apart, up to maxHolders.
 func TestManyNodes(t *testing.T) {
 	x := New(Config{})
-	places := map[string]uint32{}
+	nodes := map[string]uint32{}
 	prompt := ids(1, 64)
 	pages := proto.PageHashes(prompt, 1, "")
 	for i := range maxHolders + 10 {
 		name := strconv.Itoa(i)
-		places[name] = uint32(i + 1)
+		nodes[name] = uint32(i + 1)
 		n := &node{name: name, known: true}
 		x.contents.nodes[name] = n
 		m := announce.Report{Type: announce.TypeChanges, Kinds: []proto.Kind{{ID: 1, Model: "m", PageSize: 1, Open: true}}}
@@ -125,7 +126,7 @@ func TestManyNodes(t *testing.T) {
 		}
 		x.contents.apply(n, &m)
 	}
-	x.SetNodes(places)
+	x.SetNodes(nodes)
 	got := x.Stored(nil, routing.TierQuery{Model: "m", Tokens: prompt})
 	require.Len(t, got, maxHolders)
 	for _, s := range got {
@@ -134,7 +135,7 @@ func TestManyNodes(t *testing.T) {
 	require.EqualValues(t, 10, x.Status().Unkept)
 }
 
-// Look-ups run beside changes, and never find what was never there.
+// Lookups run beside changes, and never find a page that no tier held.
 func TestLookupsBesideChanges(t *testing.T) {
 	x, n, kinds := oneNode(0)
 	x.contents.maxBytes = 64 << 20
@@ -184,7 +185,7 @@ func TestLookupsBesideChanges(t *testing.T) {
 	readers.Wait()
 }
 
-// A look-up ends after so much work, says less then, and the next ones get further.
+// A lookup ends after bounded work; the next ones of the prompt get further.
 func TestLookupsAreBounded(t *testing.T) {
 	for _, page := range []int{1, 16} {
 		x := stocked(t, 1, 0, page, ids(1, 200_000))
@@ -206,7 +207,7 @@ func TestLookupsAreBounded(t *testing.T) {
 	}
 }
 
-// A prompt that differs from a remembered one in any one token is another one.
+// A prompt that differs from a remembered one in one token is another prompt.
 func TestHashCacheIsExact(t *testing.T) {
 	const page = 16
 	known := ids(3, 1024)

@@ -27,8 +27,8 @@ var (
 	ErrVersion = errors.New("hint: message of another version")
 )
 
-// Subject returns the subject on which the sidecar of a node listens. The name is hexadecimal, as it
-// may have characters that subjects must not.
+// Subject returns the subject on which the sidecar of a node listens. The name is hexadecimal, as
+// it may have characters that subjects must not.
 func Subject(node string) string { return "hint." + hex.EncodeToString([]byte(node)) }
 
 // Message is a parsed hint.
@@ -87,8 +87,8 @@ func Append(dst []byte, p *Pages) (message []byte, tokens int) {
 	return dst, tokens
 }
 
-// AppendFrom completes a message with the node that is expected to have the pages. A name that is too
-// long is left out.
+// AppendFrom completes a message with the node that is expected to have the pages. A name that is
+// too long is left out.
 func AppendFrom(dst []byte, node string) []byte {
 	if len(node) > maxName {
 		return dst

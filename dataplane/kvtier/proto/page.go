@@ -13,8 +13,8 @@ type Hash [32]byte
 // names instead of hashes.
 func (h Hash) Name() uint64 { return binary.BigEndian.Uint64(h[:8]) }
 
-// PageHashes hashes the whole pages of a prompt. A cache salt puts SaltSeed before the first page; ""
-// is no salt.
+// PageHashes hashes the whole pages of a prompt. A cache salt puts SaltSeed before the first
+// page; "" is no salt.
 func PageHashes(tokens []uint32, pageSize int, salt string) []Hash {
 	ids := make([]byte, 0, 4*len(tokens))
 	for _, id := range tokens {

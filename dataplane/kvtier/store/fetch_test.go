@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// naiveFetch reads an answer to a fetch whole: which pages it has, and what they hold; false for anything else.
+// naiveFetch reads a whole answer to a fetch: the present pages and their bytes; false for a
+// malformed answer.
 func naiveFetch(raw []byte, pages, size int) (found [][]byte, ok bool) {
 	if len(raw) < headerBytes+4+pages {
 		return nil, false
@@ -37,7 +38,7 @@ func naiveFetch(raw []byte, pages, size int) (found [][]byte, ok bool) {
 	return found, int(h.length) == length
 }
 
-// FuzzFetchAnswer reads what a peer may answer, as the naive reader does.
+// FuzzFetchAnswer compares link.fetch with naiveFetch on any answer of a peer.
 func FuzzFetchAnswer(f *testing.F) {
 	const pages, size = 5, 24
 	good := func(flags ...byte) []byte {
@@ -103,7 +104,7 @@ func FuzzFetchAnswer(f *testing.F) {
 	})
 }
 
-// A page that lost its room meanwhile is read past, and those after it come.
+// A page whose slot was dropped is skipped, and the pages behind it arrive.
 func TestFetchPastAPageWithoutRoom(t *testing.T) {
 	a, b := pair(t, nil)
 	on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
@@ -112,9 +113,9 @@ func TestFetchPastAPageWithoutRoom(t *testing.T) {
 	if n := here.exists(append(hashes[:3:3], hashes[5:]...), patience); n != 16-2 {
 		t.Fatalf("%d pages are expected, want 14", n)
 	}
-	peer, ns := b.live()[0], uint32(0)
-	b.startPull(peer, ns, hashes, nil, false)
-	b.await(ns, hashes, patience)
+	peer, ns := b.peers.connected()[0], uint32(0)
+	b.peers.pull(peer, ns, hashes, nil, false)
+	b.peers.incoming.await(ns, hashes, patience)
 	pages := here.get(hashes, patience)
 	for i, page := range pages {
 		if i == 3 || i == 4 {

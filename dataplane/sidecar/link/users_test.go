@@ -22,12 +22,12 @@ import (
 	"github.com/warmpath/warmpath/nixl/nixltest"
 )
 
-// endEnv makes this test binary one end of a link: "offer", or what another end has offered.
+// endEnv makes this test binary one end of a link: "offer", or the offer of the other end.
 const endEnv = "WARMPATH_LINK_END"
 
 const endBytes = 4 << 20
 
-// endMain is the life of such a process. The one that offers lives until its input ends.
+// endMain is the main function of such a process. The offering end lives until its input ends.
 func endMain(spec string) int {
 	if err := runEnd(spec); err != nil {
 		_ = json.NewEncoder(os.Stdout).Encode(link.Offer{Refused: err.Error()}) // who reads it may be gone
@@ -59,7 +59,7 @@ func runEnd(spec string) error {
 			return err
 		}
 		fill(memory.Bytes())
-		if err := json.NewEncoder(os.Stdout).Encode(link.Offer{Facts: link.Gather("/", "there"), Metadata: metadata, Memory: memory.ID()}); err != nil {
+		if err := json.NewEncoder(os.Stdout).Encode(link.Offer{Facts: link.ReadFacts("/", "there"), Metadata: metadata, Memory: memory.ID()}); err != nil {
 			return err
 		}
 		_, err = io.Copy(io.Discard, os.Stdin)
@@ -82,7 +82,7 @@ func fill(b []byte) {
 	}
 }
 
-// tryEnd reads what the other end has, looks at it, and measures.
+// tryEnd reads the offer of the other end, checks the bytes, and measures.
 func tryEnd(agent *nixl.Agent, memory *nixl.Memory, there *link.Offer) (l cluster.Link, err error) {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
@@ -103,11 +103,11 @@ func tryEnd(agent *nixl.Agent, memory *nixl.Memory, there *link.Offer) (l cluste
 	if !bytes.Equal(want, memory.Bytes()[:1<<20]) {
 		return l, errors.New("what was read is not what the other end has")
 	}
-	here := link.Gather("/", "here")
+	here := link.ReadFacts("/", "here")
 	return link.Probe(ctx, remote, memory, theirs, link.Ends{Here: &here, There: &there.Facts, Largest: 1 << 20})
 }
 
-// measured is the link from a process of one kind to one of another.
+// measured returns the link between processes of two kinds.
 func measured(t *testing.T, binary, library string, here, there nixltest.User) cluster.Link {
 	t.Helper()
 	start := func(as nixltest.User, spec string) (*bufio.Reader, io.Closer) {
@@ -157,7 +157,8 @@ func measured(t *testing.T, binary, library string, here, there nixltest.User) c
 	return l
 }
 
-// TestUsersAndNamespaces is what UCX really does between processes that the kernel keeps apart, whether the bytes are right, and whether the cause is named.
+// TestUsersAndNamespaces measures UCX between processes that the kernel separates: the bytes are
+// right, and the cause is named.
 func TestUsersAndNamespaces(t *testing.T) {
 	nixltest.RequireRoot(t)
 	binary, library := nixltest.CopyForAllUsers(t, nixltest.Library(t))
