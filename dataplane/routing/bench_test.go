@@ -156,8 +156,8 @@ func BenchmarkPickParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkRequest is all that a request costs here, without events: the choice, the dispatch, the answer's first byte and its end. Others
-// like it are in flight or not.
+// BenchmarkRequest is all that a request costs here, without events: the choice, the dispatch,
+// the answer's first byte and its end. Others like it are in flight or not.
 func BenchmarkRequest(b *testing.B) {
 	for _, length := range []int{1000, 16384} {
 		for _, others := range []int{0, 64} {

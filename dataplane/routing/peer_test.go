@@ -20,7 +20,7 @@ import (
 type other struct {
 	router  *routing.Router
 	scratch routing.Scratch
-	away    bool                  // it does not answer
+	away    bool                     // it does not answer
 	change  func(*routing.PeerReply) // of its answers; may be nil
 	asked   int
 	sent    []uint64
@@ -83,8 +83,9 @@ func (f *fleet) busy(rng *rand.Rand) {
 	}
 }
 
-// TestAnotherChoosesAlike: who asks decides as who is asked would for a request of his own, in all that follows from the choice: whatever
-// ranks hold, in whatever tier, on their way, and however loaded they are; alone, in pairs and where there are both.
+// TestAnotherChoosesAlike: who asks decides as who is asked would for a request of his own, in
+// all that follows from the choice: whatever ranks hold, in whatever tier, on their way, and
+// however loaded they are; alone, in pairs and where there are both.
 func TestAnotherChoosesAlike(t *testing.T) {
 	fleets := map[string][]*node{
 		"alone": {tiny(), tiny(), tiny(), {models: named(model), dp: 2}},
@@ -92,7 +93,8 @@ func TestAnotherChoosesAlike(t *testing.T) {
 		"mixed": {tiny(), {models: named(model), mode: "prefill"}, {models: named(model), mode: "decode"}, tiny()},
 	}
 	for name, nodes := range fleets {
-		// In a bubble, where no time passes between the two choices: backlogs become less with time.
+		// In a bubble, where no time passes between the two choices: backlogs become less with
+		// time.
 		t.Run(name, func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {
 				t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end
@@ -143,7 +145,8 @@ func alike(t *testing.T, nodes []*node) {
 	require.Greater(t, len(differ), 1, "all went to the same rank, and nothing was shown")
 }
 
-// TestWhoAsksHasTheLastWord: an answer that is late or names nobody who could take the request leaves the choice here, and says so.
+// TestWhoAsksHasTheLastWord: an answer that is late or names nobody who could take the request
+// leaves the choice here, and says so.
 func TestWhoAsksHasTheLastWord(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	_, asks, o := f.asking(policy.LeastLoad{})

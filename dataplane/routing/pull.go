@@ -2,11 +2,11 @@ package routing
 
 import "github.com/warmpath/warmpath/dataplane/routing/policy"
 
-// PullHints sends pull hints to nodes: the pages of a request on its way to them that they should
-// pull from another node's tier.
+// PullHints sends pull hints to nodes: the pages of a request on its way to them that they
+// should pull from another node's tier.
 type PullHints interface {
-	// Hint copies the parts of h that it needs and returns at once. It must not block or allocate; it
-	// drops hints that it cannot take.
+	// Hint copies the parts of h that it needs and returns at once. It must not block or
+	// allocate; it drops hints that it cannot take.
 	Hint(h PullHint)
 }
 
@@ -32,8 +32,8 @@ type Fetch struct {
 // Tokens returns the number of fetched tokens.
 func (f *Fetch) Tokens() int { return f.Tier + f.Remote }
 
-// FetchedOf returns the tokens that came from KV tiers of an answer's cached tokens: those beyond the
-// rank's own, up to the expected number.
+// FetchedOf returns the tokens that came from KV tiers of an answer's cached tokens: those
+// beyond the rank's own, up to the expected number.
 func (d *Decision) FetchedOf(cached int) int {
 	return min(max(cached-d.Cached, 0), d.Fetch.Tokens())
 }

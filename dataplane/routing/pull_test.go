@@ -41,7 +41,8 @@ func (f *fleet) between(h routing.PullHints, speed float64, all ...routing.TierM
 	return r
 }
 
-// The node of the chosen rank is told what to pull and from whom, when the choice is carried out and not before.
+// The node of the chosen rank is told what to pull and from whom, when the choice is carried
+// out and not before.
 func TestTheChosenNodeIsToldWhatToPull(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny())
 	ids := tokens(1, 4001)
@@ -125,7 +126,8 @@ func TestThePrefillNodeIsToldWhatToPull(t *testing.T) {
 	assert.Equal(t, 1, d.Uncached())
 }
 
-// What a rank is trusted with, and how large it is believed to be, does not change by what it fetched.
+// What a rank is trusted with, and how large it is believed to be, does not change by what it
+// fetched.
 func TestFetchedTokensAreNotTheRanksOwn(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	r := f.between(nil, 10e9, routing.TierMatch{Place: 1, Tokens: 4000, Open: true})
@@ -141,7 +143,8 @@ func TestFetchedTokensAreNotTheRanksOwn(t *testing.T) {
 		assert.Equal(t, want, d.FetchedOf(cached))
 	}
 
-	// Answers that find all of each prompt in the tier: a rank without events would look as if its pool had no end.
+	// Answers that find all of each prompt in the tier: a rank without events would look as if
+	// its pool had no end.
 	r = f.with(policy.KV{Options: policy.Defaults})
 	r.Approx = routing.NewApproxIndex(0)
 	r.Tiers = exactly{{Place: 1, Tokens: 4000, Open: true}, {Place: 2, Tokens: 4000, Open: true}}

@@ -21,7 +21,8 @@ func (l *library) Stored(dst []routing.TierMatch, a routing.TierQuery) []routing
 	return append(dst, l.by[a.Tokens[0]]...)
 }
 
-// Pages of another kind are of no use, and a node without a tier, or with engines of two kinds, gets nothing from others.
+// Pages of another kind are of no use, and a node without a tier, or with engines of two kinds,
+// gets nothing from others.
 func TestKindsOfPagesAreKeptApart(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny(), tiny())
 	f.at(1, 2, 3, 4)

@@ -74,8 +74,8 @@ func (b *book) count() (n [3]int) {
 	return n
 }
 
-// TestPromptsAreTold: the router that chooses hears of each prompt from its choice to its end, of
-// those that were sent without it, and after a change of all that are in flight.
+// TestPromptsAreTold: the router that chooses hears of each prompt from its choice to its end,
+// of those that were sent without it, and after a change of all that are in flight.
 func TestPromptsAreTold(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)

@@ -19,7 +19,8 @@ type requests struct {
 	pool sync.Pool // of *waiter
 }
 
-// maxUntold bounds the numbers to publish. Without them the leader's promises and predictions expire.
+// maxUntold bounds the numbers to publish. Without them the leader's promises and predictions
+// expire.
 const maxUntold = 1 << 16
 
 // waiter is one request that waits for its reply.

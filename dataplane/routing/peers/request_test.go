@@ -48,8 +48,8 @@ func burst(routers []*router, n int) (answers []routing.PeerReply, by []*router)
 	return answers, by
 }
 
-// TestOneChoosesForAll: a burst at several routers is spread as by one, and from the choice to the end each request counts once at the
-// router that chose.
+// TestOneChoosesForAll: a burst at several routers is spread as by one, and from the choice to
+// the end each request counts once at the router that chose.
 func TestOneChoosesForAll(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)
@@ -124,7 +124,8 @@ func TestPromisesEnd(t *testing.T) {
 	})
 }
 
-// TestChiefDies: a dead router costs those who wait one deadline, and then one request now and then, until the next one chooses.
+// TestChiefDies: a dead router costs those who wait one deadline, and then one request now and
+// then, until the next one chooses.
 func TestChiefDies(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)

@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// Status is a group as /status and /metrics show it. Counters are of this router since its start.
+// Status is a group as /status and /metrics show it. Counters are of this router since its
+// start.
 type Status struct {
 	ID     string `json:"id"`    // of this router
 	Leader string `json:"chief"` // ID of the router that chooses for all

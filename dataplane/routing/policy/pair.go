@@ -81,8 +81,8 @@ func PickPair(p Policy, req Request, l *PairCandidates) (prefill, decode Choice)
 	return pickPair(p, prefillKV(kv), first, after, grow(m.onward[:0], len(l.Prefill)), m.nodes[:0], &req, l)
 }
 
-// pairRoom is memory for a choice among pairs. Numbers of nodes are small, but there are nodes of
-// other ranks among them.
+// pairRoom is memory for a choice among pairs. Numbers of nodes are small, but there are nodes
+// of other ranks among them.
 type pairRoom struct {
 	first, after, onward [stackScores]float64
 	nodes                [4 * stackScores]float64
@@ -199,7 +199,8 @@ func (l *PairCandidates) around(prefill int, decode Choice) Choice {
 	return decode
 }
 
-// DecodeCosts appends the terms of each decode candidate's cost to dst, with the transfer from that prefill candidate.
+// DecodeCosts appends the terms of each decode candidate's cost to dst, with the transfer from
+// that prefill candidate.
 func DecodeCosts(dst []DecodeCost, req Request, l *PairCandidates, prefill int) []DecodeCost {
 	f := survey(l.Decode)
 	for j := range l.Decode {

@@ -54,7 +54,8 @@ func naiveSurvey(all []policy.Candidate) (f naiveFleet) {
 	return f
 }
 
-// naiveCost is the rule in words, for one rank: everything that takes time takes as much longer as the rank is slower.
+// naiveCost is the rule in words, for one rank: everything that takes time takes as much longer
+// as the rank is slower.
 func naiveCost(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 	share, rate := 1.0, f.rate
 	if c.Weight > 0 && c.Weight < 1 {
@@ -191,7 +192,8 @@ func TestLoadCountsByWeight(t *testing.T) {
 	}
 }
 
-// A pair's decode rank that is slow takes longer for each step, and a prefill rank for the prompt.
+// A pair's decode rank that is slow takes longer for each step, and a prefill rank for the
+// prompt.
 func TestPairsByWeight(t *testing.T) {
 	kv, req := policy.KV{Options: policy.Defaults}, policy.Request{Tokens: 1000, Output: 100}
 	l := legs(2, 2)
@@ -214,7 +216,8 @@ func TestPairsByWeight(t *testing.T) {
 	assert.InDelta(t, 4*room, policy.DecodeCosts(nil, req, whole, 0)[0].Room, 1e-12)
 }
 
-// Exclusions are made before a policy is asked: whatever it is, it picks among those that are left and is never asked of nobody.
+// Exclusions are made before a policy is asked: whatever it is, it picks among those that are
+// left and is never asked of nobody.
 func TestPoliciesPickAmongTheRest(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	for _, name := range policy.Names() {

@@ -43,7 +43,8 @@ func sessionRank(req *Request, candidates []Candidate) int {
 	}
 	c := &candidates[at]
 	full := c.Most > 0 && c.InFlight >= c.Most
-	// With few requests in flight the mean is below one, and any rank with a request would be above it.
+	// With few requests in flight the mean is below one, and any rank with a request would be
+	// above it.
 	bound := max(loadBound*float64(total)/float64(len(candidates)), 1)
 	if full || float64(c.InFlight) > bound {
 		return -1
