@@ -121,6 +121,41 @@ func (w *worker) finish(t *task, now clock, done func(t *task, now clock)) {
 	done(t, now)
 }
 
+// handoff ends t's prompt at a worker that only computes prompts.
+func (w *worker) handoff(t *task) {
+	w.cache.unlock(t.path, t.locks)
+	w.taken -= t.owned
+	t.owned, t.locks = 0, 0
+	w.counts.requests++
+}
+
+// join lets requests whose pages have arrived into the running batch, as room allows.
+func (w *worker) join(now clock, done func(t *task, now clock)) {
+	for len(w.waiting) > 0 && len(w.running) < w.costs.running {
+		t := w.waiting[0]
+		need := w.pagesOf(t.input + t.output)
+		if need > w.free() {
+			return
+		}
+		w.waiting = slices.Delete(w.waiting, 0, 1)
+		w.taken += need
+		t.owned, t.first = need, now
+		if t.made < t.output {
+			w.running = append(w.running, t)
+			continue
+		}
+		w.leave(t, now, done)
+	}
+}
+
+// leave ends t at a worker that only decodes: its pages are of no use to the next prompt there.
+func (w *worker) leave(t *task, now clock, done func(t *task, now clock)) {
+	w.taken -= t.owned
+	t.owned, t.ended = 0, now
+	w.counts.requests++
+	done(t, now)
+}
+
 // tier is the host memory of a worker: a copy of every page that the GPU computed, as HiCache's write-through keeps it,
 // with its own order of use.
 type tier struct {

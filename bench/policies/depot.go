@@ -85,8 +85,14 @@ func (d *depot) order(w *worker, t *task, now clock) clock {
 	return max(ready, d.free)
 }
 
-// buildDepots gives the nodes of the first workers their tiers.
-func (s *run) buildDepots() {
+// nodeTiers are the KV tiers of all nodes.
+type nodeTiers struct {
+	*run
+	depots []*depot // by node; none without tiers
+}
+
+// build gives the nodes of the first workers their tiers.
+func (s *nodeTiers) build() {
 	if s.cfg.TierTokens == 0 {
 		return
 	}
@@ -98,7 +104,7 @@ func (s *run) buildDepots() {
 		at := i / s.cfg.NodeWorkers
 		if at == len(s.depots) {
 			d := &depot{plan: s.plan, all: &s.depots, link: link}
-			d.tier = tier{cache: newCache(s.plan, func(n, held int32) { s.tierEvent(at, n, held) }), pool: int32(s.cfg.TierTokens / s.page)}
+			d.tier = tier{cache: newCache(s.plan, func(n, held int32) { s.event(at, n, held) }), pool: int32(s.cfg.TierTokens / s.page)}
 			s.depots = append(s.depots, d)
 		}
 		w.depot = s.depots[at]
@@ -110,8 +116,8 @@ func (s *run) buildDepots() {
 	}
 }
 
-// tierEvent tells every replica what a node's tier holds.
-func (s *run) tierEvent(node int, n, held int32) {
+// event tells every replica what a node's tier holds.
+func (s *nodeTiers) event(node int, n, held int32) {
 	for _, r := range s.replicas {
 		if r.shelves != nil {
 			r.shelves.expect(change{at: s.notes.now + ticks(s.cfg.EventDelay+tierDelay), worker: int32(node), node: n, held: held})
@@ -120,7 +126,7 @@ func (s *run) tierEvent(node int, n, held int32) {
 }
 
 // stored finds what r knows of t's prompt in tiers; false: nothing.
-func (s *run) stored(r *replica, t *task) (some bool) {
+func (s *nodeTiers) stored(r *replica, t *task) (some bool) {
 	if r.shelves == nil {
 		return false
 	}
@@ -133,7 +139,7 @@ func (s *run) stored(r *replica, t *task) (some bool) {
 }
 
 // offer tells candidate i what it could fetch, as package route does: of its own node's tier, and behind that from the peer that has most.
-func (s *run) offer(r *replica, i int) {
+func (s *nodeTiers) offer(r *replica, i int) {
 	c, node := &r.spaces[i], i/s.cfg.NodeWorkers
 	here := max(c.Cached, int(r.shelved[node].held)*s.page)
 	c.Tier = int32(here - c.Cached)
@@ -149,9 +155,9 @@ func (s *run) offer(r *replica, i int) {
 	}
 }
 
-// fetches is what the policy reckons that its choice will fetch, in tokens.
-func (p *replica) fetches(req policy.Request, some candidates, index int) int {
-	if f, ok := p.pick.(policy.Fetcher); ok && req.Stored {
+// fetches returns the tokens that a policy expects its choice to fetch.
+func fetches(p policy.Policy, req policy.Request, some candidates, index int) int {
+	if f, ok := p.(policy.Fetcher); ok && req.Stored {
 		tier, remote := f.Fetched(req, some, index)
 		return tier + remote
 	}

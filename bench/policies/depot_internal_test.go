@@ -13,10 +13,7 @@ import (
 
 // tiersConfig has two nodes where a token takes 1 ms to compute, 1 ms to copy to the GPU, and 2 ms over the network.
 func tiersConfig() Config {
-	return Config{
-		Workers: 2, PageSize: 4, CacheTokens: 400, TierTokens: 4000, LinkTokensPerSecond: 500,
-		Service: Service{PrefillTokensPerSecond: 1000, HostTokensPerSecond: 1000},
-	}.withDefaults()
+	return Config{Workers: 2, PageSize: 4, CacheTokens: 400, Service: Service{PrefillTokensPerSecond: 1000, HostTokensPerSecond: 1000}, Tiers: Tiers{TierTokens: 4000, LinkTokensPerSecond: 500}}.withDefaults()
 }
 
 // Each step of these requests by hand: a prompt of 41 tokens has 10 pages that a cache may serve, and a batch costs 8 ms besides.
@@ -91,7 +88,7 @@ func TestTiersAddUp(t *testing.T) {
 				s, err := newRun(p, cfg, name, func(int) {})
 				require.NoError(t, err)
 				s.observe = func(*worker) {
-					for _, d := range s.depots {
+					for _, d := range s.tiers.depots {
 						require.LessOrEqual(t, d.cache.pages, d.pool)
 					}
 				}
@@ -110,7 +107,7 @@ func TestTiersAddUp(t *testing.T) {
 					require.GreaterOrEqual(t, task.first, task.ready)
 				}
 			}
-			if cfg.LinkTokensPerSecond == 0 || len(s.depots) == 1 {
+			if cfg.LinkTokensPerSecond == 0 || len(s.tiers.depots) == 1 {
 				require.Zero(t, r.PulledTokens)
 			}
 			pulled, hosted = pulled+r.PulledTokens, hosted+r.HostTokens
@@ -125,7 +122,7 @@ func TestTiersAddUp(t *testing.T) {
 func TestKnowingTiersPays(t *testing.T) {
 	trace, err := Synthetic("conversations", 1, 2000)
 	require.NoError(t, err)
-	cfg := Config{Workers: 12, CacheTokens: 60_000, TierTokens: 2_000_000, Study: []string{"tiers"}}
+	cfg := Config{Workers: 12, CacheTokens: 60_000, Tiers: Tiers{TierTokens: 2_000_000}, Variants: Variants{Study: []string{"tiers"}}}
 	for _, link := range []float64{0, 20_000} {
 		cfg.LinkTokensPerSecond = link
 		r, err := Simulate(context.Background(), "conversations", trace, cfg, []string{"kv"}, nil)

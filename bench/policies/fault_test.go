@@ -27,10 +27,10 @@ func TestParseFault(t *testing.T) {
 		require.ErrorIs(t, err, ErrConfig, text)
 	}
 	for _, f := range []Fault{{Worker: 8}, {Worker: -1}, {Speed: 1}, {Speed: -0.5}, {Speed: 0.001}, {At: -1}, {For: -1}} {
-		_, err := Simulate(t.Context(), "", tiny(1, 5), Config{Faults: []Fault{f}}, []string{"kv"}, nil)
+		_, err := Simulate(t.Context(), "", tiny(1, 5), Config{GPUFaults: GPUFaults{Faults: []Fault{f}}}, []string{"kv"}, nil)
 		require.ErrorIs(t, err, ErrConfig, "%v", f)
 	}
-	_, err := Simulate(t.Context(), "", tiny(1, 5), Config{Faults: []Fault{{}}, Prefill: 1}, []string{"kv"}, nil)
+	_, err := Simulate(t.Context(), "", tiny(1, 5), Config{GPUFaults: GPUFaults{Faults: []Fault{{}}}, Pools: Pools{Prefill: 1}}, []string{"kv"}, nil)
 	require.ErrorIs(t, err, ErrConfig)
 }
 
@@ -39,7 +39,7 @@ func faulty(t *testing.T, name string, ablate []string, faults ...Fault) *run {
 	t.Helper()
 	trace, err := Synthetic("conversations", 3, 3000)
 	require.NoError(t, err)
-	cfg := Config{Workers: 4, Ablate: ablate, Faults: faults}.withDefaults()
+	cfg := Config{Workers: 4, Ablate: ablate, GPUFaults: GPUFaults{Faults: faults}}.withDefaults()
 	require.NoError(t, cfg.check())
 	s, err := simulate(context.Background(), newPlan(trace, cfg.PageSize, cfg.Rate, false), cfg, name, func(int) {})
 	require.NoError(t, err)

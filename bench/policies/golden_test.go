@@ -87,7 +87,7 @@ func TestGoldenHostTier(t *testing.T) {
 // Prefill apart: 200 tokens in 210 ms, 100 ms to send them at 2,000 a second, then the decoding worker's steps.
 func TestGoldenPools(t *testing.T) {
 	r := only(t, []policies.Request{{Prompt: []policies.Segment{{ID: 1, Tokens: 200}}, Output: 2}},
-		policies.Config{Workers: 2, Prefill: 1, TransferTokensPerSecond: 2000, Service: byHand}, "kv")
+		policies.Config{Workers: 2, Service: byHand, Pools: policies.Pools{Prefill: 1, TransferTokensPerSecond: 2000}}, "kv")
 	assert.Equal(t, 310*time.Millisecond, r.TTFT.Mean)
 	assert.Equal(t, 310*time.Millisecond+103010*time.Microsecond, r.Latency.Mean)
 }

@@ -5,11 +5,19 @@ import (
 	"slices"
 )
 
-// greedy picks the worker with the lowest predicted time to first token plus the cost of what must be computed, which
-// everyone who comes later waits for. It knows the exact caches, queues, running batches and how long answers will be.
-func (s *run) greedy(t *task) int {
+// greedy is the all-knowing router. It picks the worker with the lowest predicted time to first
+// token plus the time of the tokens to compute, which later requests wait for. It knows the caches,
+// queues, running batches and the lengths of answers.
+type greedy struct {
+	*run
+	forecast
+}
+
+func (s *greedy) pick(t *task) int {
 	best, lowest := -1, never
-	for i, w := range s.targets() {
+	w := &s.forecast
+	for i, at := range s.targets() {
+		w.worker = at
 		if !w.fits(t.job) || w.dead {
 			continue
 		}
@@ -21,14 +29,20 @@ func (s *run) greedy(t *task) int {
 			best, lowest = i, cost
 		}
 	}
-	uncached, _, _ := s.workers[best].expect(t, s.notes.now)
-	t.uncached = uncached
+	w.worker = s.workers[best]
+	t.uncached, _, _ = w.expect(t, s.notes.now)
 	return best
+}
+
+// forecast predicts a worker's next steps.
+type forecast struct {
+	*worker
+	ending []*task // scratch of roomAt
 }
 
 // roomAt is when running requests will have given back the pages that the queue and t need, or have made room in the batch:
 // a step is taken to last as long as the one under way.
-func (w *worker) roomAt(now clock, t *task, uncached int) clock {
+func (w *forecast) roomAt(now clock, t *task, uncached int) clock {
 	need, places := w.pagesOf(uncached+t.output), 1+len(w.running)+len(w.batch)-w.costs.running
 	for _, other := range w.waiting {
 		need += w.pagesOf(other.uncached + other.output)
@@ -56,13 +70,13 @@ func (w *worker) roomAt(now clock, t *task, uncached int) clock {
 }
 
 // time is how long tokens take in full batches.
-func (w *worker) time(tokens int) clock {
+func (w *forecast) time(tokens int) clock {
 	batches := (tokens + w.costs.chunk - 1) / w.costs.chunk
 	return clock(batches)*w.costs.prefillBase + clock(tokens)*w.costs.prefillToken
 }
 
 // freeAt is when the batch or the decode step under way ends.
-func (w *worker) freeAt(now clock) clock {
+func (w *forecast) freeAt(now clock) clock {
 	switch {
 	case w.idle:
 		return now
@@ -74,7 +88,7 @@ func (w *worker) freeAt(now clock) clock {
 }
 
 // queued is how many tokens the requests before a new one have yet to compute.
-func (w *worker) queued() (n int) {
+func (w *forecast) queued() (n int) {
 	for _, t := range w.waiting {
 		n += t.uncached
 	}
@@ -86,7 +100,7 @@ func (w *worker) queued() (n int) {
 
 // expect is what t will have to compute, given the cache and the prompts that are being computed, and what will be copied
 // from host memory, its own and the node's; ready is when that is there.
-func (w *worker) expect(t *task, now clock) (uncached, copied int, ready clock) {
+func (w *forecast) expect(t *task, now clock) (uncached, copied int, ready clock) {
 	usable := w.usable(t.job)
 	held := w.cache.match(t.path, usable)
 	for _, other := range w.waiting {
@@ -104,7 +118,7 @@ func (w *worker) expect(t *task, now clock) (uncached, copied int, ready clock) 
 	}
 	ready = now
 	if w.depot != nil {
-		have, soon, _, upto := w.depot.supply(w, t, now)
+		have, soon, _, upto := w.depot.supply(w.worker, t, now)
 		if upto > have {
 			soon = max(soon, w.depot.arrival(upto-have, now))
 		}

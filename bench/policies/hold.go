@@ -37,8 +37,16 @@ func newGate(order string) *gate {
 	return &gate{order: queue.NewOrder(rules), tasks: make(map[*queue.Waiter]*task), full: -engagedFor - 1}
 }
 
+// holding is the queues of all replicas.
+type holding struct {
+	*run
+	held   int  // requests that waited
+	turned int  // requests that found a full queue
+	freed  bool // perhaps there is room for waiting requests
+}
+
 // look finds how many requests each worker can take, as far as r knows, and returns the worker that can take most.
-func (s *run) look(r *replica) (best int) {
+func (s *holding) look(r *replica) (best int) {
 	g, most := r.gate, int64(s.cfg.Service.MaxRunning)
 	most += max(most/spareShare, 1)
 	g.rooms = g.rooms[:0]
@@ -62,7 +70,7 @@ func (s *run) look(r *replica) (best int) {
 }
 
 // enter sends t, or holds it back while all workers are full; false: the queue is full, too.
-func (s *run) enter(r *replica, t *task) bool {
+func (s *holding) enter(r *replica, t *task) bool {
 	g := r.gate
 	r.take(s.notes.now)
 	best := s.look(r)
@@ -89,14 +97,14 @@ func (s *run) enter(r *replica, t *task) bool {
 	return ok
 }
 
-func (s *run) turnAway(t *task) {
+func (s *holding) turnAway(t *task) {
 	t.worker = -1
 	s.refused++
 	s.turned++
 }
 
 // release sends one of those who wait to a worker with room; false: nobody can go.
-func (s *run) release() bool {
+func (s *holding) release() bool {
 	for _, r := range s.replicas {
 		g := r.gate
 		if g.order.Len() == 0 {
@@ -119,14 +127,14 @@ func (s *run) release() bool {
 }
 
 // dispatch lets the policy choose, and sends.
-func (s *run) dispatch(r *replica, t *task) {
+func (s *holding) dispatch(r *replica, t *task) {
 	s.route(r, t)
 	t.sent = s.notes.now
 	s.workers[t.worker].submit(t, s.notes.now)
 }
 
 // waits reports whether a router holds requests back.
-func (s *run) waits() bool {
+func (s *holding) waits() bool {
 	for _, r := range s.replicas {
 		if r.gate != nil && r.gate.order.Len() > 0 {
 			return true
@@ -135,16 +143,16 @@ func (s *run) waits() bool {
 	return false
 }
 
-// allowed are the candidates that p may choose among, and their workers; all of them where open is nil.
-func (p *replica) allowed() (some candidates, open []int32) {
-	g := p.gate
+// allowed are the candidates that a replica may choose among, and their workers; all of them where
+// open is nil.
+func (g *gate) allowed(all candidates) (some candidates, open []int32) {
 	if g == nil || g.always {
-		return p.spaces, nil
+		return all, nil
 	}
 	g.some, g.open = g.some[:0], g.open[:0]
 	for i, room := range g.rooms {
 		if room > 0 {
-			g.some, g.open = append(g.some, p.spaces[i]), append(g.open, int32(i))
+			g.some, g.open = append(g.some, all[i]), append(g.open, int32(i))
 		}
 	}
 	return g.some, g.open

@@ -27,7 +27,7 @@ func TestQueueAgainstNaive(t *testing.T) {
 		for w := range s.workers {
 			naively(t, s, spelled, unit, w)
 		}
-		held += s.held
+		held += s.holding.held
 	}
 	assert.Greater(t, held, 100, "requests that waited")
 }
@@ -62,7 +62,7 @@ func TestQueueIsBounded(t *testing.T) {
 	for i := range uint64(mostWaiting + 10) {
 		trace = append(trace, Request{Prompt: []Segment{{i + 1, 16}}, Output: 1})
 	}
-	cfg := Config{Workers: 1, Service: Service{MaxRunning: 4}, Queues: []string{FIFO}}
+	cfg := Config{Workers: 1, Service: Service{MaxRunning: 4}, Variants: Variants{Queues: []string{FIFO}}}
 	r, err := Simulate(t.Context(), "crowd", trace, cfg, nil, nil)
 	require.NoError(t, err)
 	x := r.Results[0]
@@ -71,7 +71,7 @@ func TestQueueIsBounded(t *testing.T) {
 	assert.Equal(t, mostWaiting, x.Held)
 	assert.Positive(t, x.HeldFor)
 	assert.Len(t, r.Warnings, 1)
-	for _, bad := range []Config{{Queues: []string{"stack"}}, {Queues: Queues(), Share: ShareOne}, {Queues: Queues(), Prefill: 1}} {
+	for _, bad := range []Config{{Variants: Variants{Queues: []string{"stack"}}}, {Replicas: Replicas{Share: ShareOne}, Variants: Variants{Queues: Queues()}}, {Pools: Pools{Prefill: 1}, Variants: Variants{Queues: Queues()}}} {
 		_, err := Simulate(t.Context(), "crowd", trace[:1], bad, nil, nil)
 		require.ErrorIs(t, err, ErrConfig)
 	}

@@ -7,23 +7,21 @@ import (
 // replica is one router: its view of the caches, its own dispatches, which it knows at once, and what the workers last
 // reported, which also tells of other replicas' requests.
 type replica struct {
-	pick     policy.Policy
-	view     *view    // by events
-	trees    []*cache // approximate, of each worker; nil unless the policy has no events
-	loads    []load
-	spaces   candidates
-	gate     *gate // nil: requests wait at workers only
-	laps     []overlap
-	shelves  *view     // of nodes' tiers; nil: they are not known
-	shelved  []overlap // by node
-	turn     uint64
-	prefix   adaptivePrefix
-	inbox    []note // of other replicas, by time of arrival
-	read     int
-	alone    bool // expects nothing of what others have sent
-	outages  []outage
-	left     candidates // those that are not out, and their workers
-	leftOpen []int32
+	pick    policy.Policy
+	view    *view    // by events
+	trees   []*cache // approximate, of each worker; nil unless the policy has no events
+	loads   []load
+	spaces  candidates
+	gate    *gate // nil: requests wait at workers only
+	laps    []overlap
+	shelves *view     // of nodes' tiers; nil: they are not known
+	shelved []overlap // by node
+	turn    uint64
+	prefix  adaptivePrefix
+	inbox   []note // of other replicas, by time of arrival
+	read    int
+	alone   bool // expects nothing of what others have sent
+	known   knownFaults
 }
 
 // foresee notes what another replica's request will leave at its worker.
@@ -89,33 +87,6 @@ type report struct {
 	prefillBusy     clock
 }
 
-// report looks at a worker. The uncached tokens of its queue are what routers expected; an engine counts them by its own
-// tree, which differs only by what was evicted meanwhile.
-func (w *worker) report(now clock) report {
-	r := report{at: now, prefilled: w.counts.prefilled, prefillBusy: w.counts.prefillBusy}
-	for _, t := range w.waiting {
-		r.waiting += int64(t.uncached)
-	}
-	if w.chunked != nil {
-		r.waiting += int64(w.chunked.input - w.chunked.computed)
-	}
-	unfinished := 0
-	for _, p := range w.batch {
-		r.waiting += int64(p.tokens)
-		unfinished++
-	}
-	if left := w.until - now; unfinished > 0 && left < w.until-w.began {
-		done := float64(now-w.began) / float64(w.until-w.began)
-		for _, p := range w.batch {
-			r.waiting -= int64(done * float64(p.tokens))
-		}
-	}
-	r.begun = int64(len(w.running))
-	r.requests = int64(len(w.waiting)+len(w.running)) + int64(unfinished)
-	r.used = int64(w.taken+w.cache.locked) * int64(w.plan.page)
-	return r
-}
-
 // hear takes a report of worker i.
 func (p *replica) hear(i int, r report) {
 	l := &p.loads[i]
@@ -154,4 +125,17 @@ func (l *load) note(t *task, kind uint8, now clock) {
 		l.begun--
 		l.own -= int64(t.uncached + t.fetched)
 	}
+}
+
+// choose asks the policy, and a baseline with a hash of the prompt's beginning.
+func (p *replica) choose(prefixes []uint64, req policy.Request, some candidates) policy.Choice {
+	b, ok := p.pick.(baseline)
+	if !ok {
+		return p.pick.Pick(req, some)
+	}
+	prefix := prefixes[0]
+	if b.adaptive() {
+		prefix = p.prefix.hash(len(p.spaces), prefixes)
+	}
+	return b.pickByPrefix(prefix, req, some)
 }

@@ -58,10 +58,7 @@ func TestKVBeatsItsPeersUnderLoad(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	cfg := policies.Config{
-		Workers: 3, Study: []string{"queue", "load"}, Queues: policies.Queues(),
-		Routers: 2, EventLoss: 0.1, HostTokens: 1000, Speeds: []float64{1, 2},
-	}
+	cfg := policies.Config{Workers: 3, HostTokens: 1000, Speeds: []float64{1, 2}, Events: policies.Events{EventLoss: 0.1}, Replicas: policies.Replicas{Routers: 2}, Variants: policies.Variants{Study: []string{"queue", "load"}, Queues: policies.Queues()}}
 	names := policies.Names()
 	assert.Subset(t, names, append(policy.Names(), "prefix-hash", "dualmap", policies.Greedy))
 	trace, err := policies.Synthetic("conversations", 1, 300)
@@ -126,24 +123,24 @@ func TestSimulateRefuses(t *testing.T) {
 	for _, cfg := range []policies.Config{
 		{Workers: -1},
 		{Workers: 1 << 20},
-		{Routers: -1},
+		{Replicas: policies.Replicas{Routers: -1}},
 		{CacheTokens: 1},
 		{CacheTokens: 1 << 40},
 		{HostTokens: -1},
 		{Rate: -1},
 		{Rate: 1e9},
-		{EventLoss: 2},
-		{EventDelay: -1},
+		{Events: policies.Events{EventLoss: 2}},
+		{Events: policies.Events{EventDelay: -1}},
 		{Poll: -1},
 		{Speeds: []float64{0}},
-		{Share: "telepathy"},
+		{Replicas: policies.Replicas{Share: "telepathy"}},
 		{Ablate: []string{"luck"}},
-		{Study: []string{"luck"}},
-		{Prefill: 8},
-		{Prefill: -1},
+		{Variants: policies.Variants{Study: []string{"luck"}}},
+		{Pools: policies.Pools{Prefill: 8}},
+		{Pools: policies.Pools{Prefill: -1}},
 		{Service: policies.Service{ChunkedPrefill: 3}},
 		{Service: policies.Service{PrefillTokensPerSecond: -1}},
-		{TransferTokensPerSecond: -1},
+		{Pools: policies.Pools{TransferTokensPerSecond: -1}},
 	} {
 		_, err := policies.Simulate(t.Context(), "x", trace, cfg, []string{"kv"}, nil)
 		require.ErrorIs(t, err, policies.ErrConfig, "%+v", cfg)

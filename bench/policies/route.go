@@ -17,19 +17,19 @@ func (s *run) route(r *replica, t *task) {
 
 // pickFor lets r choose t's worker by r.laps.
 func (s *run) pickFor(r *replica, t *task) {
-	stored := s.stored(r, t)
+	stored := s.tiers.stored(r, t)
 	for i := range r.spaces {
 		r.spaces[i] = s.candidate(r, i)
 		if stored {
-			s.offer(r, i)
+			s.tiers.offer(r, i)
 		}
 	}
-	some, open := r.alive(r.allowed())
+	some, open := r.known.alive(r.gate.allowed(r.spaces))
 	req := policy.Request{
 		Tokens: t.input, Exact: true, Turn: r.turn, Seed: mix(s.cfg.Seed ^ mix(uint64(t.id))), Stored: stored,
 	}
 	choice := r.choose(t.prefixes, req, some)
-	fetched := r.fetches(req, some, choice.Index)
+	fetched := fetches(r.pick, req, some, choice.Index)
 	if open != nil {
 		choice.Index = int(open[choice.Index])
 	}
@@ -37,19 +37,6 @@ func (s *run) pickFor(r *replica, t *task) {
 	t.worker = int32(choice.Index)
 	c := &r.spaces[choice.Index]
 	t.uncached, t.fetched = t.input-max(c.Cached+fetched, c.Predicted), fetched
-}
-
-// choose asks the policy, and a baseline with a hash of the prompt's beginning.
-func (p *replica) choose(prefixes []uint64, req policy.Request, some candidates) policy.Choice {
-	b, ok := p.pick.(baseline)
-	if !ok {
-		return p.pick.Pick(req, some)
-	}
-	prefix := prefixes[0]
-	if b.adaptive() {
-		prefix = p.prefix.hash(len(p.spaces), prefixes)
-	}
-	return b.pickByPrefix(prefix, req, some)
 }
 
 // expectOf notes that t's worker will have its prompt.
@@ -79,7 +66,7 @@ func (s *run) candidate(r *replica, i int) policy.Candidate {
 	if s.ablated.rate {
 		c.Rate = 0
 	}
-	r.judge(&c, i)
+	r.known.judge(&c, i)
 	c.Pending = int64(l.backlog.Tokens(s.notes.now.seconds(), c.Rate))
 	switch {
 	case s.ablated.load:

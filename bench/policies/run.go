@@ -18,27 +18,24 @@ func Names() []string { return append(policyNames(), Greedy) }
 // run is one simulation of one policy.
 type run struct {
 	*plan
-	cfg      Config
-	name     string
-	pick     policy.Policy // of the first replica; nil: greedy
-	workers  []*worker
-	replicas []*replica
-	depots   []*depot // by node; none without tiers
-	tasks    []task
-	ablated  ablation
-	refused  int
-	turned   int  // of refused, by a full queue
-	held     int  // by a router's queue
-	freed    bool // perhaps there is room for what routers hold
-	way      asking
-	answered int
-	notes    notes
-	progress func(int)
-	observe  func(*worker) // of tests: after every step of a worker; may be nil
-	transit  transit
-	faults   []faultEvent // to come, by time
-	lost     int          // of refused, begun by a worker that died
-	transfer clock        // of a token
+	cfg       Config
+	name      string
+	pick      policy.Policy // of the first replica; nil: greedy
+	workers   []*worker
+	replicas  []*replica
+	tasks     []task
+	ablated   ablation
+	refused   int
+	answered  int
+	notes     notes
+	progress  func(int)
+	observe   func(*worker) // of tests: after every step of a worker; may be nil
+	greedy    greedy
+	arbiter   arbiter
+	holding   holding
+	faults    faults
+	transfers transfers
+	tiers     nodeTiers
 }
 
 // targets are the workers that take prompts.
@@ -52,6 +49,7 @@ func (s *run) targets() []*worker {
 // newRun prepares a simulation. cfg has its defaults.
 func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) {
 	s := &run{plan: p, cfg: cfg, name: name, tasks: make([]task, len(p.jobs)), ablated: ablate(cfg.Ablate), progress: progress}
+	s.greedy.run, s.arbiter.run, s.holding.run, s.faults.run, s.transfers.run, s.tiers.run = s, s, s, s, s, s
 	if name != Greedy {
 		pick, err := newPolicy(name, s.options(0))
 		if err != nil {
@@ -61,7 +59,7 @@ func newRun(p *plan, cfg Config, name string, progress func(int)) (*run, error) 
 	}
 	s.build()
 	if len(cfg.Faults) > 0 {
-		s.planFaults()
+		s.faults.plan()
 	}
 	return s, nil
 }
@@ -106,7 +104,7 @@ func (s *run) build() {
 		}
 		s.workers = append(s.workers, w)
 	}
-	s.transfer = clock(math.Round(float64(second) / s.cfg.TransferTokensPerSecond))
+	s.transfers.token = clock(math.Round(float64(second) / s.cfg.TransferTokensPerSecond))
 	n := len(s.targets())
 	for k := range s.cfg.Routers {
 		r := &replica{alone: s.ablated.foreign, pick: s.pick, loads: make([]load, n), spaces: make([]policy.Candidate, n), laps: make([]overlap, n), view: newView(s.plan, n)}
@@ -123,7 +121,7 @@ func (s *run) build() {
 		}
 		s.replicas = append(s.replicas, r)
 	}
-	s.buildDepots()
+	s.tiers.build()
 }
 
 // event tells every replica what worker i holds of node n, on the GPU or in host memory, unless it is lost on the way.
@@ -177,7 +175,7 @@ func (s *run) loop(ctx context.Context) error {
 		s.notes.now = at
 		if w != nil {
 			w.advance(at, s.done)
-			s.freed = s.cfg.queue != ""
+			s.holding.freed = s.cfg.queue != ""
 			if s.observe != nil {
 				s.observe(w)
 			}
@@ -198,23 +196,23 @@ func (s *run) loop(ctx context.Context) error {
 // meanwhile does what comes next on the way between routers and workers, if it comes before at.
 func (s *run) meanwhile(at clock) bool {
 	switch {
-	case s.nextFault() <= at && s.nextFault() < never:
-		s.suffer()
-	case len(s.transit) > 0 && s.transit[0].landed < at:
-		s.upkeep(s.transit[0].landed)
-		s.notes.now = s.transit[0].landed
-		s.land(s.notes.now)
-	case s.nextAsked() < at:
-		s.carry(s.nextAsked())
-	case s.freed && s.notes.now < at:
+	case s.faults.next() <= at && s.faults.next() < never:
+		s.faults.suffer()
+	case len(s.transfers.transit) > 0 && s.transfers.transit[0].landed < at:
+		s.upkeep(s.transfers.transit[0].landed)
+		s.notes.now = s.transfers.transit[0].landed
+		s.transfers.land(s.notes.now)
+	case s.arbiter.next() < at:
+		s.arbiter.carry(s.arbiter.next())
+	case s.holding.freed && s.notes.now < at:
 		// One at a time, and behind all of this instant: no worker then has two arrivals at once.
 		s.notes.now++
 		s.upkeep(s.notes.now)
-		s.freed = s.release()
-	case s.notes.nextPoll < at && s.waits():
+		s.holding.freed = s.holding.release()
+	case s.notes.nextPoll < at && s.holding.waits():
 		s.notes.now = s.notes.nextPoll
 		s.upkeep(s.notes.now)
-		s.freed = true
+		s.holding.freed = true
 	default:
 		return false
 	}
@@ -268,18 +266,18 @@ func (s *run) arrive(i int32) {
 		return
 	}
 	if s.pick == nil {
-		t.worker = int32(s.greedy(t))
+		t.worker = int32(s.greedy.pick(t))
 	} else {
 		t.replica = int32(mix(s.cfg.Seed^uint64(i)) % uint64(len(s.replicas)))
 		r := s.replicas[t.replica]
 		if r.gate != nil {
-			if !s.enter(r, t) {
-				s.turnAway(t)
+			if !s.holding.enter(r, t) {
+				s.holding.turnAway(t)
 			}
 			return
 		}
 		if s.cfg.Share == ShareOne && t.replica > 0 {
-			s.ask(r, t)
+			s.arbiter.ask(r, t)
 			return
 		}
 		s.route(r, t)
@@ -303,7 +301,7 @@ func (s *run) done(t *task, now clock) {
 		}
 	}
 	if handed {
-		s.send(t, now)
+		s.transfers.send(t, now)
 		return
 	}
 	if t.ended == now {

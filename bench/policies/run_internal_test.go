@@ -249,7 +249,7 @@ func TestViewFollowsCaches(t *testing.T) {
 func TestSimulationIsDeterministic(t *testing.T) {
 	trace, err := Synthetic("conversations", 3, 800)
 	require.NoError(t, err)
-	cfg := Config{Routers: 3, Share: ShareGossip, EventLoss: 0.1, CacheTokens: 200_000, Seed: 5}
+	cfg := Config{CacheTokens: 200_000, Seed: 5, Events: Events{EventLoss: 0.1}, Replicas: Replicas{Routers: 3, Share: ShareGossip}}
 	var first *Report
 	for range 3 {
 		r, err := Simulate(context.Background(), "x", trace, cfg, Names(), nil)

@@ -156,6 +156,25 @@ func (r *Report) Best() (best *Result) {
 	return best
 }
 
+// Advise plays the trace some more times and says in words what to run for it: how many workers, routing or not, how many
+// router replicas, separate pools or not, each with the numbers that speak for it. objective is the time to first token
+// that 99 of 100 requests should keep; 0 is 2 s.
+func (r *Report) Advise(ctx context.Context, trace []Request, objective time.Duration, progress Progress) error {
+	or(&objective, 2*time.Second)
+	s, err := newStudy(trace, r.Config, progress)
+	if err != nil {
+		return err
+	}
+	a := &adviser{study: s, ctx: ctx, report: r, objective: objective}
+	for _, step := range []func() error{a.size, a.routing, a.replicas, a.pools} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	a.rules()
+	return nil
+}
+
 // result returns the result of one policy, or nil.
 func (r *Report) result(name string) *Result {
 	for _, x := range r.Results {
