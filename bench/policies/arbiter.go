@@ -11,10 +11,10 @@ type arbiter struct {
 // ask sends the arbiter t with the caches as r knows them.
 func (s *arbiter) ask(r *replica, t *task) {
 	if r.trees == nil {
-		r.view.catchUp(s.notes.now)
+		r.view.catchUp(s.time.now)
 	}
-	t.laps = make([]overlap, len(r.laps))
-	r.view.match(t.laps, t.path, int32((t.input-1)/s.page))
+	t.overlaps = make([]overlap, len(r.overlaps))
+	r.view.match(t.overlaps, t.path, int32((t.input-1)/s.page))
 	s.asked = append(s.asked, t)
 }
 
@@ -33,7 +33,7 @@ func (s *arbiter) next() clock {
 // carry delivers the message that arrives now.
 func (s *arbiter) carry(now clock) {
 	s.upkeep(now)
-	s.notes.now = now
+	s.time.now = now
 	if len(s.chosen) > 0 && s.chosen[0].arrived+2*ticks(s.cfg.Hop) == now {
 		t := s.chosen[0]
 		s.chosen = s.chosen[1:]
@@ -53,19 +53,19 @@ func (s *arbiter) carry(now clock) {
 // it, and the requests in flight of both.
 func (s *arbiter) choose(t *task) {
 	r := s.replicas[0]
-	r.take(s.notes.now)
+	r.take(s.time.now)
 	if r.trees == nil {
-		r.view.catchUp(s.notes.now)
+		r.view.catchUp(s.time.now)
 	}
-	r.view.match(r.laps, t.path, int32((t.input-1)/s.page))
-	for i := range r.laps {
-		own := r.laps[i].soon
-		r.laps[i] = t.laps[i]
-		r.laps[i].soon = max(r.laps[i].soon, own)
+	r.view.match(r.overlaps, t.path, int32((t.input-1)/s.page))
+	for i := range r.overlaps {
+		own := r.overlaps[i].soon
+		r.overlaps[i] = t.overlaps[i]
+		r.overlaps[i].soon = max(r.overlaps[i].soon, own)
 	}
-	t.laps = nil
+	t.overlaps = nil
 	s.pickFor(r, t)
 	t.promised = true
-	r.loads[t.worker].note(t, noteSent, s.notes.now)
+	r.loads[t.worker].note(t, noteSent, s.time.now)
 	r.foresee(&note{t: t, kind: noteSent})
 }

@@ -172,14 +172,14 @@ func articleHits(name string, capacity int, seed uint64) (float64, error) {
 		nodes[i].prefixes = prefixes{capacity: capacity, uses: map[int]int{}, lfu: lfu}
 	}
 	hits := 0
-	spaces := make([]policy.Candidate, len(nodes))
+	candidates := make([]policy.Candidate, len(nodes))
 	for i, prompt := range asked {
 		now := g.after(articleArrival).Seconds()
 		for k := range nodes {
-			spaces[k] = nodes[k].candidate(uint64(k)+1, prompt, lengths[prompt], now)
+			candidates[k] = nodes[k].candidate(uint64(k)+1, prompt, lengths[prompt], now)
 		}
 		req := policy.Request{Tokens: lengths[prompt] + 1, Exact: true, Turn: uint64(i), Seed: mix(seed ^ mix(uint64(i)))}
-		choice := pickArticle(p, req, mix(uint64(prompt)+1), spaces)
+		choice := pickArticle(p, req, mix(uint64(prompt)+1), candidates)
 		if nodes[choice.Index].take(prompt, lengths[prompt], now, float64(g.between(100, 500))) {
 			hits++
 		}
@@ -188,11 +188,11 @@ func articleHits(name string, capacity int, seed uint64) (float64, error) {
 }
 
 // pickArticle asks the policy for a prompt whose shared prompt has that hash.
-func pickArticle(p policy.Policy, req policy.Request, prefix uint64, spaces []policy.Candidate) policy.Choice {
+func pickArticle(p policy.Policy, req policy.Request, prefix uint64, candidates []policy.Candidate) policy.Choice {
 	if b, ok := p.(baseline); ok {
-		return b.pickByPrefix(prefix, req, spaces)
+		return b.pickByPrefix(prefix, req, candidates)
 	}
-	return p.Pick(req, spaces)
+	return p.Pick(req, candidates)
 }
 
 func (n *articleNode) candidate(id uint64, prompt, tokens int, now float64) policy.Candidate {

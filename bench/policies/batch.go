@@ -60,9 +60,9 @@ func (w *worker) admit(t *task) bool {
 	if w.host != nil {
 		loaded = w.host.fetch(t.path, usable, held)
 	}
-	if w.depot != nil {
-		w.depot.settle(w.began)
-		loaded += w.depot.fetch(t.path, usable, held+loaded)
+	if w.nodeTier != nil {
+		w.nodeTier.settle(w.began)
+		loaded += w.nodeTier.fetch(t.path, usable, held+loaded)
 	}
 	t.locks, t.inTree, t.owned = locks, held, need
 	t.cached, t.hosted = int(held)*w.plan.page, int(loaded)*w.plan.page
@@ -82,8 +82,8 @@ func (w *worker) store(t *task, pages int32) {
 	if w.host != nil {
 		w.host.store(t.path, pages)
 	}
-	if w.depot != nil {
-		w.depot.store(t.path, pages)
+	if w.nodeTier != nil {
+		w.nodeTier.store(t.path, pages)
 	}
 }
 

@@ -45,7 +45,7 @@ type Config struct {
 	TreeTokens int
 }
 
-// Tiers are the KV tiers of nodes; see depot.go.
+// Tiers are the KV tiers of nodes; see nodeTier.go.
 type Tiers struct {
 	TierTokens  int // of each node; 0 is none
 	NodeWorkers int // workers that share a node; default 1

@@ -6,14 +6,14 @@
 // Workers. Prefill rate, chunked prefill, continuous batching whose steps grow with batch and context, a KV pool with a
 // radix cache of pages, of which leaves that nobody uses are evicted least recently used first, running requests that pin
 // their pages, a queue where pool or batch is full, and, if asked for, host memory as a second tier and a KV tier of each node, from
-// which others pull (depot.go). See [Service] for the
+// which others pull (nodeTier.go). See [Service] for the
 // costs. Not simulated: retraction (a request enters when its whole answer has room), speculative decoding, failures.
 //
 // Routers. Any number of replicas. Each knows its own dispatches at once, what events tell of the caches, late and perhaps
 // not all of them, and what workers report of their load now and then; "approx" has a tree of its own dispatches instead of
 // events. Choices are made by the policies of package policy themselves, and by [Greedy], which knows everything.
 // Greedy is a baseline and not an optimum: it looks at one request at a time. With Config.Queues kv is also simulated behind a
-// queue that holds requests back while all workers are full (hold.go): the order is package queue's own.
+// queue that holds requests back while all workers are full (queue.go): the order is package queue's own.
 //
 // # How it is fast
 //

@@ -142,7 +142,7 @@ func (s *faults) suffer() {
 	f := s.events[0]
 	s.events = s.events[1:]
 	s.upkeep(f.at)
-	s.notes.now = f.at
+	s.time.now = f.at
 	w := s.workers[f.Worker]
 	switch f.kind {
 	case faultStrikes:
@@ -194,7 +194,7 @@ func (s *faults) rescue(w *worker) {
 		} else {
 			s.route(s.replicas[t.replica], t)
 		}
-		s.workers[t.worker].submit(t, s.notes.now)
+		s.workers[t.worker].submit(t, s.time.now)
 	}
 }
 

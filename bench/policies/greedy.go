@@ -21,16 +21,16 @@ func (s *greedy) pick(t *task) int {
 		if !w.fits(t.job) || w.dead {
 			continue
 		}
-		uncached, copied, ready := w.expect(t, s.notes.now)
+		uncached, copied, ready := w.expect(t, s.time.now)
 		miss := clock(uncached) * w.costs.prefillToken
-		begin := max(w.freeAt(s.notes.now), w.roomAt(s.notes.now, t, uncached), ready)
-		cost := begin - s.notes.now + w.time(w.queued()+uncached) + clock(copied)*w.costs.hostToken + miss
+		begin := max(w.freeAt(s.time.now), w.roomAt(s.time.now, t, uncached), ready)
+		cost := begin - s.time.now + w.prefillTime(w.queued()+uncached) + clock(copied)*w.costs.hostToken + miss
 		if cost < lowest {
 			best, lowest = i, cost
 		}
 	}
 	w.worker = s.workers[best]
-	t.uncached, _, _ = w.expect(t, s.notes.now)
+	t.uncached, _, _ = w.expect(t, s.time.now)
 	return best
 }
 
@@ -69,8 +69,8 @@ func (w *forecast) roomAt(now clock, t *task, uncached int) clock {
 	return now + w.costs.decode(len(w.running), context, left)
 }
 
-// time is how long tokens take in full batches.
-func (w *forecast) time(tokens int) clock {
+// prefillTime is the time of tokens in full batches.
+func (w *forecast) prefillTime(tokens int) clock {
 	batches := (tokens + w.costs.chunk - 1) / w.costs.chunk
 	return clock(batches)*w.costs.prefillBase + clock(tokens)*w.costs.prefillToken
 }
@@ -117,10 +117,10 @@ func (w *forecast) expect(t *task, now clock) (uncached, copied int, ready clock
 		hosted = max(w.host.cache.match(t.path, usable)-held, 0)
 	}
 	ready = now
-	if w.depot != nil {
-		have, soon, _, upto := w.depot.supply(w.worker, t, now)
+	if w.nodeTier != nil {
+		have, soon, _, upto := w.nodeTier.supply(w.worker, t, now)
 		if upto > have {
-			soon = max(soon, w.depot.arrival(upto-have, now))
+			soon = max(soon, w.nodeTier.arrival(upto-have, now))
 		}
 		if upto > held+hosted {
 			hosted, ready = upto-held, soon

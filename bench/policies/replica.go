@@ -7,21 +7,21 @@ import (
 // replica is one router: its view of the caches, its own dispatches, which it knows at once, and what the workers last
 // reported, which also tells of other replicas' requests.
 type replica struct {
-	pick    policy.Policy
-	view    *view    // by events
-	trees   []*cache // approximate, of each worker; nil unless the policy has no events
-	loads   []load
-	spaces  candidates
-	gate    *gate // nil: requests wait at workers only
-	laps    []overlap
-	shelves *view     // of nodes' tiers; nil: they are not known
-	shelved []overlap // by node
-	turn    uint64
-	prefix  adaptivePrefix
-	inbox   []note // of other replicas, by time of arrival
-	read    int
-	alone   bool // expects nothing of what others have sent
-	known   knownFaults
+	pick         policy.Policy
+	view         *view    // by events
+	trees        []*cache // approximate, of each worker; nil unless the policy has no events
+	loads        []load
+	candidates   candidates
+	gate         *gate // nil: requests wait at workers only
+	overlaps     []overlap
+	tierView     *view     // of nodes' tiers; nil: they are not known
+	tierOverlaps []overlap // by node
+	turn         uint64
+	prefix       adaptivePrefix
+	inbox        []note // of other replicas, by time of arrival
+	read         int
+	alone        bool // expects nothing of what others have sent
+	known        knownFaults
 }
 
 // foresee notes what another replica's request will leave at its worker.
@@ -135,7 +135,7 @@ func (p *replica) choose(prefixes []uint64, req policy.Request, some candidates)
 	}
 	prefix := prefixes[0]
 	if b.adaptive() {
-		prefix = p.prefix.hash(len(p.spaces), prefixes)
+		prefix = p.prefix.hash(len(p.candidates), prefixes)
 	}
 	return b.pickByPrefix(prefix, req, some)
 }

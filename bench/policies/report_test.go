@@ -27,7 +27,7 @@ func simulate(t *testing.T, family string, n int, cfg policies.Config, names ...
 // kv against the router that knows everything, on every family, at two loads and cache sizes. The simulation is
 // deterministic; the margin is for what is not: floating point on other machines, and changes elsewhere.
 func TestKVIsNearTheBest(t *testing.T) {
-	names, _ := policies.Families()
+	names, _ := policies.Workloads()
 	for _, cfg := range []policies.Config{{}, {Rate: 1.6, CacheTokens: 300_000}} {
 		for _, family := range names {
 			r := simulate(t, family, 2000, cfg, "kv", policies.Greedy)

@@ -114,7 +114,7 @@ func (s *run) result() *Result {
 	r.Hits = ratio(float64(r.HitTokens), float64(r.PromptTokens))
 	r.Throughput = ratio(float64(r.Requests), span.seconds())
 	r.Tokens = ratio(float64(r.PromptTokens+r.OutputTokens), span.seconds())
-	for _, d := range s.tiers.depots {
+	for _, d := range s.tiers.byNode {
 		r.PulledTokens += d.pulled
 	}
 	r.addWorkers(s, span)

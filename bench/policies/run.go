@@ -27,7 +27,7 @@ type run struct {
 	ablated   ablation
 	refused   int
 	answered  int
-	notes     notes
+	time      timeline
 	progress  func(int)
 	observe   func(*worker) // of tests: after every step of a worker; may be nil
 	greedy    greedy
@@ -107,7 +107,7 @@ func (s *run) build() {
 	s.transfers.token = clock(math.Round(float64(second) / s.cfg.TransferTokensPerSecond))
 	n := len(s.targets())
 	for k := range s.cfg.Routers {
-		r := &replica{alone: s.ablated.foreign, pick: s.pick, loads: make([]load, n), spaces: make([]policy.Candidate, n), laps: make([]overlap, n), view: newView(s.plan, n)}
+		r := &replica{alone: s.ablated.foreign, pick: s.pick, loads: make([]load, n), candidates: make([]policy.Candidate, n), overlaps: make([]overlap, n), view: newView(s.plan, n)}
 		if s.cfg.queue != "" && s.pick != nil {
 			r.gate = newGate(s.cfg.queue)
 		}
@@ -127,21 +127,21 @@ func (s *run) build() {
 // event tells every replica what worker i holds of node n, on the GPU or in host memory, unless it is lost on the way.
 func (s *run) event(i int, n, held int32, host bool) {
 	for k, r := range s.replicas {
-		at := s.notes.now + ticks(s.cfg.EventDelay)
-		if s.cfg.EventLoss > 0 && s.chance(uint64(k)<<56|s.notes.events) < s.cfg.EventLoss {
+		at := s.time.now + ticks(s.cfg.EventDelay)
+		if s.cfg.EventLoss > 0 && s.chance(uint64(k)<<56|s.time.events) < s.cfg.EventLoss {
 			r.view.lost[i] = append(r.view.lost[i], n)
 			continue
 		}
 		r.view.expect(change{at: at, worker: int32(i), node: n, held: held, host: host})
 	}
-	s.notes.events++
+	s.time.events++
 }
 
 // chance is a number in [0, 1) for the n-th of something.
 func (s *run) chance(n uint64) float64 { return float64(mix(s.cfg.Seed^mix(n))>>11) / (1 << 53) }
 
-// notes are the run's own clock and counters.
-type notes struct {
+// timeline is the time of a run and of its next reports.
+type timeline struct {
 	now      clock
 	events   uint64
 	nextPoll clock
@@ -151,9 +151,9 @@ type notes struct {
 // loop plays the trace. At one instant reports come first, then arrivals, then what workers have finished.
 func (s *run) loop(ctx context.Context) error {
 	arrived := 0
-	s.notes.nextSync = never
+	s.time.nextSync = never
 	if s.cfg.EventLoss > 0 {
-		s.notes.nextSync = ticks(s.cfg.Resync)
+		s.time.nextSync = ticks(s.cfg.Resync)
 	}
 	for s.answered+s.refused < len(s.jobs) {
 		at, w := never, (*worker)(nil)
@@ -172,7 +172,7 @@ func (s *run) loop(ctx context.Context) error {
 			return fmt.Errorf("cannot go on with %d of %d requests answered: %w", s.answered, len(s.jobs), ErrConfig)
 		}
 		s.upkeep(at)
-		s.notes.now = at
+		s.time.now = at
 		if w != nil {
 			w.advance(at, s.done)
 			s.holding.freed = s.cfg.queue != ""
@@ -200,18 +200,18 @@ func (s *run) meanwhile(at clock) bool {
 		s.faults.suffer()
 	case len(s.transfers.transit) > 0 && s.transfers.transit[0].landed < at:
 		s.upkeep(s.transfers.transit[0].landed)
-		s.notes.now = s.transfers.transit[0].landed
-		s.transfers.land(s.notes.now)
+		s.time.now = s.transfers.transit[0].landed
+		s.transfers.land(s.time.now)
 	case s.arbiter.next() < at:
 		s.arbiter.carry(s.arbiter.next())
-	case s.holding.freed && s.notes.now < at:
+	case s.holding.freed && s.time.now < at:
 		// One at a time, and behind all of this instant: no worker then has two arrivals at once.
-		s.notes.now++
-		s.upkeep(s.notes.now)
+		s.time.now++
+		s.upkeep(s.time.now)
 		s.holding.freed = s.holding.release()
-	case s.notes.nextPoll < at && s.holding.waits():
-		s.notes.now = s.notes.nextPoll
-		s.upkeep(s.notes.now)
+	case s.time.nextPoll < at && s.holding.waits():
+		s.time.now = s.time.nextPoll
+		s.upkeep(s.time.now)
 		s.holding.freed = true
 	default:
 		return false
@@ -224,23 +224,23 @@ func (s *run) upkeep(at clock) {
 	if s.pick == nil {
 		return
 	}
-	for s.notes.nextPoll <= at {
+	for s.time.nextPoll <= at {
 		for i, w := range s.targets() {
 			if w.dead {
 				continue
 			}
-			report := w.report(s.notes.nextPoll)
+			report := w.report(s.time.nextPoll)
 			for _, r := range s.replicas {
-				r.take(s.notes.nextPoll) // else what the report counts would be counted again
+				r.take(s.time.nextPoll) // else what the report counts would be counted again
 				r.hear(i, report)
 			}
 		}
-		s.notes.nextPoll += ticks(s.cfg.Poll)
+		s.time.nextPoll += ticks(s.cfg.Poll)
 	}
-	for s.notes.nextSync <= at {
+	for s.time.nextSync <= at {
 		for _, r := range s.replicas {
 			// A resync tells the state as it is now: what is still under way tells nothing newer.
-			r.view.catchUp(s.notes.nextSync + ticks(s.cfg.EventDelay))
+			r.view.catchUp(s.time.nextSync + ticks(s.cfg.EventDelay))
 			for i, lost := range r.view.lost {
 				for _, n := range lost {
 					w := s.workers[i]
@@ -252,14 +252,14 @@ func (s *run) upkeep(at clock) {
 				r.view.lost[i] = lost[:0]
 			}
 		}
-		s.notes.nextSync += ticks(s.cfg.Resync)
+		s.time.nextSync += ticks(s.cfg.Resync)
 	}
 }
 
 // arrive routes job i and sends it.
 func (s *run) arrive(i int32) {
 	t := &s.tasks[i]
-	t.job, t.id, t.arrived = &s.jobs[i], i, s.notes.now
+	t.job, t.id, t.arrived = &s.jobs[i], i, s.time.now
 	if !s.workers[0].fits(t.job) || !s.workers[len(s.workers)-1].fits(t.job) {
 		s.refused++
 		t.worker = -1
@@ -282,8 +282,8 @@ func (s *run) arrive(i int32) {
 		}
 		s.route(r, t)
 	}
-	t.sent = s.notes.now
-	s.workers[t.worker].submit(t, s.notes.now)
+	t.sent = s.time.now
+	s.workers[t.worker].submit(t, s.time.now)
 }
 
 // done hears of first tokens, of ends, and of prompts that are ready for a decoding worker.
@@ -314,10 +314,10 @@ func (s *run) spread(t *task, kind uint8) {
 	for i, r := range s.replicas {
 		switch {
 		case i == int(t.replica):
-			r.loads[t.worker].note(t, kind, s.notes.now)
+			r.loads[t.worker].note(t, kind, s.time.now)
 		case i == 0 && kind == noteSent && t.promised: // has counted it
 		case s.cfg.Share != SharePolls:
-			r.inbox = append(r.inbox, note{at: s.notes.now + ticks(s.cfg.Hop), t: t, kind: kind})
+			r.inbox = append(r.inbox, note{at: s.time.now + ticks(s.cfg.Hop), t: t, kind: kind})
 		}
 	}
 }

@@ -231,7 +231,7 @@ func TestViewFollowsCaches(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.loop(t.Context()))
 		s.replicas[0].view.catchUp(never)
-		s.upkeep(s.notes.now + ticks(time.Second))
+		s.upkeep(s.time.now + ticks(time.Second))
 		for i, w := range s.workers {
 			for n := range s.nodes {
 				row := s.replicas[0].view.rows[n]

@@ -26,12 +26,12 @@ type worker struct {
 
 // memory is the KV pool of a worker, and the tiers behind it.
 type memory struct {
-	plan  *plan
-	pool  int32 // pages
-	cache *cache
-	host  *tier  // nil: none
-	depot *depot // of its node; nil: none
-	taken int32  // pages given to requests and not in the cache
+	plan     *plan
+	pool     int32 // pages
+	cache    *cache
+	host     *tier     // nil: none
+	nodeTier *nodeTier // of its node; nil: none
+	taken    int32     // pages given to requests and not in the cache
 }
 
 func (m *memory) pagesOf(tokens int) int32 { return int32((tokens + m.plan.page - 1) / m.plan.page) }
@@ -71,7 +71,7 @@ type task struct {
 	uncached int       // what the router expected to be computed
 	fetched  int       // and to come from KV tiers
 	ready    clock     // when fetched pages have come to the node's tier
-	laps     []overlap // the caches as the asking replica knows them, for the arbiter
+	overlaps []overlap // the caches as the asking replica knows them, for the arbiter
 	promised bool      // the arbiter has counted it
 	made     int       // tokens generated
 	first    clock     // of the first token
@@ -118,8 +118,8 @@ func (w *worker) length(j *job) int {
 
 // submit queues t. A worker that decodes looks up at the end of the step under way.
 func (w *worker) submit(t *task, now clock) {
-	if t.ready = now; w.depot != nil {
-		t.ready = w.depot.order(w, t, now)
+	if t.ready = now; w.nodeTier != nil {
+		t.ready = w.nodeTier.order(w, t, now)
 	}
 	w.waiting = append(w.waiting, t)
 	switch {
@@ -169,7 +169,7 @@ func (w *worker) advance(now clock, done func(t *task, now clock)) {
 // nextReady is when something comes that a request waits for.
 func (w *worker) nextReady(now clock) clock {
 	at := never
-	if w.depot != nil {
+	if w.nodeTier != nil {
 		for _, t := range w.waiting {
 			if t.ready > now {
 				at = min(at, t.ready)

@@ -30,6 +30,11 @@ type Result struct {
 	MaxLate time.Duration `json:"max_late"` // largest wall-clock delay of a request behind its time: this machine's, not the cluster's
 	Wall    time.Duration `json:"wall"`     // of the replay, as measured
 
+	measured
+}
+
+// measured are the times of all answers, before they are summed up.
+type measured struct {
 	scale          float64 // of measured times
 	pageSize       int
 	ttfts, latency []time.Duration

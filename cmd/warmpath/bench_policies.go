@@ -117,7 +117,7 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 // workloadHelp lists the made traces.
 func workloadHelp() string {
 	var b strings.Builder
-	names, what := policies.Families()
+	names, what := policies.Workloads()
 	for i, name := range names {
 		fmt.Fprintf(&b, "  %-14s %s\n", name, what[i])
 	}

@@ -14,15 +14,15 @@ import (
 // tierDelay is how much later than of a worker's cache routers know of a change in a tier: sidecars gather them for so long.
 const tierDelay = 100 * time.Millisecond
 
-// depot is the KV tier of one node.
-type depot struct {
+// nodeTier is the KV tier of one node.
+type nodeTier struct {
 	tier
 	plan   *plan
-	all    *[]*depot // of all nodes
-	link   clock     // of one token from another one; 0: nothing is pulled
-	free   clock     // when all that was asked for has come
-	pulls  []pull    // under way, by time
-	pulled int64     // tokens
+	all    *[]*nodeTier // of all nodes
+	link   clock        // of one token from another one; 0: nothing is pulled
+	free   clock        // when all that was asked for has come
+	pulls  []pull       // under way, by time
+	pulled int64        // tokens
 }
 
 // pull is the first upto pages of a request's prompt on their way.
@@ -33,7 +33,7 @@ type pull struct {
 }
 
 // settle stores what has come by now.
-func (d *depot) settle(now clock) {
+func (d *nodeTier) settle(now clock) {
 	for len(d.pulls) > 0 && d.pulls[0].ready <= now {
 		d.store(d.pulls[0].t.path, d.pulls[0].upto)
 		d.pulls = d.pulls[1:]
@@ -42,7 +42,7 @@ func (d *depot) settle(now clock) {
 
 // supply is what t can have at a worker of this node, in pages: have of them when have they are ready, here already or on their way for
 // another request, and then those up to upto from another node's tier.
-func (d *depot) supply(w *worker, t *task, now clock) (have int32, ready clock, from *depot, upto int32) {
+func (d *nodeTier) supply(w *worker, t *task, now clock) (have int32, ready clock, from *nodeTier, upto int32) {
 	usable := w.usable(t.job)
 	have, ready = max(w.cache.match(t.path, usable), d.cache.match(t.path, usable)), now
 	if w.host != nil {
@@ -67,12 +67,12 @@ func (d *depot) supply(w *worker, t *task, now clock) (have int32, ready clock, 
 }
 
 // arrival is when pages have come that are asked for now.
-func (d *depot) arrival(pages int32, now clock) clock {
+func (d *nodeTier) arrival(pages int32, now clock) clock {
 	return max(now, d.free) + clock(int(pages)*d.plan.page)*d.link
 }
 
 // order has pulled what t lacks, and returns when all is here.
-func (d *depot) order(w *worker, t *task, now clock) clock {
+func (d *nodeTier) order(w *worker, t *task, now clock) clock {
 	d.settle(now)
 	have, ready, from, upto := d.supply(w, t, now)
 	if from == nil {
@@ -88,7 +88,7 @@ func (d *depot) order(w *worker, t *task, now clock) clock {
 // nodeTiers are the KV tiers of all nodes.
 type nodeTiers struct {
 	*run
-	depots []*depot // by node; none without tiers
+	byNode []*nodeTier // by node; none without tiers
 }
 
 // build gives the nodes of the first workers their tiers.
@@ -102,16 +102,16 @@ func (s *nodeTiers) build() {
 	}
 	for i, w := range s.targets() {
 		at := i / s.cfg.NodeWorkers
-		if at == len(s.depots) {
-			d := &depot{plan: s.plan, all: &s.depots, link: link}
+		if at == len(s.byNode) {
+			d := &nodeTier{plan: s.plan, all: &s.byNode, link: link}
 			d.tier = tier{cache: newCache(s.plan, func(n, held int32) { s.event(at, n, held) }), pool: int32(s.cfg.TierTokens / s.page)}
-			s.depots = append(s.depots, d)
+			s.byNode = append(s.byNode, d)
 		}
-		w.depot = s.depots[at]
+		w.nodeTier = s.byNode[at]
 	}
 	for _, r := range s.replicas {
 		if !s.ablated.tiers && s.pick != nil {
-			r.shelves, r.shelved = newView(s.plan, len(s.depots)), make([]overlap, len(s.depots))
+			r.tierView, r.tierOverlaps = newView(s.plan, len(s.byNode)), make([]overlap, len(s.byNode))
 		}
 	}
 }
@@ -119,36 +119,36 @@ func (s *nodeTiers) build() {
 // event tells every replica what a node's tier holds.
 func (s *nodeTiers) event(node int, n, held int32) {
 	for _, r := range s.replicas {
-		if r.shelves != nil {
-			r.shelves.expect(change{at: s.notes.now + ticks(s.cfg.EventDelay+tierDelay), worker: int32(node), node: n, held: held})
+		if r.tierView != nil {
+			r.tierView.expect(change{at: s.time.now + ticks(s.cfg.EventDelay+tierDelay), worker: int32(node), node: n, held: held})
 		}
 	}
 }
 
 // stored finds what r knows of t's prompt in tiers; false: nothing.
 func (s *nodeTiers) stored(r *replica, t *task) (some bool) {
-	if r.shelves == nil {
+	if r.tierView == nil {
 		return false
 	}
-	r.shelves.catchUp(s.notes.now)
-	r.shelves.match(r.shelved, t.path, int32((t.input-1)/s.page))
-	for i := range r.shelved {
-		some = some || r.shelved[i].held > 0
+	r.tierView.catchUp(s.time.now)
+	r.tierView.match(r.tierOverlaps, t.path, int32((t.input-1)/s.page))
+	for i := range r.tierOverlaps {
+		some = some || r.tierOverlaps[i].held > 0
 	}
 	return some
 }
 
 // offer tells candidate i what it could fetch, as package route does: of its own node's tier, and behind that from the peer that has most.
 func (s *nodeTiers) offer(r *replica, i int) {
-	c, node := &r.spaces[i], i/s.cfg.NodeWorkers
-	here := max(c.Cached, int(r.shelved[node].held)*s.page)
+	c, node := &r.candidates[i], i/s.cfg.NodeWorkers
+	here := max(c.Cached, int(r.tierOverlaps[node].held)*s.page)
 	c.Tier = int32(here - c.Cached)
 	c.TierTime = float32(float64(c.Tier) / s.cfg.Service.HostTokensPerSecond)
 	if s.cfg.LinkTokensPerSecond <= 0 {
 		return
 	}
-	for other := range r.shelved {
-		if more := int(r.shelved[other].held)*s.page - here; other != node && more > int(c.Remote) {
+	for other := range r.tierOverlaps {
+		if more := int(r.tierOverlaps[other].held)*s.page - here; other != node && more > int(c.Remote) {
 			c.Remote = int32(more)
 			c.RemoteTime = float32(float64(more) * (1/s.cfg.LinkTokensPerSecond + 1/s.cfg.Service.HostTokensPerSecond))
 		}

@@ -64,7 +64,7 @@ func (s *holding) look(r *replica) (best int) {
 		}
 	}
 	if g.rooms[best] <= 0 {
-		g.full = s.notes.now
+		g.full = s.time.now
 	}
 	return best
 }
@@ -72,9 +72,9 @@ func (s *holding) look(r *replica) (best int) {
 // enter sends t, or holds it back while all workers are full; false: the queue is full, too.
 func (s *holding) enter(r *replica, t *task) bool {
 	g := r.gate
-	r.take(s.notes.now)
+	r.take(s.time.now)
 	best := s.look(r)
-	g.always = s.notes.now-g.full > engagedFor
+	g.always = s.time.now-g.full > engagedFor
 	if g.always {
 		s.dispatch(r, t)
 		return true
@@ -85,7 +85,7 @@ func (s *holding) enter(r *replica, t *task) bool {
 		g.order.Sent(int(t.worker), w.Branch)
 		return true
 	}
-	out, ok := g.order.Push(w, s.notes.now.duration())
+	out, ok := g.order.Push(w, s.time.now.duration())
 	if ok {
 		g.tasks[w] = t
 		s.held++
@@ -115,7 +115,7 @@ func (s *holding) release() bool {
 		if g.rooms[best] <= 0 {
 			continue
 		}
-		w := g.order.Pop(best, 0, s.notes.now.duration())
+		w := g.order.Pop(best, 0, s.time.now.duration())
 		s.dispatch(r, g.tasks[w])
 		if to := g.tasks[w].worker; int(to) != best {
 			g.order.Sent(int(to), w.Branch)
@@ -129,8 +129,8 @@ func (s *holding) release() bool {
 // dispatch lets the policy choose, and sends.
 func (s *holding) dispatch(r *replica, t *task) {
 	s.route(r, t)
-	t.sent = s.notes.now
-	s.workers[t.worker].submit(t, s.notes.now)
+	t.sent = s.time.now
+	s.workers[t.worker].submit(t, s.time.now)
 }
 
 // waits reports whether a router holds requests back.

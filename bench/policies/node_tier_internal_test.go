@@ -88,7 +88,7 @@ func TestTiersAddUp(t *testing.T) {
 				s, err := newRun(p, cfg, name, func(int) {})
 				require.NoError(t, err)
 				s.observe = func(*worker) {
-					for _, d := range s.tiers.depots {
+					for _, d := range s.tiers.byNode {
 						require.LessOrEqual(t, d.cache.pages, d.pool)
 					}
 				}
@@ -107,7 +107,7 @@ func TestTiersAddUp(t *testing.T) {
 					require.GreaterOrEqual(t, task.first, task.ready)
 				}
 			}
-			if cfg.LinkTokensPerSecond == 0 || len(s.tiers.depots) == 1 {
+			if cfg.LinkTokensPerSecond == 0 || len(s.tiers.byNode) == 1 {
 				require.Zero(t, r.PulledTokens)
 			}
 			pulled, hosted = pulled+r.PulledTokens, hosted+r.HostTokens

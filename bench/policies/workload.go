@@ -11,12 +11,12 @@ import (
 
 // kind is a family of made traces, the same for the same seed on every machine. Sizes are such that 8 workers of the
 // default speed are 50 to 80 % busy where nothing is cached twice.
-type kind struct {
+type workload struct {
 	name, what string
 	generate   func(g *generator, n int) []Request
 }
 
-var families = []kind{
+var workloads = []workload{
 	{"zipf", "50 shared prompts of 1,000 to 4,000 tokens, drawn with weight 1/(i+1), and a question of 50 to 300", zipfFamily},
 	{"conversations", "chats behind 20 system prompts that grow by turns, 70 % of requests continue one", conversations},
 	{"system", "one system prompt of 2,000 tokens, then 1,000 to 6,000 tokens that nobody else has", systemFamily},
@@ -28,9 +28,9 @@ var families = []kind{
 	{"documents", "300 documents of 4,000 to 20,000 tokens by Zipf, several questions each: more than the caches hold", documents},
 }
 
-// Families lists the made workloads with a description each.
-func Families() (names, what []string) {
-	for _, f := range families {
+// Workloads lists the made workloads with a description each.
+func Workloads() (names, what []string) {
+	for _, f := range workloads {
 		names, what = append(names, f.name), append(what, f.what)
 	}
 	return names, what
@@ -38,18 +38,18 @@ func Families() (names, what []string) {
 
 // Synthetic makes n requests of a family.
 func Synthetic(name string, seed uint64, n int) ([]Request, error) {
-	i := slices.IndexFunc(families, func(f kind) bool { return f.name == name })
+	i := slices.IndexFunc(workloads, func(f workload) bool { return f.name == name })
 	if i < 0 {
-		names, _ := Families()
+		names, _ := Workloads()
 		return nil, fmt.Errorf("cannot make workload %q: %w: want one of %s", name, ErrConfig, strings.Join(names, ", "))
 	}
 	if n < 1 {
 		return nil, fmt.Errorf("cannot make %d requests: %w", n, ErrConfig)
 	}
-	return families[i].generate(&generator{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}, n), nil
+	return workloads[i].generate(&generator{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}, n), nil
 }
 
-// generator draws what families need.
+// generator draws what workloads need.
 type generator struct {
 	*rand.Rand
 	ids uint64
