@@ -47,7 +47,8 @@ func (a *adviser) size() (err error) {
 			return err
 		}
 	}
-	// The TTFT of an idle worker bounds what any number of them can do, so the search ends at four times the size.
+	// The TTFT of an idle worker bounds the effect of more workers, so the search ends at four
+	// times the size.
 	low, high := 1, 4*a.cfg.Workers
 	keeps := func(n int) (bool, error) {
 		x, err := a.try("kv", func(c *Config) { c.Workers = n })
@@ -137,7 +138,7 @@ func (a *adviser) replicas() error {
 	return nil
 }
 
-// rules says what the articles' rules of thumb make of the trace.
+// rules applies the articles' rules of thumb to the trace.
 func (a *adviser) rules() {
 	t, n := &a.report.Trace, a.cfg.Workers
 	rule := "router and engines, both with their caches"

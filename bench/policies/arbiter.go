@@ -1,7 +1,7 @@
 package policies
 
-// arbiter is the first replica where it chooses for all, with the messages on their way. Messages take
-// one hop each, so both lists are in order of time.
+// arbiter is the first replica where it chooses for all, with the messages on their way.
+// Messages take one hop each, so both lists are in order of time.
 type arbiter struct {
 	*run
 	asked  []*task // to the arbiter
@@ -49,8 +49,8 @@ func (s *arbiter) carry(now clock) {
 	s.chosen = append(s.chosen, t)
 }
 
-// choose chooses for t by the caches as the asking replica knows them, the load as the arbiter knows
-// it, and the requests in flight of both.
+// choose chooses for t by the caches as the asking replica knows them, the load as the arbiter
+// knows it, and the requests in flight of both.
 func (s *arbiter) choose(t *task) {
 	r := s.replicas[0]
 	r.take(s.time.now)

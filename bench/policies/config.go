@@ -23,15 +23,15 @@ type Config struct {
 
 	Rate float64 // arrivals per second, as a multiple of the trace's; default 1
 	Seed uint64
-	// Spread undoes the steps of a trace's clock: requests of one instant are spread evenly until the
-	// next one. Mooncake's conversation trace has steps of 3 s.
+	// Spread undoes the steps of a trace's clock: requests of one instant are spread evenly
+	// until the next one. Mooncake's conversation trace has steps of 3 s.
 	Spread bool
 
 	Replicas
 	Events
-	// Poll is the time between reports of a worker's load; default 100 ms: SGLang publishes at each
-	// fifth step of its scheduler, five decode steps, and at the latest every second. Workers that
-	// publish none are asked once a second.
+	// Poll is the time between reports of a worker's load; default 100 ms: SGLang publishes at
+	// each fifth step of its scheduler, five decode steps, and at the latest every second.
+	// Workers that publish none are asked once a second.
 	Poll time.Duration
 	GPUFaults
 
@@ -49,25 +49,28 @@ type Config struct {
 type Tiers struct {
 	TierTokens  int // of each node; 0 is none
 	NodeWorkers int // workers that share a node; default 1
-	// LinkTokensPerSecond is the speed of pulls from one node's tier to another's; 0: there are none.
+	// LinkTokensPerSecond is the speed of pulls from one node's tier to another's; 0: there are
+	// none.
 	LinkTokensPerSecond float64
 }
 
 // Pools separate prefill from decode.
 type Pools struct {
-	// Prefill workers, the first ones, only compute prompts and the others only decode; 0: all do both.
+	// Prefill workers, the first ones, only compute prompts and the others only decode; 0: all
+	// do both.
 	Prefill int
-	// TransferTokensPerSecond is the speed of pages between them; default 75,000, 320 KB a token over
-	// 200 Gbit/s.
+	// TransferTokensPerSecond is the speed of pages between them; default 75,000, 320 KB a
+	// token over 200 Gbit/s.
 	TransferTokensPerSecond float64
 }
 
 // Replicas are the routers.
 type Replicas struct {
 	Routers int // each with its own share of the requests; default 1
-	// Share is how replicas know of each other's requests before the next report. Each knows that it is
-	// one of several (policy.Options.Replicas), unless one chooses for all or Ablate has "replica". Its
-	// zero is SharePolls; with several routers, kv is then also simulated with ShareGossip.
+	// Share is how replicas know of each other's requests before the next report. Each knows
+	// that it is one of several (policy.Options.Replicas), unless one chooses for all or Ablate
+	// has "replica". Its zero is SharePolls; with several routers, kv is then also simulated
+	// with ShareGossip.
 	Share Sharing
 	Hop   time.Duration // of one message between replicas; default 500 us
 }
@@ -82,9 +85,9 @@ type Events struct {
 // GPUFaults are faults of workers' GPUs.
 type GPUFaults struct {
 	Faults []Fault
-	// FaultTold is the delay of facts about GPUs; default 1.5 s. FaultFound is the delay until a dead
-	// worker is found without them, where Ablate has "health"; default 300 s, when SGLang's watchdog
-	// ends an engine that hangs.
+	// FaultTold is the delay of facts about GPUs; default 1.5 s. FaultFound is the delay until
+	// a dead worker is found without them, where Ablate has "health"; default 300 s, when
+	// SGLang's watchdog ends an engine that hangs.
 	FaultTold, FaultFound time.Duration
 }
 
@@ -101,10 +104,11 @@ type Sharing string
 
 // The ways of sharing.
 const (
-	SharePolls  Sharing = "polls"  // nothing: what others sent is seen in workers' reports
+	SharePolls  Sharing = "polls"  // nothing: other replicas' requests show in workers' reports
 	ShareGossip Sharing = "gossip" // each dispatch, first token and end is told to all, and known a hop later
-	// ShareOne lets one replica choose for all: the others ask it with what they know of the caches, and send the request two hops
-	// later. What happens to requests is told as with ShareGossip. Requests of one instant are then still chosen one after the other.
+	// ShareOne lets one replica choose for all: the others send it the overlaps that they know,
+	// and send the request two hops later. Steps of requests are told as with ShareGossip.
+	// Requests of one instant are then still chosen one after the other.
 	ShareOne Sharing = "one"
 )
 

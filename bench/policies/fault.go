@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Fault is what becomes of a worker's GPU in the middle of a run. How fast routers know of it is Config.FaultTold and Config.FaultFound.
+// Fault is a fault of a worker's GPU in the middle of a run. Config.FaultTold and
+// Config.FaultFound are the delays until routers know of it.
 type Fault struct {
 	Worker int           `json:"worker"`
 	At     time.Duration `json:"at"`            // since the first arrival
@@ -20,7 +21,7 @@ type Fault struct {
 	For    time.Duration `json:"for,omitempty"` // until it is well again; 0 is never. A dead one stays dead.
 }
 
-// String is what ParseFault reads.
+// String returns the fault in the form that ParseFault reads.
 func (f Fault) String() string {
 	text := fmt.Sprintf("%d@%v:%v", f.Worker, f.At, f.Speed)
 	if f.For > 0 {
@@ -29,8 +30,8 @@ func (f Fault) String() string {
 	return text
 }
 
-// ParseFault reads "WORKER@TIME:SPEED" or "WORKER@TIME:SPEED:DURATION": "2@60s:0.5" is worker 2 at half of its speed from 60 s on, and
-// "2@60s:0" its death.
+// ParseFault reads "WORKER@TIME:SPEED" or "WORKER@TIME:SPEED:DURATION": "2@60s:0.5" is worker 2
+// at half of its speed from 60 s on, and "2@60s:0" its death.
 func ParseFault(text string) (f Fault, err error) {
 	bad := fmt.Errorf("cannot use fault %q: %w: want WORKER@TIME:SPEED or WORKER@TIME:SPEED:DURATION, such as 2@60s:0.5", text, ErrConfig)
 	who, rest, ok := strings.Cut(text, "@")
@@ -87,7 +88,7 @@ const (
 type faults struct {
 	*run
 	events []faultEvent // to come, by time
-	lost   int          // refused requests whose answer a worker had begun that died
+	lost   int          // refused requests with an answer begun by a worker that died
 }
 
 // outage is a replica's knowledge of a worker's faults.
@@ -96,8 +97,9 @@ type outage struct {
 	weight, full float64 // as in a policy.Candidate
 }
 
-// plan lays out what happens. Routers with health know of a fault when the facts about the GPU have come; without, a slow worker is
-// known by what it measures only, and a dead one when somebody notices.
+// plan lists the steps of all faults. Routers with health know of a fault by the facts about
+// the GPU; without, they know a slow worker by its measured rate only, and a dead one when it
+// is found.
 func (s *faults) plan() {
 	first := s.jobs[0].at
 	for _, f := range s.cfg.Faults {
@@ -167,7 +169,8 @@ func (s *faults) suffer() {
 	}
 }
 
-// rescue sends what a dead worker has not begun to answer elsewhere; what it has begun is lost.
+// rescue sends elsewhere the requests that a dead worker has not begun to answer; the others
+// are lost.
 func (s *faults) rescue(w *worker) {
 	var left []*task
 	for _, p := range w.batch {
@@ -198,7 +201,7 @@ func (s *faults) rescue(w *worker) {
 	}
 }
 
-// forget takes a task off what replicas count at its worker.
+// forget takes a task off its worker's load at all replicas.
 func (s *faults) forget(t *task) {
 	if s.pick == nil {
 		return

@@ -46,8 +46,8 @@ func faulty(t *testing.T, name string, ablate []string, faults ...Fault) *run {
 	return s
 }
 
-// Whatever the policy, nobody is sent to a dead worker once that is known, nothing is answered there after its death, and each request is
-// answered or counted as lost.
+// Whatever the policy, nobody is sent to a dead worker once that is known, nothing is answered
+// there after its death, and each request is answered or counted as lost.
 func TestDeathLosesOnlyWhatHadBegun(t *testing.T) {
 	died := 100 * time.Second
 	for _, name := range Names() {
@@ -64,7 +64,8 @@ func TestDeathLosesOnlyWhatHadBegun(t *testing.T) {
 	}
 }
 
-// The facts about a GPU are worth something: with them the requests that a dead or a slow worker would have kept waiting are elsewhere.
+// The facts about a GPU are worth something: with them the requests that a dead or a slow
+// worker would have kept waiting are elsewhere.
 func TestHealthIsWorthSomething(t *testing.T) {
 	slow := Fault{Worker: 1, At: 60 * time.Second, Speed: 0.1, For: 200 * time.Second}
 	dead := Fault{Worker: 1, At: 60 * time.Second}

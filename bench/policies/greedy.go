@@ -6,8 +6,8 @@ import (
 )
 
 // greedy is the all-knowing router. It picks the worker with the lowest predicted time to first
-// token plus the time of the tokens to compute, which later requests wait for. It knows the caches,
-// queues, running batches and the lengths of answers.
+// token plus the time of the tokens to compute, which later requests wait for. It knows the
+// caches, queues, running batches and the lengths of answers.
 type greedy struct {
 	*run
 	forecast
@@ -40,8 +40,8 @@ type forecast struct {
 	ending []*task // scratch of roomAt
 }
 
-// roomAt is when running requests will have given back the pages that the queue and t need, or have made room in the batch:
-// a step is taken to last as long as the one under way.
+// roomAt is when running requests will have given back the pages that the queue and t need, or
+// have made room in the batch: a step is taken to last as long as the one under way.
 func (w *forecast) roomAt(now clock, t *task, uncached int) clock {
 	need, places := w.pagesOf(uncached+t.output), 1+len(w.running)+len(w.batch)-w.costs.running
 	for _, other := range w.waiting {
@@ -98,8 +98,9 @@ func (w *forecast) queued() (n int) {
 	return n
 }
 
-// expect is what t will have to compute, given the cache and the prompts that are being computed, and what will be copied
-// from host memory, its own and the node's; ready is when that is there.
+// expect returns the tokens that t will compute, by the cache and the prompts being computed,
+// and the tokens copied from host memory, the worker's and the node's; ready is the time when
+// those are there.
 func (w *forecast) expect(t *task, now clock) (uncached, copied int, ready clock) {
 	usable := w.usable(t.job)
 	held := w.cache.match(t.path, usable)

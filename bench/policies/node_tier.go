@@ -6,12 +6,15 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// With Config.TierTokens each node keeps a copy of every page that its workers computed, in host memory of its own: warmpath node --kv-tier. A
-// request looks there when it comes to a worker, whatever the router knew; what a peer's tier has and this one has not is pulled over the
-// network, one request after the other, and the request does not enter a batch before it is there (SGLang's wait_complete). What comes from the tier
-// is copied to the GPU as pages of a worker's own host memory are. Prompts of less than 256 tokens, which SGLang does not look up, are looked up.
+// With Config.TierTokens each node keeps a copy of every page that its workers computed, in
+// host memory of its own: warmpath node --kv-tier. A request looks there when it reaches a
+// worker, independent of the router's knowledge. Pages of a peer's tier that this one lacks are
+// pulled over the network, one request after the other, and the request enters no batch before
+// they are there (SGLang's wait_complete). Pages from the tier are copied to the GPU like pages
+// of a worker's own host memory. Prompts of less than 256 tokens, which SGLang does not look
+// up, are looked up.
 
-// tierDelay is how much later than of a worker's cache routers know of a change in a tier: sidecars gather them for so long.
+// tierDelay is the further delay of a tier's events: sidecars gather them for so long.
 const tierDelay = 100 * time.Millisecond
 
 // nodeTier is the KV tier of one node.
@@ -32,7 +35,7 @@ type pull struct {
 	ready clock
 }
 
-// settle stores what has come by now.
+// settle stores the pages that have come by now.
 func (d *nodeTier) settle(now clock) {
 	for len(d.pulls) > 0 && d.pulls[0].ready <= now {
 		d.store(d.pulls[0].t.path, d.pulls[0].upto)
@@ -40,8 +43,9 @@ func (d *nodeTier) settle(now clock) {
 	}
 }
 
-// supply is what t can have at a worker of this node, in pages: have of them when have they are ready, here already or on their way for
-// another request, and then those up to upto from another node's tier.
+// supply returns the pages that t can have at a worker of this node: have pages when they are
+// ready, here already or on their way for another request, then those up to upto from another
+// node's tier.
 func (d *nodeTier) supply(w *worker, t *task, now clock) (have int32, ready clock, from *nodeTier, upto int32) {
 	usable := w.usable(t.job)
 	have, ready = max(w.cache.match(t.path, usable), d.cache.match(t.path, usable)), now
@@ -66,12 +70,12 @@ func (d *nodeTier) supply(w *worker, t *task, now clock) (have int32, ready cloc
 	return have, ready, from, upto
 }
 
-// arrival is when pages have come that are asked for now.
+// arrival is the time when pages ordered now have come.
 func (d *nodeTier) arrival(pages int32, now clock) clock {
 	return max(now, d.free) + clock(int(pages)*d.plan.page)*d.link
 }
 
-// order has pulled what t lacks, and returns when all is here.
+// order pulls the pages that t lacks, and returns the time when all are here.
 func (d *nodeTier) order(w *worker, t *task, now clock) clock {
 	d.settle(now)
 	have, ready, from, upto := d.supply(w, t, now)
@@ -116,7 +120,7 @@ func (s *nodeTiers) build() {
 	}
 }
 
-// event tells every replica what a node's tier holds.
+// event tells every replica of a change in a node's tier.
 func (s *nodeTiers) event(node int, n, held int32) {
 	for _, r := range s.replicas {
 		if r.tierView != nil {
@@ -125,7 +129,7 @@ func (s *nodeTiers) event(node int, n, held int32) {
 	}
 }
 
-// stored finds what r knows of t's prompt in tiers; false: nothing.
+// stored finds the part of t's prompt in tiers, as r knows it; false: none.
 func (s *nodeTiers) stored(r *replica, t *task) (some bool) {
 	if r.tierView == nil {
 		return false
@@ -138,7 +142,8 @@ func (s *nodeTiers) stored(r *replica, t *task) (some bool) {
 	return some
 }
 
-// offer tells candidate i what it could fetch, as package route does: of its own node's tier, and behind that from the peer that has most.
+// offer fills candidate i with the tokens that it could fetch, as package routing does: of its
+// own node's tier, and behind those of the peer with most.
 func (s *nodeTiers) offer(r *replica, i int) {
 	c, node := &r.candidates[i], i/s.cfg.NodeWorkers
 	here := max(c.Cached, int(r.tierOverlaps[node].held)*s.page)

@@ -11,12 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tiersConfig has two nodes where a token takes 1 ms to compute, 1 ms to copy to the GPU, and 2 ms over the network.
+// tiersConfig has two nodes where a token takes 1 ms to compute, 1 ms to copy to the GPU, and 2
+// ms over the network.
 func tiersConfig() Config {
 	return Config{Workers: 2, PageSize: 4, CacheTokens: 400, Service: Service{PrefillTokensPerSecond: 1000, HostTokensPerSecond: 1000}, Tiers: Tiers{TierTokens: 4000, LinkTokensPerSecond: 500}}.withDefaults()
 }
 
-// Each step of these requests by hand: a prompt of 41 tokens has 10 pages that a cache may serve, and a batch costs 8 ms besides.
+// Each step of these requests by hand: a prompt of 41 tokens has 10 pages that a cache may
+// serve, and a batch costs 8 ms besides.
 func TestPullsByHand(t *testing.T) {
 	ask := func(at time.Duration, id uint64) Request {
 		return Request{At: at, Prompt: []Segment{{id, 41}}, Output: 1}
@@ -72,7 +74,8 @@ func TestPullsByHand(t *testing.T) {
 	assert.Equal(t, step{0, 40, 49 * ms}, step{run.tasks[1].cached, run.tasks[1].hosted, (run.tasks[1].first - run.tasks[1].arrived).duration()}, "of one node")
 }
 
-// Whatever the sizes, each prompt token is computed or found, once; tiers keep their bounds, and the same run gives the same result.
+// Whatever the sizes, each prompt token is computed or found, once; tiers keep their bounds,
+// and the same run gives the same result.
 func TestTiersAddUp(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	pulled, hosted := int64(0), int64(0)

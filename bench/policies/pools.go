@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// With Config.Prefill the first so many workers only compute prompts and the others only decode: a request is routed
-// among the former, and its pages then go over the network to the decoding worker with the most room. The first token
-// reaches the client when they have arrived.
+// With Config.Prefill the first so many workers only compute prompts and the others only
+// decode: a request is routed among the former, and its pages then go over the network to the
+// decoding worker with the most room. The first token reaches the client when they have
+// arrived.
 
-// transit are requests whose pages are under way, by their time of arrival.
+// transit are requests with pages on their way, by their time of arrival.
 type transit []*task
 
 func (h transit) Len() int { return len(h) }
@@ -62,8 +63,8 @@ func (s *transfers) land(now clock) {
 	s.workers[best].submit(t, now)
 }
 
-// pools compares mixed workers with the best split into prefill and decode pools, and judges by both: the objective for
-// the first token, and the time between tokens.
+// pools compares mixed workers with the best split into prefill and decode pools, and judges by
+// both: the objective for the first token, and the time between tokens.
 func (a *adviser) pools() error {
 	n := a.cfg.Workers
 	if n < 2 || a.cfg.Prefill > 0 {

@@ -8,16 +8,16 @@ const (
 	FIFO       = "fifo"
 )
 
-// Queues lists what Config.Queues can have.
+// Queues lists the values of Config.Queues.
 func Queues() []string { return []string{DepthFirst, FIFO} }
 
-// These are the router's own (packages queue and server); only its deadline of 5 min is not simulated: without the requests that it
-// refuses the others would look better than they are.
+// These are the router's own constants (packages queue and request). Its deadline of 5 min is
+// not simulated: without the refused requests the others would look better than they are.
 const (
 	mostWaiting = 8192
 	overdueAge  = 300 * second / 16
 	engagedFor  = second // since the last time that all workers were full
-	spareShare  = 8      // of a worker's batch, what may wait there beside it
+	spareShare  = 8      // of a worker's batch: requests that may wait there beside it
 )
 
 // gate is a replica's queue in front of full workers: the decisions are package queue's.
@@ -45,7 +45,8 @@ type holding struct {
 	freed  bool // perhaps there is room for waiting requests
 }
 
-// look finds how many requests each worker can take, as far as r knows, and returns the worker that can take most.
+// look finds how many requests each worker can take, as far as r knows, and returns the worker
+// that can take most.
 func (s *holding) look(r *replica) (best int) {
 	g, most := r.gate, int64(s.cfg.Service.MaxRunning)
 	most += max(most/spareShare, 1)
@@ -103,7 +104,7 @@ func (s *holding) turnAway(t *task) {
 	s.turned++
 }
 
-// release sends one of those who wait to a worker with room; false: nobody can go.
+// release sends one waiting request to a worker with room; false: none can go.
 func (s *holding) release() bool {
 	for _, r := range s.replicas {
 		g := r.gate
@@ -143,8 +144,8 @@ func (s *holding) waits() bool {
 	return false
 }
 
-// allowed are the candidates that a replica may choose among, and their workers; all of them where
-// open is nil.
+// allowed are the candidates that a replica may choose among, and their workers; all of them
+// where open is nil.
 func (g *gate) allowed(all candidates) (some candidates, open []int32) {
 	if g == nil || g.always {
 		return all, nil
@@ -158,7 +159,8 @@ func (g *gate) allowed(all candidates) (some candidates, open []int32) {
 	return g.some, g.open
 }
 
-// branch places a prompt in the tree of all prompts, by made token ids: equal ones where prompts are equal.
+// branch places a prompt in the tree of all prompts, by made token ids: equal ones where
+// prompts are equal.
 func (g *gate) branch(p *plan, j *job) queue.Branch {
 	g.ids = g.ids[:0]
 	for _, n := range j.path {

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What waits at a router and is sent later must be served as the naive worker serves it, each request once.
+// What waits at a router and is sent later must be served as the naive worker serves it, each
+// request once.
 func TestQueueAgainstNaive(t *testing.T) {
 	held := 0
 	for seed := range uint64(24) {
@@ -32,8 +33,9 @@ func TestQueueAgainstNaive(t *testing.T) {
 	assert.Greater(t, held, 100, "requests that waited")
 }
 
-// One worker of one request at a time, and a router that may send it two (an eighth of its batch, at least one, waits there). Prompts of two
-// documents come in turn: depth first stays with the one that it is in.
+// One worker of one request at a time, and a router that may send it two (an eighth of its
+// batch, at least one, waits there). Prompts of two documents come in turn: depth first stays
+// with the one that it is in.
 func TestQueueOrders(t *testing.T) {
 	var trace []Request
 	for i := range uint64(12) {

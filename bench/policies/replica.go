@@ -4,8 +4,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// replica is one router: its view of the caches, its own dispatches, which it knows at once, and what the workers last
-// reported, which also tells of other replicas' requests.
+// replica is one router: its view of the caches, its own dispatches, which it knows at once,
+// and the workers' last reports, which include other replicas' requests.
 type replica struct {
 	pick         policy.Policy
 	view         *view    // by events
@@ -20,11 +20,11 @@ type replica struct {
 	prefix       adaptivePrefix
 	inbox        []note // of other replicas, by time of arrival
 	read         int
-	alone        bool // expects nothing of what others have sent
+	alone        bool // predicts no other replica's requests
 	known        knownFaults
 }
 
-// foresee notes what another replica's request will leave at its worker.
+// foresee predicts the pages of another replica's request at its worker.
 func (p *replica) foresee(n *note) {
 	switch pages := int32(n.t.input / p.view.plan.page); {
 	case p.trees != nil || p.alone:
@@ -37,7 +37,7 @@ func (p *replica) foresee(n *note) {
 
 type candidates []policy.Candidate
 
-// note is what one replica tells the others: that a request was sent, has begun or has ended.
+// note is a message to the other replicas: a request was sent, has begun or has ended.
 type note struct {
 	at   clock
 	t    *task
@@ -64,7 +64,7 @@ func (p *replica) take(now clock) {
 	}
 }
 
-// load is what a replica knows of one worker's load.
+// load is one worker's load as a replica knows it.
 type load struct {
 	backlog policy.Backlog
 	pending float64 // uncached tokens sent without a first token, the plain sum
@@ -77,7 +77,7 @@ type load struct {
 	before  struct{ flight, begun, own int64 } // own share of heard
 }
 
-// report is what a worker says of itself.
+// report is a worker's report of its load.
 type report struct {
 	at              clock
 	waiting         int64 // uncached prompt tokens of its queue and of the batch under way

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Result is what one policy did with a trace.
+// Result is the result of one policy on a trace.
 type Result struct {
 	Policy   string        `json:"policy"`
 	Requests int           `json:"requests"`       // answered
@@ -23,11 +23,12 @@ type Result struct {
 	Hits       float64 `json:"hits"`       // HitTokens / PromptTokens
 	Throughput float64 `json:"throughput"` // answered requests a second
 	Tokens     float64 `json:"tokens"`     // prompt and output tokens a second
-	// Imbalance is the busiest worker's time at work over the mean of all; Busy is that mean over Span.
+	// Imbalance is the busiest worker's time at work over the mean of all; Busy is that mean
+	// over Span.
 	Imbalance float64  `json:"imbalance"`
 	Busy      float64  `json:"busy"`
 	Workers   []Worker `json:"workers"`
-	// Expected compares what the router thought a prompt would find with what it found.
+	// Expected compares the expected overlap with the found one.
 	Expected Expected `json:"expected"`
 
 	TTFTs []time.Duration `json:"-"` // of all answered requests, sorted
@@ -68,7 +69,7 @@ type Worker struct {
 
 // Expected counts requests by whether the router knew.
 type Expected struct {
-	Exact  int `json:"exact"`  // found what was expected
+	Exact  int `json:"exact"`  // found the expected overlap
 	Enough int `json:"enough"` // at least 0.8 of it, which the router itself counts as a hit
 }
 

@@ -77,7 +77,7 @@ func (s *run) candidate(r *replica, i int) policy.Candidate {
 		}
 		c.Pending = int64(l.pending)
 	}
-	// What others tell of a request may be overtaken by a worker's report of it.
+	// A worker's report of a request may precede another replica's message.
 	c.Waiting = max(c.Waiting, 0)
 	if s.ablated.predictions {
 		c.Predicted = c.Cached

@@ -8,8 +8,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Greedy is the name of the all-knowing router: it sees every cache, every queue and every running batch as they are now,
-// and no router that must be told can. It is the baseline that the others are measured by.
+// Greedy is the name of the all-knowing router: it sees every cache, every queue and every
+// running batch as they are now, and no router that must be told can. It is the baseline that
+// the others are measured by.
 const Greedy = "greedy"
 
 // Names lists the policies of package policy, the baselines and [Greedy].
@@ -83,10 +84,12 @@ func simulate(ctx context.Context, p *plan, cfg Config, name string, progress fu
 	return s, s.loop(ctx)
 }
 
-// approximate reports whether the policy sees the approximate tree: sglang-router's rule has nothing else.
+// approximate reports whether the policy sees the approximate tree: sglang-router's rule has
+// nothing else.
 func (s *run) approximate() bool { return s.cfg.Approx || s.name == "approx" }
 
-// build makes workers and replicas, each with a view of its own: what it has in flight only it knows.
+// build makes workers and replicas, each with a view of its own: only it knows its requests in
+// flight.
 func (s *run) build() {
 	for i := range s.cfg.Workers {
 		told := func(n, held int32) { s.event(i, n, held, false) }
@@ -124,7 +127,8 @@ func (s *run) build() {
 	s.tiers.build()
 }
 
-// event tells every replica what worker i holds of node n, on the GPU or in host memory, unless it is lost on the way.
+// event tells every replica of worker i's pages of node n, on the GPU or in host memory, unless
+// the event is lost.
 func (s *run) event(i int, n, held int32, host bool) {
 	for k, r := range s.replicas {
 		at := s.time.now + ticks(s.cfg.EventDelay)
@@ -148,7 +152,8 @@ type timeline struct {
 	nextSync clock
 }
 
-// loop plays the trace. At one instant reports come first, then arrivals, then what workers have finished.
+// loop plays the trace. At one instant reports come first, then arrivals, then steps of
+// workers.
 func (s *run) loop(ctx context.Context) error {
 	arrived := 0
 	s.time.nextSync = never
@@ -193,7 +198,7 @@ func (s *run) loop(ctx context.Context) error {
 	return nil
 }
 
-// meanwhile does what comes next on the way between routers and workers, if it comes before at.
+// meanwhile takes the next step between routers and workers, if it comes before at.
 func (s *run) meanwhile(at clock) bool {
 	switch {
 	case s.faults.next() <= at && s.faults.next() < never:
@@ -205,7 +210,8 @@ func (s *run) meanwhile(at clock) bool {
 	case s.arbiter.next() < at:
 		s.arbiter.carry(s.arbiter.next())
 	case s.holding.freed && s.time.now < at:
-		// One at a time, and behind all of this instant: no worker then has two arrivals at once.
+		// One at a time, and behind all of this instant: no worker then has two arrivals at
+		// once.
 		s.time.now++
 		s.upkeep(s.time.now)
 		s.holding.freed = s.holding.release()
@@ -231,7 +237,7 @@ func (s *run) upkeep(at clock) {
 			}
 			report := w.report(s.time.nextPoll)
 			for _, r := range s.replicas {
-				r.take(s.time.nextPoll) // else what the report counts would be counted again
+				r.take(s.time.nextPoll) // else requests in the report would be counted twice
 				r.hear(i, report)
 			}
 		}
@@ -239,7 +245,7 @@ func (s *run) upkeep(at clock) {
 	}
 	for s.time.nextSync <= at {
 		for _, r := range s.replicas {
-			// A resync tells the state as it is now: what is still under way tells nothing newer.
+			// A resync tells the present state: events under way are no newer.
 			r.view.catchUp(s.time.nextSync + ticks(s.cfg.EventDelay))
 			for i, lost := range r.view.lost {
 				for _, n := range lost {

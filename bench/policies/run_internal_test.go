@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// tiny makes a small trace with much in common: a few prefixes of odd lengths, chats that go on, prompts that repeat.
+// tiny makes a small trace with much in common: a few prefixes of odd lengths, chats that go
+// on, prompts that repeat.
 func tiny(seed uint64, n int) []Request {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 	shared := g.segments(3, 1, 40)
@@ -147,8 +148,9 @@ func sound(t *testing.T, w *worker) {
 	}
 }
 
-// Every request ends exactly once, pools are never over-full, and nothing is held when all is done: whatever the policy,
-// the number of replicas, what is lost on the way, and whether prefill is apart.
+// Every request ends exactly once, pools are never over-full, and nothing is held when all is
+// done: whatever the policy, the number of replicas, what is lost on the way, and whether
+// prefill is apart.
 func TestConservation(t *testing.T) {
 	variants := map[string]func(*Config){
 		"plain":    func(*Config) {},
@@ -222,7 +224,8 @@ func conserve(t *testing.T, cfg Config, name string) {
 	}
 }
 
-// With no delay and no loss a router's view is the truth; with both, it is again after a resync.
+// With no delay and no loss a router's view is the truth; with both, it is again after a
+// resync.
 func TestViewFollowsCaches(t *testing.T) {
 	for _, loss := range []float64{0, 0.5} {
 		cfg := tinyConfig(7)
@@ -283,8 +286,9 @@ func (alone) Pick(_ policy.Request, candidates []policy.Candidate) policy.Choice
 	return policy.Choice{Index: best}
 }
 
-// Where every prompt has the same first block and nothing else in common, the cache is worth next to nothing. Overlap alone
-// sends all of them to one worker; kv must be as good as taking turns.
+// Where every prompt has the same first block and nothing else in common, the cache is worth
+// next to nothing. Overlap alone sends all of them to one worker; kv must be as good as taking
+// turns.
 func TestOneBlockTrap(t *testing.T) {
 	trace, err := Synthetic("trap", 1, 2000)
 	require.NoError(t, err)

@@ -1,8 +1,9 @@
 package policies
 
-// worker is one simulated engine: a scheduler with its own queue, KV pool and prefix cache. Prefill goes before decode; a
-// prefill batch has at most costs.chunk new tokens, and a longer prompt is cut at a page and goes on in the next batch. A
-// request enters when the pool can give it the pages of its whole prompt and answer.
+// worker is one simulated engine: a scheduler with its own queue, KV pool and prefix cache.
+// Prefill goes before decode; a prefill batch has at most costs.chunk new tokens, and a longer
+// prompt is cut at a page and goes on in the next batch. A request enters when the pool can
+// give it the pages of its whole prompt and answer.
 type worker struct {
 	id    int
 	costs costs
@@ -13,7 +14,8 @@ type worker struct {
 	chunked *task // has computed some chunks of its prompt and not all
 	batch   []piece
 
-	// What is under way: a prefill batch, or steps decode steps that began at began with context tokens.
+	// The present work: a prefill batch, or steps decode steps that began at began with context
+	// tokens.
 	began, until clock
 	steps        int
 	context      int64
@@ -64,12 +66,12 @@ type workerCounts struct {
 type task struct {
 	*job
 	id       int32 // index of the job
-	replica  int32 // who sent it
+	replica  int32 // the sender
 	worker   int32
 	arrived  clock     // at the router
 	sent     clock     // to the worker
-	uncached int       // what the router expected to be computed
-	fetched  int       // and to come from KV tiers
+	uncached int       // tokens that the router expected to be computed
+	fetched  int       // tokens that it expected from KV tiers
 	ready    clock     // when fetched pages have come to the node's tier
 	overlaps []overlap // the caches as the asking replica knows them, for the arbiter
 	promised bool      // the arbiter has counted it
@@ -132,7 +134,8 @@ func (w *worker) submit(t *task, now clock) {
 	}
 }
 
-// advance ends what is under way at now and begins the next batch. done hears of first tokens and of ends.
+// advance ends the work under way at now and begins the next batch. done hears of first tokens
+// and of ends.
 func (w *worker) advance(now clock, done func(t *task, now clock)) {
 	switch {
 	case w.steps > 0:
@@ -212,8 +215,8 @@ func (w *worker) decoded(now clock, done func(t *task, now clock)) {
 	w.running = keep
 }
 
-// report looks at a worker. The uncached tokens of its queue are what routers expected; an engine counts them by its own
-// tree, which differs only by what was evicted meanwhile.
+// report returns a worker's load. The uncached tokens of its queue are those that routers
+// expected; an engine counts them by its own tree, which differs only by evicted pages.
 func (w *worker) report(now clock) report {
 	r := report{at: now, prefilled: w.counts.prefilled, prefillBusy: w.counts.prefillBusy}
 	for _, t := range w.waiting {
@@ -239,7 +242,8 @@ func (w *worker) report(now clock) report {
 	return r
 }
 
-// change gives the worker other costs. Decode steps under way end with the present one; a prefill batch goes on as it began.
+// change gives the worker other costs. Decode steps under way end with the present one; a
+// prefill batch goes on as it began.
 func (w *worker) change(c costs, now clock) {
 	if w.steps > 0 {
 		w.steps = w.costs.stepsBy(len(w.running), w.context, now-w.began, w.steps)

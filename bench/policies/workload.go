@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// kind is a family of made traces, the same for the same seed on every machine. Sizes are such that 8 workers of the
-// default speed are 50 to 80 % busy where nothing is cached twice.
+// workload is a made trace, the same for the same seed on every machine. Sizes are such that 8
+// workers of the default speed are 50 to 80 % busy where no prompt is cached twice.
 type workload struct {
 	name, what string
 	generate   func(g *generator, n int) []Request
@@ -49,7 +49,7 @@ func Synthetic(name string, seed uint64, n int) ([]Request, error) {
 	return workloads[i].generate(&generator{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}, n), nil
 }
 
-// generator draws what workloads need.
+// generator draws the random numbers of workloads.
 type generator struct {
 	*rand.Rand
 	ids uint64
@@ -100,7 +100,8 @@ func (g *generator) segments(n, low, high int) []Segment {
 	return s
 }
 
-// zipfFamily has the sizes of the published benchmarks of shared prompts: answers of 100 to 500 tokens.
+// zipfFamily has the sizes of the published benchmarks of shared prompts: answers of 100 to 500
+// tokens.
 func zipfFamily(g *generator, n int) (out []Request) {
 	prompts, draw := g.segments(50, 1000, 4000), g.zipf(50)
 	for range n {
@@ -195,7 +196,8 @@ func bursts(g *generator, n int) (out []Request) {
 	return out
 }
 
-// agents interleaves tool loops: a task's calls follow each other by the time that the model and a tool take.
+// agents interleaves tool loops: a task's calls follow each other by the time that the model
+// and a tool take.
 func agents(g *generator, n int) (out []Request) {
 	instructions := g.segments(5, 7000, 9000)
 	for len(out) < n {
@@ -247,7 +249,8 @@ func documents(g *generator, n int) (out []Request) {
 	return out
 }
 
-// bound is the share of prompt tokens that one cache without an end would find: no router can do better.
+// bound is the share of prompt tokens that one cache without an end would find: no router can
+// do better.
 func bound(p *plan) float64 {
 	c := newCache(p, nil)
 	hit, all := 0.0, 0.0
