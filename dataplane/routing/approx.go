@@ -94,7 +94,7 @@ func (a *ApproxIndex) Down(w *worker.Worker) {
 	}
 }
 
-// Clear empties the ranks of a worker whose cache was flushed.
+// Clear empties the ranks of a worker after its cache was flushed.
 func (a *ApproxIndex) Clear(w *worker.Worker) {
 	a.mu.Lock()
 	ranks := a.known[w]
@@ -104,7 +104,7 @@ func (a *ApproxIndex) Clear(w *worker.Worker) {
 	}
 }
 
-// ClearRank empties a rank whose process was replaced.
+// ClearRank empties a rank after its process was replaced.
 func (a *ApproxIndex) ClearRank(r *worker.Rank) {
 	if track := r.Track(); track != 0 {
 		a.tree.Clear(approx.Worker(uint32(track)))
@@ -136,7 +136,7 @@ type approxMatch struct {
 type learnt struct {
 	track uint64
 	since approx.Tick
-	keyed bool // the Scratch has the keys of a prompt whose overlap is exact
+	keyed bool // the Scratch has the keys of a prompt with exact overlap
 	extra *worker.KeyedPrompt
 }
 
@@ -216,7 +216,7 @@ func (a *ApproxIndex) insert(m *approxMatch, d *Decision) {
 	}
 }
 
-// withdraw takes back a prompt whose rank did not begin to answer.
+// withdraw takes back a prompt without an answer.
 func (a *ApproxIndex) withdraw(m *approxMatch, d *Decision) {
 	if d.learnt.since != 0 && d.learnt.track == d.Rank.Track() {
 		a.tree.Withdraw(approx.Worker(uint32(d.learnt.track)), m.keys, d.learnt.since)
@@ -235,7 +235,7 @@ func (a *ApproxIndex) correct(m *approxMatch, p *Prompt, d *Decision, prompt, ca
 	if track := d.learnt.track; track != 0 && track == d.Rank.Track() && len(m.keys) > 0 {
 		actual := approx.Unreported
 		if prompt > 0 {
-			actual = units(p, prompt, cached-d.FetchedOf(cached)) // fetched tokens were not in the rank's cache
+			actual = units(p, prompt, cached-d.FetchedOf(cached)) // without fetched tokens
 		}
 		a.tree.Correct(approx.Worker(uint32(track)), m.keys, d.learnt.since, actual)
 	}

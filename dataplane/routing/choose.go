@@ -21,7 +21,7 @@ func (r *Router) Eligible(s *Scratch, p *Prompt) ([]*worker.Rank, error) {
 }
 
 // HasUntried reports whether a healthy rank other than tried may take the prompt: one that
-// answers its probes and whose breaker admits a request. Unlike Pick it takes no trial of a
+// answers its probes, with a breaker that admits a request. Unlike Pick it takes no trial of a
 // breaker.
 func (r *Router) HasUntried(s *Scratch, p *Prompt, tried []*worker.Rank) bool {
 	return s.find(r.registry.Snapshot(), p, tried, time.Now()) == nil && s.healthy()

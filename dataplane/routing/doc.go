@@ -6,8 +6,8 @@
 //   - eligible: ranks that may take the request, by role, fitness and adapter (eligible.go).
 //   - matcher: overlap by the ranks' KV events (match.go), and predictions of blocks that
 //     requests in flight are about to compute, which no event tells of yet (predict.go).
-//   - ApproxIndex: overlap by answers and dispatches, for ranks whose events are not followed
-//     and for prompts whose token ids are unknown (approx.go).
+//   - ApproxIndex: overlap by answers and dispatches, for ranks without events and prompts
+//     without token ids (approx.go).
 //   - TierDirectory: blocks in the KV tiers of nodes, with measured links between nodes
 //     (tiers.go).
 //

@@ -68,7 +68,7 @@ func (e *eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank)
 		e.groups[i] = group{fitness: unfit, ranks: e.groups[i].ranks[:0]}
 	}
 	e.faulty, e.judged = faultCounts{}, false
-	var last *worker.Worker // whose ranks are neighbours
+	var last *worker.Worker // its ranks are neighbours
 	var fit fitness
 	var role worker.Role
 	model := p.Model
@@ -125,7 +125,7 @@ func (e *eligible) missing() error {
 	return nil
 }
 
-// preferAdapter keeps the ranks whose worker has the adapter loaded, where some have, for a
+// preferAdapter keeps the ranks of workers with the adapter loaded, where some have it, for a
 // pair one of each role: the others must load it first, or refuse the request.
 func (e *eligible) preferAdapter(name string) {
 	if name == "" {
@@ -179,10 +179,9 @@ func (e *eligible) healthy() bool {
 	return f&(unfitSlow|unfitBreaker) == 0
 }
 
-// admit takes the trials of the decision's workers whose breakers are half open, and reports
-// whether it got them. It runs after the choice: a choice among ten ranks would otherwise take
-// the trials of all of them and use one. A breaker that is open was ignored for lack of other
-// ranks.
+// admit takes the trials of the decision's half-open breakers, and reports whether it got them.
+// It runs after the choice: a choice among ten ranks would otherwise take the trials of all of
+// them and use one. An open breaker was ignored for lack of other ranks.
 func (e *eligible) admit(d *Decision) bool {
 	first, second := &d.Rank.Worker.Breaker, (*worker.Breaker)(nil)
 	if d.Decode != nil {

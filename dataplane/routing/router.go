@@ -13,8 +13,7 @@ import (
 var (
 	// ErrUnknownModel is a model that no worker serves.
 	ErrUnknownModel = errors.New("routing: no worker serves this model")
-	// ErrNoWorker is a model whose workers are all unfit or already tried, or have no such
-	// rank.
+	// ErrNoWorker is a model without a fit, untried worker, or without such a rank.
 	ErrNoWorker = errors.New("routing: no worker is ready")
 	// ErrNoPrefill comes with ErrNoWorker where no prefill worker is ready.
 	ErrNoPrefill = errors.New("routing: decode workers are ready, but no prefill worker is")
@@ -94,8 +93,8 @@ func (r *Router) Links() *policy.Links { return r.links.Load() }
 // Seed returns the random number of a choice, for Explain.
 func (r *Router) Seed() uint64 { return r.seed() }
 
-// NeedsTokens reports whether a rank of the model has an event stream, whose blocks are named
-// by token ids. Without one, text is as good and costs no request to a tokenizer.
+// NeedsTokens reports whether a rank of the model has an event stream, which names blocks by
+// token ids. Without one, text is as good and costs no request to a tokenizer.
 func (r *Router) NeedsTokens(model string) bool {
 	for _, shape := range r.matcher.view().Shapes {
 		if shape.Model == model {

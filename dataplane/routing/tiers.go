@@ -87,8 +87,8 @@ func (t *tierMatches) find(dir TierDirectory, p *Prompt, ranks []*worker.Rank) {
 }
 
 // credit fills the candidates of ranks with the tokens that they could fetch: from the tier of
-// their node, and behind these from the peer whose tier delivers first. A peer counts only over
-// a measured link, and only for engines with a tier of the same kind: in doubt its tokens are
+// their node, and behind these from the peer that delivers first. A peer counts only over a
+// measured link, and only for engines with a tier of the same kind: in doubt its tokens are
 // computed.
 func (t *tierMatches) credit(candidates []policy.Candidate, ranks []*worker.Rank, p *Prompt, links *policy.Links) {
 	if len(t.found) == 0 {

@@ -41,7 +41,7 @@ type Config struct {
 	Bus         Bus
 	Registry    *worker.Registry
 	Chooser     Chooser
-	Predictions Predictions // of the same router; nil: equal prompts that come at once are chosen for apart
+	Predictions Predictions // of the same router; nil: each choice ignores prompts of other routers
 	// Every is the time between two messages of changes; default 5 ms. It grows in proportion
 	// with more than four routers.
 	Every time.Duration

@@ -14,7 +14,7 @@ type requests struct {
 	next    uint64             // guarded by mu, as is all below
 	waiting map[uint64]*waiter // by number
 	sent    []int64            // numbers of replies that count as load, not published yet
-	done    []int64            // numbers of prompts that are computed or given up, not published yet
+	done    []int64            // numbers of ended prompts, not published yet
 
 	pool sync.Pool // of *waiter
 }

@@ -24,8 +24,7 @@ func (b *Backlog) Sent(now, tokens float64) {
 	b.Told += tokens
 }
 
-// Begun takes back a prompt whose first token has come, or that has failed. tokens are those of
-// Sent.
+// Begun takes back a prompt with a first token, or a failed one. tokens are those of Sent.
 func (b *Backlog) Begun(now, tokens float64) {
 	b.Own = max(b.Own-tokens, 0)
 	b.Since = now

@@ -33,7 +33,7 @@ var _ Policy = KV{}
 const (
 	// batchTokens is the cost of one running request to a prefill, in tokens: it takes part in
 	// the decode steps between prefill batches. By replay, 4 to 256 do about equally well; 64
-	// spreads tool loops best, whose many short prompts find their instructions on every rank.
+	// spreads tool loops best: their many short prompts find their instructions on every rank.
 	batchTokens = 64
 	// hostCost and diskCost are the share of its prefill that a token outside the GPU still
 	// costs. Dynamo credits 0.75 and 0.25 of such blocks.
@@ -55,9 +55,9 @@ const (
 	// in the mean. It loses 14 % where workers cannot keep up, since more depth hits matter
 	// more, and 6 % on a flood of one document, since that stays on its rank for too long.
 	laterBase, laterMost = 0.5, 4
-	// fillSeconds is the loss of later requests on a rank whose pool is full of running
-	// requests: it has no room for their prefixes. By replay, 0.5 to 1 takes 8 to 13 % off the
-	// mean TTFT of tool loops in small pools; 0.2 is too little to matter.
+	// fillSeconds is the loss of later requests on a rank with a pool full of running requests:
+	// it has no room for their prefixes. By replay, 0.5 to 1 takes 8 to 13 % off the mean TTFT
+	// of tool loops in small pools; 0.2 is too little to matter.
 	fillSeconds = 0.5
 	// foreignTokens is the assumed work that another replica has sent to a rank of its own
 	// since the rank's last report: a short prompt. By replay, 500 to 2,000 do about equally

@@ -29,7 +29,7 @@ type Candidate struct {
 	Disk      int   // of Host, those that are not in host memory either
 	Pending   int64 // prompt tokens sent to the rank and not prefilled yet; see [Backlog]
 	InFlight  int64 // requests dispatched to the rank and not ended
-	Waiting   int64 // of InFlight, those whose answer has not begun
+	Waiting   int64 // of InFlight, requests without a first token
 
 	Rate float64 // prompt tokens that the rank prefills per second; see [Speed]
 	Pool int64   // tokens of its KV pool

@@ -5,8 +5,8 @@ package policy
 const loadBound = 1.25
 
 // Sticky keeps a session on its rank. The wrapped policy chooses for the first request of a
-// session, for one whose rank is no candidate (unfit, or already tried), and for one whose rank
-// is overloaded: its batch is full, or it has more than loadBound times the mean of requests in
+// session, where the session's rank is no candidate (unfit, or already tried), and where it is
+// overloaded: its batch is full, or it has more than loadBound times the mean of requests in
 // flight.
 //
 // With kv a conversation mostly stays without Sticky, since its pages are there. Sticky is for

@@ -36,7 +36,7 @@ func AppendTokens(dst Branch, seed uint64, ids []uint32) Branch {
 	return dst
 }
 
-// AppendText appends the branch of a prompt whose token ids are unknown.
+// AppendText appends the branch of a prompt without token ids.
 func AppendText(dst Branch, seed uint64, text []byte) Branch {
 	h, due := seed, 1
 	for unit := 1; unit*unitBytes <= len(text); unit++ {

@@ -13,8 +13,8 @@
 //     all get a quantum. (Deficit longest prefix match, "Locality-aware Fair Scheduling in LLM
 //     Serving", 2025.)
 //  4. Among clients with credit, depth first: the request that shares the longest beginning
-//     with the recent requests of the rank with room; of equals one whose branch no other rank
-//     is in; then the first one. A branch is so finished while its pages are in the prefix
+//     with the recent requests of the rank with room; of equals one in a branch that no other
+//     rank is in; then the first one. A branch is so finished while its pages are in the prefix
 //     cache.
 //
 // At its bound the queue refuses the new request, or displaces the newest request of the lowest

@@ -52,7 +52,7 @@ type Gate struct {
 
 	mu       sync.Mutex
 	closed   bool                   // guarded by mu, as is all below
-	models   map[string]*modelQueue // of models whose ranks are full, or were a second ago
+	models   map[string]*modelQueue // of models with full ranks, now or a second ago
 	tick     *time.Timer            // runs while there are models
 	ranks    []Rank                 // scratch
 	waiters  []*Waiter              // scratch
@@ -249,7 +249,7 @@ func (g *Gate) look() {
 	g.tick.Reset(tickEvery)
 }
 
-// admitStrandedLocked admits requests whose only rank is gone: the choice returns their error.
+// admitStrandedLocked admits requests for ranks that are gone: the choice returns their error.
 func (g *Gate) admitStrandedLocked(q *modelQueue) {
 	g.waiters = q.order.All(g.waiters[:0])
 	for _, w := range g.waiters {
