@@ -30,8 +30,7 @@ func TestArticles(t *testing.T) {
 			assert.LessOrEqual(t, h, curve("offline optimum")[i]+1e-9, c.Policy)
 		}
 	}
-	// What was measured with another program for 3, 5, 7, 10 and 13 prefixes a node; draws
-	// differ.
+	// Measured with another program for 3, 5, 7, 10 and 13 prefixes a node; draws differ.
 	for name, want := range map[string][]float64{
 		"round-robin":      {0.214, 0.321, 0.404, 0.502, 0.574},
 		"least-load":       {0.214, 0.320, 0.406, 0.502, 0.576},

@@ -46,8 +46,8 @@ func faulty(t *testing.T, name string, ablate []string, faults ...Fault) *run {
 	return s
 }
 
-// Whatever the policy, nobody is sent to a dead worker once that is known, nothing is answered
-// there after its death, and each request is answered or counted as lost.
+// With any policy, no request goes to a worker that is known to be dead, none is answered there
+// after its death, and each is answered or counted as lost.
 func TestDeathLosesOnlyWhatHadBegun(t *testing.T) {
 	died := 100 * time.Second
 	for _, name := range Names() {

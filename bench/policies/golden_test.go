@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/bench/policies"
 )
 
-// byHand is a worker whose times can be added up in the head: 1,000 tokens a second, 10 ms for
-// a batch, 100 ms for a decode step, and 1 ms for each request and 10 µs for each token of
+// byHand is a worker with times that can be added by hand: 1,000 tokens a second, 10 ms for a
+// batch, 100 ms for a decode step, and 1 ms for each request and 10 us for each token of
 // context in it.
 var byHand = policies.Service{
 	PrefillTokensPerSecond: 1000, PrefillBase: 10 * time.Millisecond, ChunkedPrefill: 1000,

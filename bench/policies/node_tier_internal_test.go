@@ -74,8 +74,8 @@ func TestPullsByHand(t *testing.T) {
 	assert.Equal(t, step{0, 40, 49 * ms}, step{run.tasks[1].cached, run.tasks[1].hosted, (run.tasks[1].first - run.tasks[1].arrived).duration()}, "of one node")
 }
 
-// Whatever the sizes, each prompt token is computed or found, once; tiers keep their bounds,
-// and the same run gives the same result.
+// For any sizes, each prompt token is computed or found once; tiers keep their bounds, and the
+// same run gives the same result.
 func TestTiersAddUp(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	pulled, hosted := int64(0), int64(0)
@@ -121,7 +121,7 @@ func TestTiersAddUp(t *testing.T) {
 	require.Greater(t, hosted, 2*pulled)
 }
 
-// A router that knows what tiers hold finds more there, and pulls less, than one that does not.
+// A router with a tier directory finds more there, and pulls less, than one without.
 func TestKnowingTiersPays(t *testing.T) {
 	trace, err := Synthetic("conversations", 1, 2000)
 	require.NoError(t, err)

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What waits at a router and is sent later must be served as the naive worker serves it, each
-// request once.
+// Requests that wait at a router are served as by the naive worker, each once.
 func TestQueueAgainstNaive(t *testing.T) {
 	held := 0
 	for seed := range uint64(24) {
@@ -79,7 +78,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// A branch shares with another what their prompts share.
+// Branches share as many beginnings as their prompts.
 func TestBranches(t *testing.T) {
 	p := newPlan([]Request{
 		{Prompt: []Segment{{1, 160}, {2, 160}}, Output: 40},

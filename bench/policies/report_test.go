@@ -24,9 +24,9 @@ func simulate(t *testing.T, family string, n int, cfg policies.Config, names ...
 	return r
 }
 
-// kv against the router that knows everything, on every family, at two loads and cache sizes.
-// The simulation is deterministic; the margin is for what is not: floating point on other
-// machines, and changes elsewhere.
+// kv against the all-knowing router, on every workload, at two loads and cache sizes. The
+// simulation is deterministic; the margin is for floating point on other machines, and for
+// changes elsewhere.
 func TestKVIsNearTheBest(t *testing.T) {
 	names, _ := policies.Workloads()
 	for _, cfg := range []policies.Config{{}, {Rate: 1.6, CacheTokens: 300_000}} {
@@ -41,8 +41,8 @@ func TestKVIsNearTheBest(t *testing.T) {
 	}
 }
 
-// Under load kv must beat sglang-router's rule and round robin, and replicas whose choices one
-// of them makes must lose nothing.
+// Under load kv must beat sglang-router's rule and round robin, and replicas with one leader
+// must lose nothing.
 func TestKVBeatsItsPeersUnderLoad(t *testing.T) {
 	cfg := policies.Config{Workers: 6, CacheTokens: 300_000}
 	one := simulate(t, "bursts", 4000, cfg, "kv", "approx", "round-robin")

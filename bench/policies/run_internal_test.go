@@ -46,7 +46,7 @@ func tinyConfig(seed uint64) Config {
 	}.withDefaults()
 }
 
-// naively replays on the naive worker what a run sent to worker w, and compares every request.
+// naively replays worker w's requests on the naive worker, and compares every request.
 func naively(t *testing.T, s *run, trace [][]uint64, unit map[string]string, w int) {
 	t.Helper()
 	n := &naive{
@@ -112,7 +112,7 @@ func TestSimulationAgainstNaive(t *testing.T) {
 	}
 }
 
-// sound checks what must hold of a worker at any time.
+// sound checks the invariants of a worker.
 func sound(t *testing.T, w *worker) {
 	t.Helper()
 	require.GreaterOrEqual(t, w.free(), int32(0), "the pool is over-full")
@@ -148,9 +148,8 @@ func sound(t *testing.T, w *worker) {
 	}
 }
 
-// Every request ends exactly once, pools are never over-full, and nothing is held when all is
-// done: whatever the policy, the number of replicas, what is lost on the way, and whether
-// prefill is apart.
+// Every request ends exactly once, pools are never over-full, and no page is locked at the end:
+// with any policy, number of replicas and lost events, with and without prefill workers.
 func TestConservation(t *testing.T) {
 	variants := map[string]func(*Config){
 		"plain":    func(*Config) {},

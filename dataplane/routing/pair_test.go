@@ -130,8 +130,8 @@ func TestPairStates(t *testing.T) {
 	}
 }
 
-// TestConditionalPair: in a mixed cluster short prompts go to an aggregated worker alone, by
-// what they lack there.
+// TestConditionalPair: in a mixed cluster a prompt goes to an aggregated worker alone where it
+// lacks few tokens there.
 func TestConditionalPair(t *testing.T) {
 	f := pairFleet(t, tiny())
 	ids := tokens(1, 4000)
@@ -160,8 +160,7 @@ func TestConditionalPair(t *testing.T) {
 	assert.Equal(t, short, alone(prompt(ids), 0))
 }
 
-// TestAdapterOfAPair: whoever has the adapter goes first, and a pair has it when both halves
-// do.
+// TestAdapterOfAPair: ranks with the adapter go first, and a pair has it when both halves do.
 func TestAdapterOfAPair(t *testing.T) {
 	with := func(mode string) *node { return &node{models: named(model, "sql"), mode: mode} }
 	p := prompt(tokens(1, 4000))
@@ -190,9 +189,8 @@ func TestAdapterOfAPair(t *testing.T) {
 	}
 }
 
-// TestHeldByDecode: what a decode worker has of a prompt counts only where it keeps prefixes at
-// all.
-func TestHeldByDecode(t *testing.T) {
+// TestOverlapOfDecodeRank: overlap of a decode worker counts only where it has a prefix cache.
+func TestOverlapOfDecodeRank(t *testing.T) {
 	keeper := decodeNode()
 	keeper.cache = true
 	f := newFleet(t, prefillNode(), decodeNode(), keeper)
@@ -257,8 +255,8 @@ func TestExplainPair(t *testing.T) {
 	}, why)
 }
 
-// TestBreakerKeepsAway: a worker whose breaker is open gets nothing while others are there, one
-// request at a time when it is half open, and everything again after an answer.
+// TestBreakerKeepsAway: a worker with an open breaker gets no request while others are there,
+// one at a time when it is half open, and all again after an answer.
 func TestBreakerKeepsAway(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end
@@ -304,7 +302,7 @@ func TestBreakerKeepsAway(t *testing.T) {
 	})
 }
 
-// TestTrialsAmongMany: of many choices at once, one tries a worker whose breaker is half open.
+// TestTrialsAmongMany: of many choices at once, one tries a worker with a half-open breaker.
 func TestTrialsAmongMany(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end

@@ -82,7 +82,7 @@ func stopAll(routers []*router) {
 	for _, r := range routers {
 		r.stop()
 	}
-	time.Sleep(30 * time.Second) // messages that are under way, and what probes leave running
+	time.Sleep(30 * time.Second) // messages on their way, and probes
 }
 
 func TestLoadIsShared(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
 )
 
-// book notes what a group tells of prompts.
+// book records the calls of a group.
 type book struct {
 	mu  sync.Mutex
 	all map[routing.PromptID]string // chosen, sent or done; guarded id mu, as is own

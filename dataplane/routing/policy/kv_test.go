@@ -95,8 +95,8 @@ func TestKVWithoutTerms(t *testing.T) {
 	assert.Zero(t, policy.TermNamed("luck"))
 }
 
-// What a choice is made by is the sum of what it is explained by, whatever is known and
-// whatever is left out.
+// The score of a choice is the sum of its explained terms, for any facts and any left-out
+// terms.
 func TestKVScoresAreCosts(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	some := func(n int64) int64 {
@@ -155,7 +155,7 @@ func TestKVPicksByRate(t *testing.T) {
 	})
 }
 
-// A hot prefix spreads when one rank cannot carry it, and nobody starves: each request is the
+// A hot prefix spreads when one rank cannot carry it, and no rank starves: each request is the
 // hot prompt, none ends.
 func TestKVReplicatesAHotPrefix(t *testing.T) {
 	const ranks, requests, tokens = 4, 400, 8000
@@ -218,9 +218,9 @@ func TestSpeed(t *testing.T) {
 	assert.Zero(t, s.Rate(), "counters that went back are another process")
 }
 
-// A document that a nearly full rank holds is computed once more where there is room; while it
-// is, nobody else waits for that copy, as long as the first rank has places; and where all are
-// nearly full, nothing is gained elsewhere.
+// A document on a nearly full rank is computed once more where there is room. During that,
+// requests wait for no other copy while the first rank has places; where all ranks are nearly
+// full, another copy gains nothing.
 func TestKVReplicatesBeforeABatchIsFull(t *testing.T) {
 	const document, most = 10_000, 64
 	req := policy.Request{Tokens: document + 100}

@@ -41,8 +41,8 @@ func TestFetchOrCompute(t *testing.T) {
 	}
 }
 
-// naiveStored is the least cost of all that can be done with what is here and what can be
-// fetched.
+// naiveStored is the lowest cost among all combinations of cached, predicted and fetched
+// tokens.
 func naiveStored(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 	without := c
 	without.Tier, without.Remote = 0, 0
@@ -56,8 +56,8 @@ func naiveStored(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 	return best
 }
 
-// Whatever is here, in the making, in the node's tier and at a peer: each candidate costs what
-// the best way for it costs, and Pick takes the best candidate.
+// For any cached, predicted and fetchable tokens, each candidate costs its best combination,
+// and Pick takes the best candidate.
 func TestKVWithTiersIsTheBestOfAllWays(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(15, 16))
 	p := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: policy.TermTies | policy.TermPool}}
@@ -66,7 +66,7 @@ func TestKVWithTiersIsTheBestOfAllWays(t *testing.T) {
 		all := randomFleet(rnd, 1+rnd.IntN(6))
 		for i := range all {
 			c := &all[i]
-			c.Pool, c.Most, c.Host, c.Disk = 0, 0, 0, 0 // roomWait counts what is computed, too
+			c.Pool, c.Most, c.Host, c.Disk = 0, 0, 0, 0 // roomWait counts computed tokens too
 			if c.Predicted > 0 {
 				c.Predicted = max(c.Predicted, c.Cached)
 			}
@@ -164,8 +164,8 @@ func TestPairsByMeasuredLinks(t *testing.T) {
 	}
 }
 
-// What is reckoned to be fetched is what the cost was made of: nothing where computing, or a
-// prompt in the making, is cheaper.
+// Fetched agrees with the cost: it is nothing where computing, or a predicted prompt, is
+// cheaper.
 func TestFetchedIsWhatWasCounted(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(19, 20))
 	p := policy.KV{Options: policy.Options{OverlapWeight: 1}}

@@ -63,8 +63,8 @@ func TestDepthFirst(t *testing.T) {
 	for _, lane := range []string{"x", "x", "x", "y", "x", "y", "y"} {
 		names = append(names, by[o.Pop(lane, 0, 0)])
 	}
-	// The priority, then the oldest; x stays in a. y begins with b, which nobody is in; x
-	// finishes a although b2 is older.
+	// The priority, then the oldest; x stays in a. y begins with b, which no other rank is in;
+	// x finishes a although b2 is older.
 	require.Equal(t, []string{"first", "a1", "a2", "b1", "a3", "b2", "c1"}, names)
 	require.Zero(t, o.Len())
 }
