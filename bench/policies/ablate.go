@@ -18,7 +18,7 @@ func Ablations() []string {
 		"progress",    // a prompt counts wholly until its first token
 		"rate",        // workers' speeds are not learnt
 		"replica",     // replicas do not know that there are others
-		"health",      // nothing is told of GPUs
+		"health",      // of facts about GPUs
 		"tiers",       // of the KV tiers of nodes
 	}, policy.TermNames()...)
 }

@@ -79,7 +79,7 @@ func RunArticles(ctx context.Context, seed uint64, progress func(done, total int
 		{Row: "round robin", Hits: 0.23, Policy: "round-robin"},
 		{Row: "least connections", Hits: 0.31, Policy: "least-load"},
 		{Row: "KV-aware", Hits: 0.78, Policy: "staleness"},
-		{Row: "engine only", Hits: 0.85, Policy: "round-robin"}, // Each node has its tree, and nobody routes by it.
+		{Row: "engine only", Hits: 0.85, Policy: "round-robin"}, // each node has a cache, unrouted
 		{Row: "KV-aware and engine", Hits: 0.92, Policy: "staleness"},
 	} {
 		p.Needs = a.needs(p)

@@ -105,7 +105,7 @@ type Sharing string
 // The ways of sharing.
 const (
 	SharePolls  Sharing = "polls"  // nothing: other replicas' requests show in workers' reports
-	ShareGossip Sharing = "gossip" // each dispatch, first token and end is told to all, and known a hop later
+	ShareGossip Sharing = "gossip" // each dispatch, first token and end, a hop later
 	// ShareOne lets one replica choose for all: the others send it the overlaps that they know,
 	// and send the request two hops later. Steps of requests are told as with ShareGossip.
 	// Requests of one instant are then still chosen one after the other.

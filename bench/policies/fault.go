@@ -17,8 +17,8 @@ import (
 type Fault struct {
 	Worker int           `json:"worker"`
 	At     time.Duration `json:"at"`            // since the first arrival
-	Speed  float64       `json:"speed"`         // share of its speed that is left; 0: it computes nothing any more and answers its probes
-	For    time.Duration `json:"for,omitempty"` // until it is well again; 0 is never. A dead one stays dead.
+	Speed  float64       `json:"speed"`         // remaining share of its speed; 0: dead, but it answers probes
+	For    time.Duration `json:"for,omitempty"` // 0 is forever; a dead worker stays dead
 }
 
 // String returns the fault in the form that ParseFault reads.

@@ -58,7 +58,7 @@ func (s *holding) look(r *replica) (best int) {
 			room = min(room, 0)
 		}
 		if l.requests() == 0 {
-			room = max(room, 1) // else nobody would ever free it
+			room = max(room, 1) // else it would stay full forever
 		}
 		if g.rooms = append(g.rooms, room); room > g.rooms[best] {
 			best = i

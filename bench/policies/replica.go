@@ -70,7 +70,7 @@ type load struct {
 	pending float64 // uncached tokens sent without a first token, the plain sum
 	flight  int64   // own requests that have not ended
 	begun   int64   // of flight, those with a first token
-	own     int64   // uncached prompt tokens of own requests in flight, and those that came from KV tiers
+	own     int64   // uncached and fetched prompt tokens of own requests in flight
 	coming  int64   // prompt tokens of own requests without a first token that come from KV tiers
 	heard   report
 	speed   policy.Speed

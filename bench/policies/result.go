@@ -45,7 +45,7 @@ type Queueing struct {
 type TokenCounts struct {
 	PromptTokens int64 `json:"prompt_tokens"`
 	HitTokens    int64 `json:"hit_tokens"`              // found in a cache, host memory included
-	HostTokens   int64 `json:"host_tokens"`             // of them, copied from host memory, the worker's or the node's
+	HostTokens   int64 `json:"host_tokens"`             // of them, from host memory of worker or node
 	PulledTokens int64 `json:"pulled_tokens,omitempty"` // from another node's tier
 	OutputTokens int64 `json:"output_tokens"`
 }

@@ -21,7 +21,7 @@ type Report struct {
 type Summary struct {
 	Name     string        `json:"name"`
 	Requests int           `json:"requests"`
-	Span     time.Duration `json:"span"` // between the first and the last arrival, at the simulated rate
+	Span     time.Duration `json:"span"` // of arrivals, at the simulated rate
 	Input    float64       `json:"input"`
 	Output   float64       `json:"output"` // both mean tokens
 	// Bound is the hit rate of one cache without an end, entered at once: no router can do

@@ -18,7 +18,7 @@ type Request struct {
 	At     time.Duration // since the trace's first moment
 	Prompt []Segment
 	Output int    // tokens of the answer, at least 1
-	Answer uint64 // segment id of the answer, if a later prompt contains it; 0 is an answer that nobody repeats
+	Answer uint64 // segment id of the answer in later prompts; 0: it is in none
 }
 
 // Input returns the prompt's length in tokens.

@@ -4,7 +4,7 @@ package policies
 // of them, and by its own requests in flight.
 type view struct {
 	plan    *plan
-	rows    [][]known // by node, then by worker; nil: nobody has any
+	rows    [][]known // by node, then by worker; nil: no worker has any
 	workers int
 	queue   []change // events under way, by time of arrival
 	head    int

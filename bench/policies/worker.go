@@ -41,7 +41,7 @@ func (m *memory) pagesOf(tokens int) int32 { return int32((tokens + m.plan.page 
 // usable is how many pages of a prompt a cache may serve: one token is always computed.
 func (m *memory) usable(j *job) int32 { return int32((j.input - 1) / m.plan.page) }
 
-// free is how many pages nobody holds.
+// free is the number of free pages.
 func (m *memory) free() int32 { return m.pool - m.cache.pages - m.taken }
 
 // role is the part of a request that a worker computes.

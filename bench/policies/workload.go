@@ -56,7 +56,7 @@ type generator struct {
 	now float64 // seconds
 }
 
-// id is a name for tokens that nobody else has.
+// id is a new name for tokens.
 func (g *generator) id() uint64 {
 	g.ids++
 	return g.ids
@@ -74,7 +74,7 @@ func (g *generator) between(low, high int) int { return low + g.IntN(high-low+1)
 // exp is a whole number from 1 with about this mean.
 func (g *generator) exp(mean float64) int { return 1 + int(g.ExpFloat64()*mean) }
 
-// fresh is a segment that nobody else has.
+// fresh is a segment of new tokens.
 func (g *generator) fresh(tokens int) Segment { return Segment{g.id(), tokens} }
 
 // zipf returns a function that draws from 0 to n-1 with weight 1 / (i + 1).

@@ -19,7 +19,7 @@ type Result struct {
 	Requests     int            `json:"requests"` // answered and failed
 	Errors       int            `json:"errors"`
 	FirstError   string         `json:"first_error,omitempty"`
-	PromptTokens int            `json:"prompt_tokens"` // of answered requests, as the servers counted them
+	PromptTokens int            `json:"prompt_tokens"` // of answered requests, by the servers' counts
 	HitTokens    int            `json:"hit_tokens"`    // of them, found in a cache
 	OutputTokens int            `json:"output_tokens"`
 	TTFT         Times          `json:"ttft"`
@@ -28,7 +28,7 @@ type Result struct {
 
 	Overlap Overlap       `json:"overlap"`
 	Events  int           `json:"events"`   // SSE events
-	MaxLate time.Duration `json:"max_late"` // largest wall-clock delay of a request behind its time: this machine's, not the cluster's
+	MaxLate time.Duration `json:"max_late"` // largest delay of a request by this machine
 	Wall    time.Duration `json:"wall"`     // of the replay, as measured
 
 	measured
@@ -54,7 +54,7 @@ type Times struct {
 type Overlap struct {
 	Compared int `json:"compared"` // answers that carried the header
 	Exact    int `json:"exact"`    // expected overlap as reported
-	Enough   int `json:"enough"`   // at least 0.8 of the expected tokens were found, which the router itself counts as right
+	Enough   int `json:"enough"`   // at least 0.8 of the expected tokens were found
 	Over     int `json:"over"`     // fewer tokens were found than expected
 	Under    int `json:"under"`    // more
 	Expected int `json:"expected_tokens"`

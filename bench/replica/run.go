@@ -35,7 +35,7 @@ type Result struct {
 	Bytes    float64 `json:"bytes"`    // a second, published
 	CPU      float64 `json:"cpu"`      // seconds a second, of all routers and NATS, with sharing
 	Alone    float64 `json:"alone"`    // the same with sharing off: choices and the requests
-	Late     float64 `json:"late"`     // share of the requests with a late reply, or not sent to the leader because of one
+	Late     float64 `json:"late"`     // share of the requests without a reply in time
 	Load     float64 `json:"load"`     // of the machine, when it ended
 }
 

@@ -18,9 +18,9 @@ type Request struct {
 	Input  int           // prompt tokens
 	Output int           // tokens of the answer; 0 where it is unknown
 	Block  int           // tokens that an id stands for
-	IDs    []uint64      // of the prompt's blocks, the last of which may be cut; equal ids, equal tokens
-	Answer uint64        // the id under which the answer appears in later prompts; 0 where none is told
-	Cached int           // prompt tokens that the worker found in its cache; -1 where that is not told
+	IDs    []uint64      // of the prompt's blocks; equal ids, equal tokens
+	Answer uint64        // id of the answer in later prompts; 0 is unknown
+	Cached int           // prompt tokens found in the worker's cache; -1 is unknown
 }
 
 // Trace is the content of a file.

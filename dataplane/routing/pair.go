@@ -16,7 +16,7 @@ const DefaultMinUncached = 256
 type pairScratch struct {
 	decodes       []policy.Candidate // of eligible.decodes
 	loads         []worker.Seen      // of eligible.decodes
-	first, second int                // the best pair: indices among prefill ranks and among decode ranks
+	first, second int                // of the best pair, among prefill and decode ranks
 
 	prefillNodes, decodeNodes   []uint32
 	links                       *policy.Links

@@ -82,7 +82,7 @@ func (s *Scratch) overlap(i int, p *Prompt) (held, predicted overlap) {
 		return overlap{}, overlap{}
 	}
 	o, f := s.index.of(rank), s.index.predictedOf(rank)
-	if f.gpu > o.tokens && len(rank.Holders()) <= 1 { // of a hybrid model it is unknown which groups kept it
+	if f.gpu > o.tokens && len(rank.Holders()) <= 1 { // groups of a hybrid model are unknown
 		o = overlap{tokens: f.gpu, gpu: f.gpu, block: f.block}
 	}
 	// The events of a rank without history tell of a part of its blocks; the answers may know

@@ -91,7 +91,7 @@ func (x *SharedPredictions) Done(now time.Time, id PromptID) {
 func (x *SharedPredictions) limit(id PromptID, until func(int64) int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, ok := x.ids[id]; !ok { // most messages of other routers are about prompts that are not here
+	if _, ok := x.ids[id]; !ok { // most messages are about unknown prompts
 		return
 	}
 	if i := slices.IndexFunc(x.all, func(e sharedPrompt) bool { return e.id == id }); i >= 0 {

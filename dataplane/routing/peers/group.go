@@ -92,7 +92,7 @@ type counters struct {
 	published, publishedBytes, failed atomic.Uint64 // messages of load
 	received, malformed, lost, stale  atomic.Uint64
 	asked, answered, late, refused    atomic.Uint64 // own requests
-	alone                             atomic.Uint64 // own choices while the leader was not to be asked
+	alone                             atomic.Uint64 // own choices during a pause
 	judged                            atomic.Uint64 // choices for others
 	told                              atomic.Uint64 // own prompts that the leader was told of
 	forgotten                         atomic.Uint64 // silent routers

@@ -31,7 +31,7 @@ type PairCandidates struct {
 // DecodeCost is the cost of a decode rank by the kv policy, in seconds.
 type DecodeCost struct {
 	Transfer float64 `json:"transfer"` // of the prompt's KV that the rank lacks
-	Room     float64 `json:"room"`     // until running requests have given enough KV pages and a place in the batch back
+	Room     float64 `json:"room"`     // until running requests have freed pages and a place
 	Step     float64 `json:"step"`     // that the answer takes longer for those decoded beside it
 }
 

@@ -39,7 +39,7 @@ type Candidate struct {
 	Age  float64 // seconds since the rank's last report or event
 	ID   uint64  // of the rank, for Sticky; the same in every router
 
-	Weight float64 // remaining share of the rank's speed, by the facts about its GPUs; 0 stands for 1
+	Weight float64 // remaining share of the rank's speed by facts about GPUs; 0 is 1
 	Full   float64 // of a rank with a Weight below 1, its Rate before
 
 	// Tier are the prompt's tokens behind Cached in the KV tier of the rank's node, Remote
@@ -65,9 +65,9 @@ type Policy interface {
 
 // Options are the settings of policies.
 type Options struct {
-	OverlapWeight float64 // kv, dynamo: value of a cached token in prefill tokens; 1 is its true cost
+	OverlapWeight float64 // kv, dynamo: value of a cached token; 1 is its true cost
 	Temperature   float64 // kv, dynamo: 0 takes the cheapest, above it a softmax over costs
-	Interval      float64 // staleness: seconds between reports of a rank; 0 is 5, the slowest of its source
+	Interval      float64 // staleness: seconds between reports; 0 is 5, its source's slowest
 	Without       Terms   // kv: terms of the cost to leave out
 	// Replica is this router's number, from 0, among Replicas that choose among the same
 	// candidates in the same order; kv only.

@@ -32,7 +32,7 @@ type fleet struct {
 	rate  float64 // mean of the known prefill rates
 	token float64 // 1 / rate: seconds a token
 	later float64 // mean number of requests that a computation delays
-	crowd float64 // value of one of the last places in a batch to later requests: the share of ranks with more
+	crowd float64 // value of a last place in a batch: the share of ranks with more
 
 	slowed bool // some candidates have lost a part of their speed
 }

@@ -32,7 +32,7 @@ func TermNamed(name string) Terms {
 type Cost struct {
 	Queue   float64 `json:"queue"`   // until the prompts sent there before are computed
 	Compute float64 `json:"compute"` // of this prompt's uncached tokens
-	Tier    float64 `json:"tier"`    // of copies from host memory or disk, and of fetches from KV tiers
+	Tier    float64 `json:"tier"`    // of copies from host or disk, and of fetches
 	Batch   float64 `json:"batch"`   // of decode steps between prefill batches
 	Pool    float64 `json:"pool"`    // until running requests have given enough KV pages back
 	Health  float64 `json:"health"`  // delay of these because the rank has lost a part of its speed

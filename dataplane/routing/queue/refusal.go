@@ -34,7 +34,7 @@ const maxRetryAfter = 5 * time.Minute
 // refusal returns an error with the time until the queue will have drained at its present rate.
 func (q *modelQueue) refusal(why Reason, now time.Duration) *RefusedError {
 	after := time.Second
-	if since, ok := q.order.Oldest(); ok { // no request has left yet: as long again as the oldest has waited
+	if since, ok := q.order.Oldest(); ok { // without a rate: the wait of the oldest
 		after = now - since
 	}
 	if rate := q.drain.rate(now); rate > 0 {
