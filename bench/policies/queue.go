@@ -8,16 +8,16 @@ const (
 	FIFO       = "fifo"
 )
 
-// Queues lists what Config.Queues can have.
+// Queues lists the values of Config.Queues.
 func Queues() []string { return []string{DepthFirst, FIFO} }
 
-// These are the router's own (packages queue and server); only its deadline of 5 min is not simulated: without the requests that it
-// refuses the others would look better than they are.
+// These are the router's own constants (packages queue and request). Its deadline of 5 min is
+// not simulated: without the refused requests the others would look better than they are.
 const (
 	mostWaiting = 8192
 	overdueAge  = 300 * second / 16
 	engagedFor  = second // since the last time that all workers were full
-	spareShare  = 8      // of a worker's batch, what may wait there beside it
+	spareShare  = 8      // of a worker's batch: requests that may wait there beside it
 )
 
 // gate is a replica's queue in front of full workers: the decisions are package queue's.
@@ -37,8 +37,17 @@ func newGate(order string) *gate {
 	return &gate{order: queue.NewOrder(rules), tasks: make(map[*queue.Waiter]*task), full: -engagedFor - 1}
 }
 
-// look finds how many requests each worker can take, as far as r knows, and returns the worker that can take most.
-func (s *run) look(r *replica) (best int) {
+// holding is the queues of all replicas.
+type holding struct {
+	*run
+	held   int  // requests that waited
+	turned int  // requests that found a full queue
+	freed  bool // perhaps there is room for waiting requests
+}
+
+// look finds how many requests each worker can take, as far as r knows, and returns the worker
+// that can take most.
+func (s *holding) look(r *replica) (best int) {
 	g, most := r.gate, int64(s.cfg.Service.MaxRunning)
 	most += max(most/spareShare, 1)
 	g.rooms = g.rooms[:0]
@@ -49,24 +58,24 @@ func (s *run) look(r *replica) (best int) {
 			room = min(room, 0)
 		}
 		if l.requests() == 0 {
-			room = max(room, 1) // else nobody would ever free it
+			room = max(room, 1) // else it would stay full forever
 		}
 		if g.rooms = append(g.rooms, room); room > g.rooms[best] {
 			best = i
 		}
 	}
 	if g.rooms[best] <= 0 {
-		g.full = s.notes.now
+		g.full = s.time.now
 	}
 	return best
 }
 
 // enter sends t, or holds it back while all workers are full; false: the queue is full, too.
-func (s *run) enter(r *replica, t *task) bool {
+func (s *holding) enter(r *replica, t *task) bool {
 	g := r.gate
-	r.take(s.notes.now)
+	r.take(s.time.now)
 	best := s.look(r)
-	g.always = s.notes.now-g.full > engagedFor
+	g.always = s.time.now-g.full > engagedFor
 	if g.always {
 		s.dispatch(r, t)
 		return true
@@ -77,7 +86,7 @@ func (s *run) enter(r *replica, t *task) bool {
 		g.order.Sent(int(t.worker), w.Branch)
 		return true
 	}
-	out, ok := g.order.Push(w, s.notes.now.duration())
+	out, ok := g.order.Push(w, s.time.now.duration())
 	if ok {
 		g.tasks[w] = t
 		s.held++
@@ -89,14 +98,14 @@ func (s *run) enter(r *replica, t *task) bool {
 	return ok
 }
 
-func (s *run) turnAway(t *task) {
+func (s *holding) turnAway(t *task) {
 	t.worker = -1
 	s.refused++
 	s.turned++
 }
 
-// release sends one of those who wait to a worker with room; false: nobody can go.
-func (s *run) release() bool {
+// release sends one waiting request to a worker with room; false: none can go.
+func (s *holding) release() bool {
 	for _, r := range s.replicas {
 		g := r.gate
 		if g.order.Len() == 0 {
@@ -107,7 +116,7 @@ func (s *run) release() bool {
 		if g.rooms[best] <= 0 {
 			continue
 		}
-		w := g.order.Pop(best, 0, s.notes.now.duration())
+		w := g.order.Pop(best, 0, s.time.now.duration())
 		s.dispatch(r, g.tasks[w])
 		if to := g.tasks[w].worker; int(to) != best {
 			g.order.Sent(int(to), w.Branch)
@@ -119,14 +128,14 @@ func (s *run) release() bool {
 }
 
 // dispatch lets the policy choose, and sends.
-func (s *run) dispatch(r *replica, t *task) {
+func (s *holding) dispatch(r *replica, t *task) {
 	s.route(r, t)
-	t.sent = s.notes.now
-	s.workers[t.worker].submit(t, s.notes.now)
+	t.sent = s.time.now
+	s.workers[t.worker].submit(t, s.time.now)
 }
 
 // waits reports whether a router holds requests back.
-func (s *run) waits() bool {
+func (s *holding) waits() bool {
 	for _, r := range s.replicas {
 		if r.gate != nil && r.gate.order.Len() > 0 {
 			return true
@@ -135,22 +144,23 @@ func (s *run) waits() bool {
 	return false
 }
 
-// allowed are the candidates that p may choose among, and their workers; all of them where open is nil.
-func (p *replica) allowed() (some candidates, open []int32) {
-	g := p.gate
+// allowed are the candidates that a replica may choose among, and their workers; all of them
+// where open is nil.
+func (g *gate) allowed(all candidates) (some candidates, open []int32) {
 	if g == nil || g.always {
-		return p.spaces, nil
+		return all, nil
 	}
 	g.some, g.open = g.some[:0], g.open[:0]
 	for i, room := range g.rooms {
 		if room > 0 {
-			g.some, g.open = append(g.some, p.spaces[i]), append(g.open, int32(i))
+			g.some, g.open = append(g.some, all[i]), append(g.open, int32(i))
 		}
 	}
 	return g.some, g.open
 }
 
-// branch places a prompt in the tree of all prompts, by made token ids: equal ones where prompts are equal.
+// branch places a prompt in the tree of all prompts, by made token ids: equal ones where
+// prompts are equal.
 func (g *gate) branch(p *plan, j *job) queue.Branch {
 	g.ids = g.ids[:0]
 	for _, n := range j.path {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// kind is a family of made traces, the same for the same seed on every machine. Sizes are such that 8 workers of the
-// default speed are 50 to 80 % busy where nothing is cached twice.
-type kind struct {
+// workload is a made trace, the same for the same seed on every machine. Sizes are such that 8
+// workers of the default speed are 50 to 80 % busy where no prompt is cached twice.
+type workload struct {
 	name, what string
 	generate   func(g *generator, n int) []Request
 }
 
-var families = []kind{
+var workloads = []workload{
 	{"zipf", "50 shared prompts of 1,000 to 4,000 tokens, drawn with weight 1/(i+1), and a question of 50 to 300", zipfFamily},
 	{"conversations", "chats behind 20 system prompts that grow by turns, 70 % of requests continue one", conversations},
 	{"system", "one system prompt of 2,000 tokens, then 1,000 to 6,000 tokens that nobody else has", systemFamily},
@@ -28,9 +28,9 @@ var families = []kind{
 	{"documents", "300 documents of 4,000 to 20,000 tokens by Zipf, several questions each: more than the caches hold", documents},
 }
 
-// Families lists the made workloads with a description each.
-func Families() (names, what []string) {
-	for _, f := range families {
+// Workloads lists the made workloads with a description each.
+func Workloads() (names, what []string) {
+	for _, f := range workloads {
 		names, what = append(names, f.name), append(what, f.what)
 	}
 	return names, what
@@ -38,25 +38,25 @@ func Families() (names, what []string) {
 
 // Synthetic makes n requests of a family.
 func Synthetic(name string, seed uint64, n int) ([]Request, error) {
-	i := slices.IndexFunc(families, func(f kind) bool { return f.name == name })
+	i := slices.IndexFunc(workloads, func(f workload) bool { return f.name == name })
 	if i < 0 {
-		names, _ := Families()
+		names, _ := Workloads()
 		return nil, fmt.Errorf("cannot make workload %q: %w: want one of %s", name, ErrConfig, strings.Join(names, ", "))
 	}
 	if n < 1 {
 		return nil, fmt.Errorf("cannot make %d requests: %w", n, ErrConfig)
 	}
-	return families[i].generate(&generator{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}, n), nil
+	return workloads[i].generate(&generator{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}, n), nil
 }
 
-// generator draws what families need.
+// generator draws the random numbers of workloads.
 type generator struct {
 	*rand.Rand
 	ids uint64
 	now float64 // seconds
 }
 
-// id is a name for tokens that nobody else has.
+// id is a new name for tokens.
 func (g *generator) id() uint64 {
 	g.ids++
 	return g.ids
@@ -74,7 +74,7 @@ func (g *generator) between(low, high int) int { return low + g.IntN(high-low+1)
 // exp is a whole number from 1 with about this mean.
 func (g *generator) exp(mean float64) int { return 1 + int(g.ExpFloat64()*mean) }
 
-// fresh is a segment that nobody else has.
+// fresh is a segment of new tokens.
 func (g *generator) fresh(tokens int) Segment { return Segment{g.id(), tokens} }
 
 // zipf returns a function that draws from 0 to n-1 with weight 1 / (i + 1).
@@ -100,7 +100,8 @@ func (g *generator) segments(n, low, high int) []Segment {
 	return s
 }
 
-// zipfFamily has the sizes of the published benchmarks of shared prompts: answers of 100 to 500 tokens.
+// zipfFamily has the sizes of the published benchmarks of shared prompts: answers of 100 to 500
+// tokens.
 func zipfFamily(g *generator, n int) (out []Request) {
 	prompts, draw := g.segments(50, 1000, 4000), g.zipf(50)
 	for range n {
@@ -195,7 +196,8 @@ func bursts(g *generator, n int) (out []Request) {
 	return out
 }
 
-// agents interleaves tool loops: a task's calls follow each other by the time that the model and a tool take.
+// agents interleaves tool loops: a task's calls follow each other by the time that the model
+// and a tool take.
 func agents(g *generator, n int) (out []Request) {
 	instructions := g.segments(5, 7000, 9000)
 	for len(out) < n {
@@ -247,7 +249,8 @@ func documents(g *generator, n int) (out []Request) {
 	return out
 }
 
-// bound is the share of prompt tokens that one cache without an end would find: no router can do better.
+// bound is the share of prompt tokens that one cache without an end would find: no router can
+// do better.
 func bound(p *plan) float64 {
 	c := newCache(p, nil)
 	hit, all := 0.0, 0.0

@@ -11,15 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tiersConfig has two nodes where a token takes 1 ms to compute, 1 ms to copy to the GPU, and 2 ms over the network.
+// tiersConfig has two nodes where a token takes 1 ms to compute, 1 ms to copy to the GPU, and 2
+// ms over the network.
 func tiersConfig() Config {
-	return Config{
-		Workers: 2, PageSize: 4, CacheTokens: 400, TierTokens: 4000, LinkTokensPerSecond: 500,
-		Service: Service{PrefillTokensPerSecond: 1000, HostTokensPerSecond: 1000},
-	}.withDefaults()
+	return Config{Workers: 2, PageSize: 4, CacheTokens: 400, Service: Service{PrefillTokensPerSecond: 1000, HostTokensPerSecond: 1000}, Tiers: Tiers{TierTokens: 4000, LinkTokensPerSecond: 500}}.withDefaults()
 }
 
-// Each step of these requests by hand: a prompt of 41 tokens has 10 pages that a cache may serve, and a batch costs 8 ms besides.
+// Each step of these requests by hand: a prompt of 41 tokens has 10 pages that a cache may
+// serve, and a batch costs 8 ms besides.
 func TestPullsByHand(t *testing.T) {
 	ask := func(at time.Duration, id uint64) Request {
 		return Request{At: at, Prompt: []Segment{{id, 41}}, Output: 1}
@@ -75,7 +74,8 @@ func TestPullsByHand(t *testing.T) {
 	assert.Equal(t, step{0, 40, 49 * ms}, step{run.tasks[1].cached, run.tasks[1].hosted, (run.tasks[1].first - run.tasks[1].arrived).duration()}, "of one node")
 }
 
-// Whatever the sizes, each prompt token is computed or found, once; tiers keep their bounds, and the same run gives the same result.
+// For any sizes, each prompt token is computed or found once; tiers keep their bounds, and the
+// same run gives the same result.
 func TestTiersAddUp(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	pulled, hosted := int64(0), int64(0)
@@ -91,7 +91,7 @@ func TestTiersAddUp(t *testing.T) {
 				s, err := newRun(p, cfg, name, func(int) {})
 				require.NoError(t, err)
 				s.observe = func(*worker) {
-					for _, d := range s.depots {
+					for _, d := range s.tiers.byNode {
 						require.LessOrEqual(t, d.cache.pages, d.pool)
 					}
 				}
@@ -110,7 +110,7 @@ func TestTiersAddUp(t *testing.T) {
 					require.GreaterOrEqual(t, task.first, task.ready)
 				}
 			}
-			if cfg.LinkTokensPerSecond == 0 || len(s.depots) == 1 {
+			if cfg.LinkTokensPerSecond == 0 || len(s.tiers.byNode) == 1 {
 				require.Zero(t, r.PulledTokens)
 			}
 			pulled, hosted = pulled+r.PulledTokens, hosted+r.HostTokens
@@ -121,11 +121,11 @@ func TestTiersAddUp(t *testing.T) {
 	require.Greater(t, hosted, 2*pulled)
 }
 
-// A router that knows what tiers hold finds more there, and pulls less, than one that does not.
+// A router with a tier directory finds more there, and pulls less, than one without.
 func TestKnowingTiersPays(t *testing.T) {
 	trace, err := Synthetic("conversations", 1, 2000)
 	require.NoError(t, err)
-	cfg := Config{Workers: 12, CacheTokens: 60_000, TierTokens: 2_000_000, Study: []string{"tiers"}}
+	cfg := Config{Workers: 12, CacheTokens: 60_000, Tiers: Tiers{TierTokens: 2_000_000}, Variants: Variants{Study: []string{"tiers"}}}
 	for _, link := range []float64{0, 20_000} {
 		cfg.LinkTokensPerSecond = link
 		r, err := Simulate(context.Background(), "conversations", trace, cfg, []string{"kv"}, nil)

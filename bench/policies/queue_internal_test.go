@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What waits at a router and is sent later must be served as the naive worker serves it, each request once.
+// Requests that wait at a router are served as by the naive worker, each once.
 func TestQueueAgainstNaive(t *testing.T) {
 	held := 0
 	for seed := range uint64(24) {
@@ -27,13 +27,14 @@ func TestQueueAgainstNaive(t *testing.T) {
 		for w := range s.workers {
 			naively(t, s, spelled, unit, w)
 		}
-		held += s.held
+		held += s.holding.held
 	}
 	assert.Greater(t, held, 100, "requests that waited")
 }
 
-// One worker of one request at a time, and a router that may send it two (an eighth of its batch, at least one, waits there). Prompts of two
-// documents come in turn: depth first stays with the one that it is in.
+// One worker of one request at a time, and a router that may send it two (an eighth of its
+// batch, at least one, waits there). Prompts of two documents come in turn: depth first stays
+// with the one that it is in.
 func TestQueueOrders(t *testing.T) {
 	var trace []Request
 	for i := range uint64(12) {
@@ -62,7 +63,7 @@ func TestQueueIsBounded(t *testing.T) {
 	for i := range uint64(mostWaiting + 10) {
 		trace = append(trace, Request{Prompt: []Segment{{i + 1, 16}}, Output: 1})
 	}
-	cfg := Config{Workers: 1, Service: Service{MaxRunning: 4}, Queues: []string{FIFO}}
+	cfg := Config{Workers: 1, Service: Service{MaxRunning: 4}, Variants: Variants{Queues: []string{FIFO}}}
 	r, err := Simulate(t.Context(), "crowd", trace, cfg, nil, nil)
 	require.NoError(t, err)
 	x := r.Results[0]
@@ -71,13 +72,13 @@ func TestQueueIsBounded(t *testing.T) {
 	assert.Equal(t, mostWaiting, x.Held)
 	assert.Positive(t, x.HeldFor)
 	assert.Len(t, r.Warnings, 1)
-	for _, bad := range []Config{{Queues: []string{"stack"}}, {Queues: Queues(), Share: ShareOne}, {Queues: Queues(), Prefill: 1}} {
+	for _, bad := range []Config{{Variants: Variants{Queues: []string{"stack"}}}, {Replicas: Replicas{Share: ShareOne}, Variants: Variants{Queues: Queues()}}, {Pools: Pools{Prefill: 1}, Variants: Variants{Queues: Queues()}}} {
 		_, err := Simulate(t.Context(), "crowd", trace[:1], bad, nil, nil)
 		require.ErrorIs(t, err, ErrConfig)
 	}
 }
 
-// A branch shares with another what their prompts share.
+// Branches share as many beginnings as their prompts.
 func TestBranches(t *testing.T) {
 	p := newPlan([]Request{
 		{Prompt: []Segment{{1, 160}, {2, 160}}, Output: 40},
