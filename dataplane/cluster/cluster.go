@@ -38,15 +38,15 @@ type Cluster struct {
 	closing sync.Once
 }
 
-// Queues between NATS's reader and run, in messages: what a cluster of thousands says in seconds. What does not fit is dropped
-// and begins all leases anew.
+// Queues between NATS's connection and the reader, in messages: a cluster of thousands fills
+// them in seconds. Overflow is dropped and renews all leases.
 const (
 	beatQueue = 16384
 	wantQueue = 256
 )
 
-// Open starts or joins a cluster. It fails for settings that cannot be used and for an embedded server that cannot start; a NATS
-// that is out of reach is tried for ever. ctx bounds the start alone.
+// Open starts or joins a cluster. It fails for unusable settings and for an embedded server that
+// cannot start; it tries a NATS that is out of reach for ever. ctx bounds the start alone.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -102,7 +102,8 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 // Instance returns the random name of this process that its records carry.
 func (c *Cluster) Instance() string { return c.own.instance }
 
-// URL returns where other processes join: the embedded server's, or the operator's. It holds no secret.
+// URL returns the address at which other processes join: the embedded server's, or the
+// operator's. It holds no secret.
 func (c *Cluster) URL() string {
 	if c.server != nil {
 		return c.server.ClientURL()
@@ -114,8 +115,9 @@ func (c *Cluster) URL() string {
 	return strings.Join(list, ",")
 }
 
-// AnnounceNode tells the cluster of this node, again whenever something changed: numbers cost next to nothing, the rest a write,
-// at most every 500 ms. The record holds until Withdraw or Close. Without an Instance it gets the process's.
+// AnnounceNode publishes this node's record; call it again at each change. Numbers cost next to
+// nothing, other changes a write, at most every 500 ms. The record holds until Withdraw or
+// Close. Without an Instance it gets the process's.
 func (c *Cluster) AnnounceNode(n Node) error {
 	fresh := n.clone()
 	if fresh.Instance == "" {
@@ -128,7 +130,7 @@ func (c *Cluster) AnnounceNode(n Node) error {
 	return c.announce(key{kindNode, n.Name}, fresh, nil)
 }
 
-// AnnounceReplica tells the cluster of this router, as AnnounceNode does of a node.
+// AnnounceReplica publishes this router's record, as AnnounceNode does a node's.
 func (c *Cluster) AnnounceReplica(r Replica) error {
 	if err := checkReplica(&r); err != nil {
 		return fmt.Errorf("cannot announce router %.64q: %w: %w", r.ID, ErrRecord, err)
@@ -147,8 +149,8 @@ func (c *Cluster) announce(k key, n *Node, r *Replica) error {
 	return nil
 }
 
-// Withdraw takes our records out of all views at once, for a clean shutdown. It takes up to some seconds where NATS does not
-// answer; then the leases end by themselves.
+// Withdraw removes this process's records from all views at once, for a clean shutdown. Where
+// NATS does not answer it takes some seconds; the leases then end by themselves.
 func (c *Cluster) Withdraw() {
 	taken := c.own.take()
 	if !c.hearing.Load() || len(taken) == 0 {
@@ -184,7 +186,7 @@ func (c *Cluster) Close() error {
 	return nil
 }
 
-// WaitUp returns when the view is whole, or an error that says why it is not when ctx ends.
+// WaitUp returns when the view is whole, or at the end of ctx with the reason why it is not.
 func (c *Cluster) WaitUp(ctx context.Context) error {
 	up := newSignal()
 	defer c.Watch(func(v *View) {
@@ -210,7 +212,7 @@ func (c *Cluster) cut(err error) {
 	c.gone.raise()
 }
 
-// fault notes an error that NATS tells beside the calls.
+// fault takes an error that NATS reports outside a call.
 func (c *Cluster) fault(err error) {
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		c.counts.dropped.Add(1)

@@ -24,13 +24,15 @@ type embedded struct {
 // embeddedStart bounds the start of the server; it takes some 40 ms.
 const embeddedStart = 20 * time.Second
 
-// Bounds of the embedded JetStream. A cluster's state is far smaller: they keep a fault from filling a disk.
+// Bounds of the embedded JetStream. A cluster's state is far smaller: they keep a bug from
+// filling a disk.
 const (
 	embeddedMemory = 256 << 20
 	embeddedStore  = 1 << 30
 )
 
-// embed starts a server. Its listener is for other processes; this one talks to it without a socket.
+// embed starts a server. Its listener is for other processes; this one connects without a
+// socket.
 func embed(ctx context.Context, cfg *Config) (*embedded, error) {
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
@@ -45,7 +47,7 @@ func embed(ctx context.Context, cfg *Config) (*embedded, error) {
 	}
 	e := &embedded{}
 	folder := cfg.StoreDir
-	if folder != "" { // the server would say nothing of one that it cannot use, and not get ready
+	if folder != "" { // the server would not report an unusable folder, and never get ready
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return nil, fmt.Errorf("cannot use the embedded NATS's folder: %w", err)
 		}
@@ -112,7 +114,7 @@ func (e *embedded) stop() {
 	}
 }
 
-// serverLog shows what the server warns of.
+// serverLog passes on the server's warnings.
 type serverLog struct{ log *slog.Logger }
 
 func (serverLog) Noticef(string, ...any) {}

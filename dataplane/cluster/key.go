@@ -27,8 +27,8 @@ func parseKey(s string) (key, error) {
 	return key{kind, name}, err
 }
 
-// escape makes one token of a name that may hold anything: other bytes than letters, digits, - and _ become = and two hex digits.
-// NATS allows = in keys and in subjects.
+// escape turns a name of any bytes into one token: bytes other than letters, digits, - and _
+// become = and two hex digits. NATS allows = in keys and in subjects.
 func escape(name string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -48,7 +48,7 @@ func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// unescape is the reverse of escape; it refuses what escape does not write, so that a name has one key.
+// unescape is the reverse of escape; it refuses other tokens, so that a name has one key.
 func unescape(token string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(token); i++ {

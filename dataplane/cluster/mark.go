@@ -32,7 +32,8 @@ func decodeMark(k string, data []byte) (Mark, error) {
 
 func encodeMark(m Mark) ([]byte, error) { return json.Marshal(markRecord{version, m}) }
 
-// Mark sets what an operator wants of a node or a worker, in place of what was set before. It returns when NATS has it.
+// Mark sets the drain and cordon of a node or a worker, in place of the ones before. It returns
+// when NATS has them.
 func (c *Cluster) Mark(ctx context.Context, m Mark) error {
 	if err := checkName(m.Target); err != nil {
 		return fmt.Errorf("cannot mark %.64q: %w: %w", m.Target, ErrRecord, err)
@@ -50,7 +51,7 @@ func (c *Cluster) Mark(ctx context.Context, m Mark) error {
 	})
 }
 
-// Unmark takes a target's mark back; one that has none stays as it is.
+// Unmark removes a target's mark, if it has one.
 func (c *Cluster) Unmark(ctx context.Context, target string) error {
 	if err := checkName(target); err != nil {
 		return fmt.Errorf("cannot unmark %.64q: %w: %w", target, ErrRecord, err)
@@ -72,17 +73,18 @@ func (c *Cluster) marking(ctx context.Context, target string, do func(context.Co
 	return nil
 }
 
-// marks are those that are known, with what a new snapshot of their bucket says of them.
+// marks are the known drain and cordon marks, with the state of a snapshot of their bucket.
 type marks struct {
 	list    map[string]Mark
 	seen    map[string]bool // targets in the snapshot that is being read, deleted ones too
-	lost    map[string]bool // targets whose marks are to be written again: their store was lost
+	lost    map[string]bool // targets with marks to write again: their store was lost
 	created time.Time       // of the bucket that list came from
 	last    uint64          // revision that the bucket had at least
-	fresh   bool            // the bucket that is being read is another one, or an older state of it: marks were lost
+	fresh   bool            // the bucket is another one, or an older state of it: marks were lost
 }
 
-// begin notes that a snapshot follows, of the bucket made at created whose last revision is last or higher.
+// begin starts a snapshot of the bucket made at created, with last or a higher one as its last
+// revision.
 func (t *marks) begin(created time.Time, last uint64) {
 	t.fresh = !t.created.IsZero() && (!t.created.Equal(created) || last < t.last)
 	t.created, t.last, t.seen = created, last, map[string]bool{}
@@ -104,8 +106,8 @@ func (t *marks) remove(target string) {
 	}
 }
 
-// end notes that the snapshot is over. Marks that a lost store had are kept, to be written again: marks have no owner, so every
-// process that knew them puts them back.
+// end ends the snapshot. Marks of a lost store are kept and written again: marks have no owner,
+// so every process that knew them restores them.
 func (t *marks) end() {
 	for target := range t.list {
 		switch {

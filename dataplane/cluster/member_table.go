@@ -4,45 +4,50 @@ import (
 	"time"
 )
 
-// Times of the lease. With them a process that dies is out of every view 2.0 to 2.6 s after: its last beat is up to beatEvery
-// old, and the lease's end is seen at the next PONG.
+// Times of the lease. With them a process that dies is out of every view after 2.0 to 2.6 s: its
+// last beat is up to beatEvery old, and the lease ends at the next PONG.
 const (
 	beatEvery = 500 * time.Millisecond
 	pingEvery = 250 * time.Millisecond
-	// Lease is how long a record stays in the views without a beat, while NATS is heard.
-	Lease = 2250 * time.Millisecond // 4 beats may be late: by the network, or by a machine that does other things
-	// deafAfter is the time between two PONGs from which we were deaf: beats may lie anywhere, so leases begin anew. It is below
-	// Lease, so that the wait for one PONG never ends a lease, and above what a loaded machine takes to schedule a process.
+	// Lease is how long a record stays in the views without a beat, while NATS answers.
+	Lease = 2250 * time.Millisecond // 4 beats may be late, because of the network or a busy machine
+	// deafAfter is the time between two PONGs beyond which beats may have been missed, so leases
+	// begin anew. It is below Lease, so that the wait for one PONG never ends a lease, and above
+	// the time that a loaded machine takes to schedule a process.
 	deafAfter = time.Second
-	// patience is how long a beat may name a record that we do not have: the bucket's watch is behind core NATS by ms, and by
-	// seconds where all have just come. What is asked for after it is written again, and where that does not come within
-	// deadWatch the buckets are read again, which costs more the more there are.
+	// missingAfter is how long a beat may name an unknown record: the bucket's watch is behind
+	// core NATS by ms, and by seconds where all processes have just come. Then the record is
+	// requested, which has it written again. If it does not come within watchDeadAfter the
+	// buckets are read again, whose cost grows with the number of processes.
 	missingAfter   = 2 * time.Second
 	watchDeadAfter = 6 * time.Second
-	// searchAgain is how long the first search for a record goes on before the next one begins; each goes on for twice as long.
+	// searchAgain is the time of the first search for a record before the next one begins; each
+	// takes twice as long.
 	searchAgain = 20 * time.Second
-	// settle is how long records that lie in the bucket have to beat before a view counts as whole: each living one beats twice.
+	// settle is how long records in the bucket have to beat before a view counts as whole: a
+	// living process beats twice in it.
 	settle = 2*beatEvery + pingEvery
-	// forget is when the record of a silent process is dropped. A stopped one that goes on within it needs no record again.
+	// forget is when the record of a silent process is dropped. A process that continues earlier
+	// need not write its record again.
 	forget = 20 * time.Minute
 )
 
-// member is one process's record with what was heard of it.
+// member is one process's record and the state of its beats.
 type member struct {
 	rec      *record       // nil: beats alone
 	node     *Node         // of rec with the numbers of the last beat; nil for a router
-	shown    bool          // in the views: it was heard, and its lease has not ended
+	shown    bool          // in the views: it has beaten, and its lease has not ended
 	heard    time.Duration // the last beat or write
 	missing  time.Duration // since then beats name a record that is not rec; 0: they do not
 	wanted   string        // instance of the missing record
 	asked    int           // stages of the search for it, since missing
 	searches int           // that ended without it
-	foreign  bool          // what lies in the bucket cannot be read: there is nothing to ask for
+	foreign  bool          // its record in the bucket is unreadable: requests would not help
 	pass     uint64        // of the last snapshot that it was in
 }
 
-// table holds what was heard of others, ourselves among them. It is a state machine without clock and I/O; its time is that of
-// the PONGs, and begins at 1 so that 0 means never.
+// table holds the members, this process among them. It is a state machine without clock and I/O;
+// its time is that of the PONGs, and begins at 1 so that 0 means never.
 type table struct {
 	now     time.Duration
 	members map[key]*member
@@ -50,7 +55,7 @@ type table struct {
 	loading bool          // a snapshot is being read
 	dead    bool          // since the last snapshot began: a record that was asked for did not come
 	synced  time.Duration // end of the last snapshot; 0: none, or the connection was lost since
-	changed bool          // since the flag was last taken back, in what views show
+	changed bool          // the views have changed since this was cleared
 	minor   bool          // the same of numbers alone
 }
 
@@ -66,7 +71,8 @@ func (t *table) get(k key) *member {
 	return m
 }
 
-// put takes a record in as the bucket gives it. What comes after the snapshot was written just now, so it counts as a beat.
+// put takes in a record of the bucket. One after the snapshot was written just now, so it counts
+// as a beat.
 func (t *table) put(k key, rec *record) {
 	m := t.get(k)
 	m.pass = t.pass
@@ -80,7 +86,7 @@ func (t *table) put(k key, rec *record) {
 	case !t.loading:
 		t.hear(m)
 	case !m.shown && !same:
-		m.heard = t.now // from here on it has a lease to be heard in
+		m.heard = t.now // its lease to beat in begins
 	}
 }
 
@@ -136,13 +142,14 @@ func (t *table) miss(m *member, b *beat) {
 	}
 }
 
-// unreadable notes that what lies under k is nothing for us.
+// unreadable notes that the record under k cannot be read.
 func (t *table) unreadable(k key) {
 	m := t.get(k)
 	m.foreign, m.pass = true, t.pass
 }
 
-// apply puts a beat's numbers into the member's node. No numbers mean those of the record.
+// apply puts a beat's numbers into the member's node. An empty list stands for the record's
+// numbers.
 func (t *table) apply(m *member, facts []int64) {
 	if m.rec.Node == nil {
 		return
@@ -174,8 +181,8 @@ func equal(a, b []int64) bool {
 	return true
 }
 
-// pong moves the clock by the time since the last PONG, and ends leases. What lies between two PONGs that are too far apart
-// counts for nothing.
+// pong advances the clock by the time since the last PONG, and ends leases. The time between two
+// PONGs that are too far apart does not count.
 func (t *table) pong(since time.Duration) {
 	if since > deafAfter {
 		t.grace()
@@ -196,7 +203,7 @@ func (t *table) pong(since time.Duration) {
 	}
 }
 
-// grace begins all leases anew.
+// grace renews all leases.
 func (t *table) grace() {
 	for _, m := range t.members {
 		if m.shown || m.rec == nil {
@@ -205,7 +212,7 @@ func (t *table) grace() {
 	}
 }
 
-// lost notes that NATS cannot be heard, or that the watch of the bucket is over.
+// lost notes that NATS is out of reach, or that the watch of the bucket has ended.
 func (t *table) lost() { t.synced, t.loading = 0, false }
 
 // begin notes that a snapshot of the bucket follows.
@@ -214,8 +221,8 @@ func (t *table) begin() {
 	t.loading, t.synced, t.dead = true, 0, false
 }
 
-// end notes that the snapshot is over. What it lacks and nobody beats for is gone. A snapshot during which the connection was lost
-// proves nothing.
+// end ends the snapshot. Members that it lacks and that do not beat are gone. A snapshot during
+// which the connection was lost proves nothing.
 func (t *table) end() {
 	if !t.loading {
 		return
@@ -228,7 +235,8 @@ func (t *table) end() {
 	}
 }
 
-// whole tells whether the view has all that live: a snapshot was read, and who lies in the bucket had time to be heard.
+// whole reports whether the view has all living members: a snapshot was read, and all records in
+// it had time to beat.
 func (t *table) whole() bool {
 	if t.synced == 0 {
 		return false
@@ -250,8 +258,9 @@ type recordRequest struct {
 	instance string
 }
 
-// missed returns the records to ask for, and whether the watch of the bucket seems dead because one that was asked for did not
-// come either; that holds until the next snapshot begins. No search is the last one.
+// missed returns the records to request. dead reports that the watch of the bucket seems dead
+// because a requested one did not come either; it holds until the next snapshot begins. Searches
+// never stop.
 func (t *table) missed() (wants []recordRequest, dead bool) {
 	for k, m := range t.members {
 		age := t.now - m.missing

@@ -13,19 +13,19 @@ import (
 type ownRecord struct {
 	node     *Node // or
 	replica  *Replica
-	skeleton []byte  // JSON of what is worth a write
+	skeleton []byte  // JSON of the node without facts
 	facts    []int64 // numbers now
 	base     []int64 // numbers in the bucket
 	seq      uint64  // of the last write that was tried
 	acked    uint64  // of the last write that NATS has; 0: none
 	revision uint64  // of that in the bucket
 	dirty    bool    // something is to be written
-	repeat   bool    // the write is what NATS had already: it keeps its number
+	repeat   bool    // NATS had this record already: it keeps its number
 	yielded  bool    // another process has our name
 	written  time.Time
 }
 
-// ownRecords are those that this process announces.
+// ownRecords are the records of this process.
 type ownRecords struct {
 	instance string
 
@@ -34,7 +34,7 @@ type ownRecords struct {
 	list map[key]*ownRecord // guarded by mu
 }
 
-// set replaces what is announced under k and tells whether it must be written.
+// set replaces the record under k and reports whether it must be written.
 func (o *ownRecords) set(k key, node *Node, replica *Replica) (bool, error) {
 	skeleton, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: 1, Node: skeletonOf(node), Replica: replica})
 	if err != nil {
@@ -93,7 +93,8 @@ type write struct {
 	facts []int64
 }
 
-// next returns a record that must be written and was not within gap, or how long until there is one (0: nothing is to be written).
+// next returns a record to write that was not written within gap, or the time until there is one
+// (0: there is none).
 func (o *ownRecords) next(now time.Time, gap time.Duration) (*write, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,8 +137,8 @@ func (o *ownRecords) wrote(w *write, revision uint64, ok bool) {
 	}
 }
 
-// again has records written once more: those that which names, of those that NATS had. They keep their numbers, so that whoever
-// is behind in reading does not fall further behind.
+// again has the records that NATS had and that which selects written once more. They keep their
+// numbers, so that readers that are behind do not fall further behind.
 func (o *ownRecords) again(which func(k key, r *ownRecord) bool) (found bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,7 +151,8 @@ func (o *ownRecords) again(which func(k key, r *ownRecord) bool) (found bool) {
 	return found
 }
 
-// yield notes that another process has taken, or given back, our name. It tells whether that is news.
+// yield notes that another process has taken, or released, the name of this one. It reports
+// whether that is news.
 func (o *ownRecords) yield(k key, yielded bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -162,7 +164,7 @@ func (o *ownRecords) yield(k key, yielded bool) bool {
 	return true
 }
 
-// take empties the list and returns what NATS may have of it.
+// take empties the list and returns the keys that NATS may have.
 func (o *ownRecords) take() []key {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -186,7 +188,7 @@ func (o *ownRecords) revision(k key) (uint64, bool) {
 	return 0, false
 }
 
-// renumber forgets revisions: the bucket is another one, which counts anew.
+// renumber forgets revisions: the bucket is a new one, which counts from 1.
 func (o *ownRecords) renumber() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

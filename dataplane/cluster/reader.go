@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// state is what run owns.
+// reader owns all received state; its run method has a goroutine.
 type reader struct {
 	*Cluster
 	table    *table
@@ -22,10 +22,11 @@ type reader struct {
 	lastPong time.Time                      // zero: none since the connection was lost
 	begun    time.Duration                  // when the snapshot began
 	moved    bool                           // marks changed since the last view
-	logged   map[string]bool                // what was skipped and said so
+	logged   map[string]bool                // skipped sources that were logged
 }
 
-// wantGap is the least age of a record that is written again because somebody lacks it: all others lack it at the same time.
+// wantGap is the least age of a record that is written again on request: all processes lack it
+// at the same time.
 const wantGap = 10 * time.Second
 
 // deadGap is the least time between two readings of all buckets because one record is missing.
@@ -34,10 +35,10 @@ const deadGap = 10 * time.Second
 // restoreGap is the least time between two tries to write the marks of a lost store.
 const restoreGap = 2 * time.Second
 
-// longLoad is how long a snapshot may take, of the time that NATS is heard: it has some hundred KB.
+// maxSnapshotRead bounds the reading of a snapshot, in time with NATS: it has some hundred KB.
 const maxSnapshotRead = 5 * time.Second
 
-// maxLogged bounds what is remembered of skipped records.
+// maxLogged bounds the memory of logged sources.
 const maxLogged = 1024
 
 func newReader(c *Cluster) *reader {
@@ -47,7 +48,7 @@ func newReader(c *Cluster) *reader {
 	}
 }
 
-// run reads everything that NATS tells and publishes views.
+// run reads all messages of NATS and publishes views.
 func (s *reader) run() {
 	for {
 		select {
@@ -94,7 +95,7 @@ func (s *reader) beat(m *nats.Msg) {
 	s.table.beat(b)
 }
 
-// skip counts what cannot be read and says so once for each source.
+// skip counts unreadable data and logs it once for each source.
 func (s *reader) skip(what string, err error) {
 	s.counts.skipped.Add(1)
 	if errors.Is(err, errNewer) {
@@ -161,7 +162,8 @@ func (s *reader) record(e jetstream.KeyValueEntry, ok bool) {
 	s.contest(k, rec, e.Revision())
 }
 
-// contest yields our name to a process that took it after us: the last one wins, as after a restart.
+// contest yields the name of this process to one that took it later: the last one wins, as after
+// a restart.
 func (s *reader) contest(k key, rec *record, revision uint64) {
 	if mine, ok := s.own.revision(k); !ok || rec.Instance == s.own.instance || revision < mine {
 		return
@@ -220,11 +222,11 @@ func (s *reader) restore() {
 	s.restored = s.table.now
 	select {
 	case s.lostMarks <- lost:
-	default: // write has those of before, and these come again
+	default: // the writer has earlier ones, and these come again
 	}
 }
 
-// want writes a record of ours again because somebody who hears our beats lacks it.
+// want writes a record again on request of a process that hears its beats and lacks it.
 func (s *reader) want(m *nats.Msg) {
 	now := time.Now()
 	if s.own.again(func(k key, r *ownRecord) bool {
@@ -234,7 +236,7 @@ func (s *reader) want(m *nats.Msg) {
 	}
 }
 
-// pong moves the leases' clock, and asks for what is missing.
+// pong advances the leases' clock, and requests missing records.
 func (s *reader) pong(at time.Time) {
 	if s.lastPong.IsZero() {
 		s.table.grace()
@@ -256,7 +258,7 @@ func (s *reader) pong(at time.Time) {
 	if s.marks.seen == nil && s.table.now-s.restored > restoreGap {
 		s.restore()
 	}
-	for _, k := range s.own.yielded() { // back, when who took it is gone
+	for _, k := range s.own.yielded() { // yielded names come back when the other process is gone
 		if m := s.table.members[k]; m == nil || !m.shown && s.table.now-m.heard > Lease {
 			s.own.yield(k, false)
 			s.wake.raise()
@@ -269,7 +271,8 @@ func (s *reader) wantOf(w recordRequest) string {
 	return s.subject(wantSubject) + "." + w.instance + "." + w.String()
 }
 
-// stuck tells whether the buckets must be read again: the connection was lost since, or the snapshot does not end.
+// stuck reports whether the buckets must be read again: the connection was lost since, or the
+// snapshot does not end.
 func (s *reader) stuck() bool {
 	if s.records == nil || s.marked == nil { // write is at it
 		return false
@@ -277,13 +280,14 @@ func (s *reader) stuck() bool {
 	return s.table.synced == 0 && !s.table.loading || (s.table.loading || s.marks.seen != nil) && s.table.now-s.begun > maxSnapshotRead
 }
 
-// silence stops the clock until NATS is heard again.
+// silence stops the clock until NATS answers again.
 func (s *reader) silence() {
 	s.lastPong = time.Time{}
 	s.hearing.Store(false)
 }
 
-// publish makes a new view where there is news. Numbers alone wait for the next PONG, at which most of them come together.
+// publish makes a new view after a change. Numbers alone wait for the next PONG, at which most
+// of them come together.
 func (s *reader) publish() {
 	old := s.view.Load()
 	up := s.hearing.Load() && s.records != nil && s.marked != nil && s.marks.seen == nil && s.table.whole()
@@ -309,7 +313,7 @@ func (s *reader) say(up bool) {
 	case up:
 		s.cfg.Log.Info("cluster: up", "url", s.URL(), "nodes", len(s.view.Load().Nodes), "routers", len(s.view.Load().Replicas))
 		return
-	case s.hearing.Load(): // a beat was here before the record of who sent it: for some ms at each start of a process of the cluster
+	case s.hearing.Load(): // a beat came before its record: for some ms at each start of a process
 		s.cfg.Log.Debug("cluster: records are being read", "url", s.URL())
 		return
 	}

@@ -12,22 +12,24 @@ import (
 	"unicode/utf8"
 )
 
-// version of records, marks and beats. Another process's higher one is skipped: it may mean anything.
+// version of records, marks and beats. Data of a higher version is skipped: it may mean
+// anything.
 const version = 1
 
-// maxRecord bounds a record in bytes: a node of 16 workers and 16 GPUs with reasons has some 8 KB, and NATS takes 1 MiB by default.
+// maxRecord bounds a record in bytes: a node of 16 workers and 16 GPUs with reasons has some 8
+// KB, and NATS takes 1 MiB by default.
 const maxRecord = 512 << 10
 
 // maxName bounds names in bytes: as keys they grow threefold at most.
 const maxName = 255
 
-// Errors of what others wrote.
+// Errors of data that other processes wrote.
 var (
 	errMalformed = errors.New("cluster: malformed record")
 	errNewer     = errors.New("cluster: record of a newer version")
 )
 
-// record is what a process says of itself, as it lies in the bucket.
+// record is the JSON in the bucket.
 type record struct {
 	Version  int      `json:"v"`
 	Instance string   `json:"instance"` // of the process that wrote it
@@ -36,7 +38,7 @@ type record struct {
 	Replica  *Replica `json:"replica,omitempty"`
 }
 
-// decodeRecord reads what lies under k. The record shares no memory with data.
+// decodeRecord decodes the record under k. It shares no memory with data.
 func decodeRecord(k key, data []byte) (*record, error) {
 	if err := checkVersion(data); err != nil {
 		return nil, err
@@ -57,7 +59,7 @@ func decodeRecord(k key, data []byte) (*record, error) {
 	return nil, fmt.Errorf("%w: it is not what its key %s says", errMalformed, k)
 }
 
-// checkVersion tells first whether data is meant for us.
+// checkVersion refuses data of other versions before it is decoded.
 func checkVersion(data []byte) error {
 	var head struct {
 		Version int `json:"v"`
@@ -85,7 +87,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkReplica refuses what could harm a reader of it.
+// checkReplica refuses records that could harm a reader.
 func checkReplica(r *Replica) error {
 	if len(r.Workers) > MaxReplicaWorkers {
 		return fmt.Errorf("%w: router with %d workers of its own, want at most %d", errMalformed, len(r.Workers), MaxReplicaWorkers)
@@ -98,7 +100,7 @@ func checkReplica(r *Replica) error {
 	return checkName(r.ID)
 }
 
-// checkNode refuses what could harm who believes it.
+// checkNode refuses records that could harm a reader.
 func checkNode(n *Node) error {
 	if err := checkName(n.Name); err != nil {
 		return err

@@ -13,7 +13,7 @@ func (s signal) raise() {
 	}
 }
 
-// signals are those between the goroutines of a Cluster.
+// signals connect the goroutines of a Cluster.
 type signals struct {
 	gone   signal // the connection was lost
 	mute   signal // the connection stands, and NATS does not answer

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// view makes what is published of the table and the marks.
+// view builds a View of the table and the marks.
 func (t *table) view(marks map[string]Mark, up bool, at time.Time) *View {
 	v := &View{Up: up, At: at}
 	for _, m := range t.members {
@@ -27,7 +27,8 @@ func (t *table) view(marks map[string]Mark, up bool, at time.Time) *View {
 	return v
 }
 
-// Marked returns what holds for a worker of a node: its own mark and the node's together.
+// Marked returns the drain and cordon of a worker of a node: its own mark and the node's
+// together.
 func (v *View) Marked(node, worker string) (drain, cordon bool) {
 	for i := range v.Marks {
 		if m := &v.Marks[i]; m.Target == node || m.Target == worker {

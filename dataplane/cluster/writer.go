@@ -13,11 +13,12 @@ import (
 const (
 	// askTimeout bounds one question to JetStream.
 	askTimeout = 3 * time.Second
-	// recordAge is how long the bucket keeps the record of a process that does not write it: rubbish of killed ones. Records
-	// are written again every refreshEvery.
+	// recordAge is how long the bucket keeps a record that is not written again, of a killed
+	// process. Records are written again every refreshEvery.
 	recordAge    = 15 * time.Minute
 	refreshEvery = 5 * time.Minute
-	// writeGap is the least time between two writes of one record, so that a flapping fact is no storm.
+	// writeGap is the least time between two writes of one record, so that a flapping fact
+	// causes no storm.
 	writeGap = 500 * time.Millisecond
 	// resyncGap is the least time between two readings of whole buckets.
 	resyncGap = 500 * time.Millisecond
@@ -40,7 +41,8 @@ type bucketWatches struct {
 // open finds or makes the buckets and watches them.
 func (w *writer) open() (*bucketWatches, error) {
 	ctx, cancel := context.WithCancel(w.ctx)
-	// The watches end with ctx, so it has no deadline, and is given up where opening takes too long.
+	// The watches end with ctx, so it has no deadline; it is canceled when opening takes too
+	// long.
 	late := time.AfterFunc(2*askTimeout, cancel)
 	b := &bucketWatches{cancel: cancel}
 	err := b.open(ctx, w)
@@ -96,7 +98,7 @@ func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (je
 		if w.server != nil && w.cfg.StoreDir == "" {
 			cfg.Storage = jetstream.MemoryStorage
 		}
-		if kv, err = w.js.CreateKeyValue(ctx, cfg); err != nil { // somebody else was faster, with other settings
+		if kv, err = w.js.CreateKeyValue(ctx, cfg); err != nil { // another process was faster, with other settings
 			if other, again := w.js.KeyValue(ctx, full); again == nil {
 				return other, nil
 			}
@@ -118,14 +120,14 @@ type withdrawal struct {
 	done chan struct{}
 }
 
-// writer is what the goroutine of write owns, the only one that waits for JetStream.
+// writer waits for JetStream, on a goroutine of its own.
 type writer struct {
 	*Cluster
 	now       *bucketWatches // nil: none
 	due       bool           // the buckets must be opened and read again
 	look      bool           // the streams must be compared with the watches
 	failures  int            // of opening them, in a row
-	revisions map[key]uint64 // of what we wrote
+	revisions map[key]uint64 // of this process's writes
 }
 
 func newWriter(c *Cluster) *writer {
@@ -166,7 +168,7 @@ func (w *writer) run() {
 	}
 }
 
-// step does what is due and returns when to come again; 0: when something is asked for.
+// step does the pending work and returns when to come again; 0: at the next signal.
 func (w *writer) step() time.Duration {
 	if !w.nc.IsConnected() {
 		return retryWrite
@@ -189,8 +191,8 @@ func (w *writer) step() time.Duration {
 	return w.flush()
 }
 
-// compare returns an error that wraps errOutlived where a watch no longer follows its stream. A stream that cannot be asked
-// about proves nothing.
+// compare returns an error that wraps errStaleWatch where a watch no longer follows its stream.
+// A stream without an answer proves nothing.
 func (w *writer) compare() error {
 	if w.now == nil {
 		return nil
@@ -235,7 +237,7 @@ func (w *writer) hand(b *bucketWatches) bool {
 	}
 }
 
-// flush writes what is to be written now and returns when to come again; 0: when something is asked for.
+// flush writes dirty records and returns when to come again; 0: at the next signal.
 func (w *writer) flush() time.Duration {
 	for w.now != nil {
 		next, wait := w.own.next(time.Now(), writeGap)
@@ -264,19 +266,19 @@ func (w *writer) flush() time.Duration {
 	return 0
 }
 
-// leave deletes records, but not what somebody else wrote under their names since.
+// leave deletes records, but not later ones of other processes under their names.
 func (w *writer) leave(l withdrawal) {
 	defer close(l.done)
 	for _, k := range l.keys {
 		if revision := w.revisions[k]; revision != 0 && w.now != nil {
-			_ = w.now.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision)) // the bye was enough for all who live
+			_ = w.now.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision)) // the bye was enough for all living processes
 		}
 		delete(w.revisions, k)
 	}
 }
 
-// restore writes marks of a lost store where nobody has written, or deleted, them since. Marks that do not come back through the
-// watch are handed in again.
+// restore writes marks of a lost store that no process has written, or deleted, since. Marks
+// that do not come back through the watch are handed in again.
 func (w *writer) restore(lost []Mark) {
 	for _, m := range lost {
 		data, err := encodeMark(m)
@@ -286,7 +288,7 @@ func (w *writer) restore(lost []Mark) {
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
 		_, err = w.now.buckets.marks.Update(ctx, escape(m.Target), data, 0)
 		cancel()
-		if refused := (*jetstream.APIError)(nil); err != nil && !errors.As(err, &refused) { // else somebody was faster
+		if refused := (*jetstream.APIError)(nil); err != nil && !errors.As(err, &refused) { // else another process was faster
 			return
 		}
 	}

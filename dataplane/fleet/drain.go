@@ -30,7 +30,7 @@ const (
 	markInterval = 2 * time.Millisecond
 )
 
-// DrainScope says where a drain holds.
+// DrainScope is the extent of a drain.
 type DrainScope struct {
 	Cluster bool
 	Reason  string // why it does not hold in the cluster, if there is one

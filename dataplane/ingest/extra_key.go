@@ -33,8 +33,8 @@ func (x *extraKeyBlocks) claim(ev *kvevent.Event, blocks []radix.Hash, known *wo
 		_, was := x.blocks[b]
 		claimed = expected && known.Take(uint64(b)) || !first && was || claimed
 	}
-	// SGLang's hashes do not tell a block behind such a parent from one of a plain prompt. A live
-	// store goes to the plain prompt where both have the parent.
+	// SGLang's hashes do not distinguish a block after such a parent from one of a plain prompt.
+	// A live store goes to the plain prompt where both have the parent.
 	if _, was := x.engine[ev.Parent]; was && ev.HasParent && !first {
 		claimed = true
 	}

@@ -114,8 +114,8 @@ func (f *follower) apply(msg zmq.Message, live bool) {
 	f.content.batch.Trim()
 }
 
-// gap asks for the messages before one that came too early, and reports whether that one must wait
-// for them. Without a replay the content is dropped.
+// gap asks for the messages before an early one, and reports whether the early one must wait for
+// them. Without a replay the content is dropped.
 func (f *follower) gap(msg zmq.Message) (waits bool) {
 	if f.stats.State() == Replaying { // its history brings the missing messages
 		f.reach(msg.Seq)
@@ -136,8 +136,8 @@ func (f *follower) gap(msg zmq.Message) (waits bool) {
 	return false
 }
 
-// restarted starts over: within one subscription sequence numbers only grow, so a lower one is a new
-// process with an empty cache.
+// restarted starts over: within one subscription sequence numbers only grow, so a lower one
+// means a new process with an empty cache.
 func (f *follower) restarted(msg zmq.Message) {
 	f.log.Info("KV events are another process's; the worker restarted", "next", f.next, "came", msg.Seq)
 	f.processChanged()
@@ -225,8 +225,8 @@ func (f *follower) silent() {
 	f.degrade()
 }
 
-// resync drops the content and learns the rank again by a replay. Without one it goes on from now:
-// blocks that the rank stored before stay unknown, which costs hits and never correctness.
+// resync drops the content and learns the rank again by a replay. Without a replay it follows
+// the rank from now: earlier blocks stay unknown, which costs hits and never correctness.
 func (f *follower) resync() {
 	r := f.recovery
 	r.drop()
@@ -252,8 +252,8 @@ func (f *follower) settled() State {
 	return Live
 }
 
-// reach makes seq the next message. Where messages before it are missing, the content cannot be told
-// from blocks that the rank has removed since.
+// reach makes seq the next message. Where messages before it are missing, the content may have
+// blocks that the rank has removed since.
 func (f *follower) reach(seq uint64) {
 	if f.missed(seq) {
 		f.lose()
@@ -261,7 +261,7 @@ func (f *follower) reach(seq uint64) {
 	}
 }
 
-// degrade goes on without the rank's history.
+// degrade follows the rank without its history.
 func (f *follower) degrade() {
 	f.lose()
 	f.restart(false)

@@ -74,8 +74,8 @@ type ask struct {
 	last     uint64 // of a proof: digest of the payload that message from must have
 	met      bool   // of a proof: it had, or there is nothing to compare
 	brought  bool   // of a proof: it had messages that did not come live
-	answered bool   // of a history: its first message has come, and the content is as old as that
-	fresh    bool   // no message of this attempt has come
+	answered bool   // of a history: the content is as old as its first message
+	fresh    bool   // no message of this attempt yet
 	first    uint64 // of a survey: message after the last hole
 	upto     uint64 // of a survey: message that comes next
 	holed    bool   // of a survey: it had a hole

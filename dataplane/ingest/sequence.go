@@ -7,7 +7,7 @@ import (
 
 // sequence checks the order of a rank's messages and knows the position of its content in them.
 type sequence struct {
-	index *radix.Index // whose key the digests use
+	index *radix.Index // has the key of the digests
 
 	joined   bool     // next is known
 	next     uint64   // sequence number expected next

@@ -17,7 +17,7 @@ import (
 type reloads struct {
 	mu     sync.Mutex
 	cfg    Config // the last valid one, without defaults; guarded by mu, as is all below
-	first  Config // of the start, without defaults: what needs a restart is compared with it
+	first  Config // of the start, without defaults; shows the settings that need a restart
 	status request.ConfigStatus
 }
 

@@ -13,7 +13,8 @@ import (
 // ErrFiles means that a certificate, key or list of authorities cannot be used.
 var ErrFiles = errors.New("secure: unusable file")
 
-// expirySoon is when an operator should hear of it: two of the renewals that usual agents try each day of the last month.
+// expirySoon is when the log begins to warn: two of the renewals that usual agents try each day
+// of the last month.
 const expirySoon = 7 * 24 * time.Hour
 
 // loadPair reads a certificate chain and its key, both PEM.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// stamp tells one version of a file from the next one, as far as a stat can: whoever replaces a file by renaming another one
-// over it changes the inode, and whoever writes into it the time.
+// stamp distinguishes two versions of a file, as far as a stat can: a rename over it changes the
+// inode, a write into it the time.
 type stamp struct {
 	info     os.FileInfo // nil: there was no such file
 	size     int64
@@ -30,7 +30,7 @@ func (s stamp) equal(o stamp) bool {
 	return os.SameFile(s.info, o.info) && s.size == o.size && s.modified.Equal(o.modified)
 }
 
-// followed is something made of files, which is made anew when one of them has changed.
+// followed is a value made of files, which is made again when one of them has changed.
 type followed[T any] struct {
 	what  string // for the log
 	files []string
@@ -58,8 +58,9 @@ func stampsOf(files []string) []stamp {
 	return all
 }
 
-// get returns what the files say now, or what they said when they could last be read. Stamps are taken before the reading,
-// so that a change in between is seen by the next get: of a certificate and a key, one is always written first.
+// get returns the value of the present files, or of the last readable ones. Stamps are taken
+// before the reading, so that the next get sees a change in between: of a certificate and a key,
+// one is always written first.
 func (f *followed[T]) get() T {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// report tells people of trouble, once for each kind of it: sources try again every few seconds.
+// report logs trouble, once for each kind: sources retry every few seconds.
 type report struct {
 	name string
 	log  *slog.Logger

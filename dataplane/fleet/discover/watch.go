@@ -13,17 +13,20 @@ import (
 )
 
 const (
-	// settle is how long a file must be left alone before it is read: editors and tools write in several steps.
+	// settle is how long a file must be unchanged before it is read: editors and tools write in
+	// several steps.
 	settle = 50 * time.Millisecond
-	// lookAnyway finds what no event tells of: network file systems, and folders that were not there.
+	// lookAnyway finds changes without an event: network file systems, and folders that were not
+	// there.
 	lookAnyway = 5 * time.Second
-	// maxFile bounds what is read: 16,384 workers of 64 bytes.
+	// maxFile bounds the file: 16,384 workers of 64 bytes.
 	maxFile = 1 << 20
 )
 
-// WatchFile calls changed with the file's bytes, at first and whenever they are others, and with each error to read it that is
-// another one, until ctx ends. It watches the file's folder, so that a file is seen that was moved there or that a link
-// points to anew, as editors and Kubernetes' ConfigMaps do.
+// WatchFile calls changed with the file's bytes, at first and whenever they differ, and with
+// each new error to read it, until ctx ends. It watches the file's folder, so it sees a file
+// that is moved there and a link that points elsewhere, as editors and Kubernetes' ConfigMaps
+// do.
 func WatchFile(ctx context.Context, path string, changed func(data []byte, err error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -44,7 +47,7 @@ func WatchFile(ctx context.Context, path string, changed func(data []byte, err e
 			return nil
 		case <-w.Events:
 			quiet.Reset(settle)
-		case <-w.Errors: //nolint:errcheck // Events were lost, whatever the reason.
+		case <-w.Errors: //nolint:errcheck // Events were lost, for any reason.
 			quiet.Reset(settle)
 		case <-quiet.C:
 			look.now()
@@ -55,7 +58,7 @@ func WatchFile(ctx context.Context, path string, changed func(data []byte, err e
 	}
 }
 
-// looker tells news only.
+// looker drops repeated content.
 type looker struct {
 	path    string
 	changed func([]byte, error)

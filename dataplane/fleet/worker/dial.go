@@ -50,8 +50,8 @@ func (s tlsConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dial connects, and performs the TLS handshake in place of fasthttp, whose errors do not name
-// the cause.
+// dial connects, and performs the TLS handshake in place of fasthttp: its errors do not name the
+// cause.
 func (d *dialer) dial(addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(d.end, d.timeout)
 	defer cancel()

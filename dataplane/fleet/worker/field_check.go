@@ -29,8 +29,8 @@ const (
 	// page rounding and HiCache's locks hold some that belong to no prompt. A report that is wrong
 	// by less changes kv's cost by 60 ms.
 	spareShare = 8
-	// unknownAnswer bounds an answer whose request sets no limit. Reasoning models write tens of
-	// thousands of tokens.
+	// unknownAnswer bounds an answer without a limit in its request. Reasoning models write tens
+	// of thousands of tokens.
 	unknownAnswer = 1 << 16
 	// unknownPrompt bounds the error of an estimate: an image is a few bytes of URL and
 	// thousands of tokens.

@@ -16,7 +16,7 @@ const (
 	// GPUUnknown is a worker without facts: it has no GPU, no sidecar reports them, or the facts
 	// are too old. Choices treat it as healthy.
 	GPUUnknown GPUState = iota
-	// GPUHealthy is a worker whose GPUs have no fault.
+	// GPUHealthy is a worker with faultless GPUs.
 	GPUHealthy
 	// GPUDegraded takes requests, as many as its weight is worth.
 	GPUDegraded

@@ -100,7 +100,7 @@ func foreignDial(connect func(context.Context, string, string) (net.Conn, error)
 	}
 }
 
-// httpCheckConn is a connection whose first bytes are checked.
+// httpCheckConn checks the first bytes of a connection.
 type httpCheckConn struct {
 	net.Conn
 	foreign *atomic.Bool
@@ -156,6 +156,6 @@ func identity(w *Worker, resp *fasthttp.Response) (*Info, error) {
 	return info, nil
 }
 
-// IdentifyTimeout is enough for a worker whose schedulers are busy: each of them contributes to
+// IdentifyTimeout is enough for a worker with busy schedulers: each of them contributes to
 // server_info.
 const IdentifyTimeout = 2 * time.Second

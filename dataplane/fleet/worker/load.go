@@ -38,10 +38,10 @@ type Load struct {
 // InFlight returns the requests dispatched and not ended.
 func (l *Load) InFlight() int64 { return l.inFlight.Load() }
 
-// Waiting returns the requests dispatched whose answer has not begun.
+// Waiting returns the dispatched requests without a first byte.
 func (l *Load) Waiting() int64 { return l.waiting.Load() }
 
-// Pending returns the prompt tokens of dispatched requests whose answer has not begun.
+// Pending returns the prompt tokens of dispatched requests without a first byte.
 func (l *Load) Pending() int64 { return l.pending.Load() }
 
 // Reserved returns the KV tokens for decode legs in flight, and for prompts fetched from KV

@@ -42,7 +42,7 @@ type prober struct {
 // 2 ms. Servers that predate /ready answer /v1/models.
 var readyPaths = []string{"/ready", "/v1/models"}
 
-// newProber returns a prober whose connections end with ctx, so that a hanging worker can be
+// newProber returns a prober that ends its connections with ctx, so that a hanging worker can be
 // removed.
 func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
 	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, nil)

@@ -89,14 +89,14 @@ type Pairs struct {
 	MinUncached    int           // tokens that make a prompt worth a pair; default routing.DefaultMinUncached; negative: length never decides
 }
 
-// Tokenize says where token ids are made.
+// Tokenize selects where token ids are made.
 type Tokenize struct {
 	By         string   // TokenizeAuto (default) or TokenizeByWorkers
 	ForwardIDs bool     // plain chats carry their token ids to the worker
 	ModelPaths []string // folders with tokenizer.json: "NAME=DIR", or "DIR" for every other model
 }
 
-// Memory bounds what the router remembers, in bytes.
+// Memory bounds the router's indexes and caches, in bytes.
 type Memory struct {
 	Index       int64 // default a quarter of the machine's; negative: no bound
 	Approx      int64 // the approximate index; default 64 MiB
@@ -107,10 +107,10 @@ type Memory struct {
 // Snapshot is the file that keeps the index between two processes.
 type Snapshot struct {
 	File     string        // "" keeps none
-	Interval time.Duration // between two writes; default 1 min, well below what engines keep for replay
+	Interval time.Duration // between two writes; default 1 min, well below the reach of the engines' replay buffers
 }
 
-// Cluster is what the router shares with other processes.
+// Cluster holds the router's part in a cluster.
 type Cluster struct {
 	Conn     *cluster.Cluster // nil: nothing. Its owner opens it before New and closes it after Run
 	Joined   any              // the settings of Conn, so that Changed sees a difference
