@@ -20,12 +20,15 @@ import (
 // Config holds the address of NATS and this process's identity there; zero fields take the
 // defaults. Without URLs the server runs in this process.
 type Config struct {
-	URLs        []string // nats://, tls:// or ws:// URLs of the operator's servers, with user:password@ or token@; none: embedded
-	Listen      string   // embedded: where other processes join; default 127.0.0.1 and any port
-	StoreDir    string   // embedded: folder that keeps marks and records; "": memory
-	Token       string   // shown to NATS; embedded: required from joiners, as nats://TOKEN@host:port, off loopback
-	Credentials string   // file with the user's JWT and key, as nsc writes it
-	NKey        string   // file with the seed of the user's key
+	// Nats://, tls:// or ws:// URLs of the operator's servers, with user:password@ or token@;
+	// none: embedded.
+	URLs     []string
+	Listen   string // embedded: where other processes join; default 127.0.0.1 and any port
+	StoreDir string // embedded: folder that keeps marks and records; "": memory
+	// Shown to NATS; embedded: required from joiners, as nats://TOKEN@host:port, off loopback.
+	Token       string
+	Credentials string // file with the user's JWT and key, as nsc writes it
+	NKey        string // file with the seed of the user's key
 	TLS         TLS
 	Prefix      string // of buckets and subjects, so that clusters can share a NATS; default warmpath
 	Replicas    int    // copies of the buckets in a NATS cluster; default 1
@@ -48,7 +51,7 @@ var (
 	ErrConfig  = errors.New("cluster: unusable settings")
 	ErrDown    = errors.New("cluster: NATS is out of reach")
 	ErrRecord  = errors.New("cluster: unusable record")
-	ErrNoReply = errors.New("cluster: nobody answers")
+	ErrNoReply = errors.New("cluster: no process answers")
 )
 
 // prefixForm matches names that both buckets and subjects may have.
@@ -108,7 +111,7 @@ func (c *Config) checkEmbedded() error {
 		return nil
 	}
 	if c.Token == "" && (c.TLS.Cert == "" || c.TLS.CA == "") {
-		return fmt.Errorf("%w: the embedded NATS on %s would be open to the network: give a token, or a certificate and the authority of those who join", ErrConfig, c.Listen)
+		return fmt.Errorf("%w: the embedded NATS on %s would be open to the network: give a token, or a certificate and the authority of the joiners", ErrConfig, c.Listen)
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ func connect(c *Cluster) (*nats.Conn, error) {
 		nats.Timeout(writeTimeout), nats.FlusherTimeout(writeTimeout),
 		// Nothing is kept for a server that is away: old beats would be lies.
 		nats.ReconnectBufSize(-1),
-		nats.ReconnectHandler(func(*nats.Conn) { c.counts.reconnects.Add(1) }), // the reader asks for missing records
+		// The reader asks for missing records.
+		nats.ReconnectHandler(func(*nats.Conn) { c.counts.reconnects.Add(1) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.cut(err) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.cut(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.fault(err) }),

@@ -102,7 +102,7 @@ func TestNKeyAtARealServer(t *testing.T) {
 	require.ErrorIs(t, err, cluster.ErrConfig)
 }
 
-// TestNATSWithoutJetStream says what is wrong.
+// TestNATSWithoutJetStream wants the cause in the error.
 func TestNATSWithoutJetStream(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "nats.conf")
 	require.NoError(t, os.WriteFile(conf, []byte("accounts { A { users: [ { user: u, password: p } ] } }\n"), 0o600))

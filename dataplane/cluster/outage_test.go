@@ -51,7 +51,8 @@ func TestOpenWithoutNATSHeals(t *testing.T) {
 	sees(t, b, "a")
 }
 
-// TestNATSKilled kills NATS, with and without its store: what was known stays, who died meanwhile goes after it is back.
+// TestNATSKilled kills NATS, with and without its store: known members stay, and dead ones go
+// after it is back.
 func TestNATSKilled(t *testing.T) {
 	t.Parallel() // it waits most of its time
 	for name, lose := range map[string]bool{"with its store": false, "without its store": true} {
@@ -70,7 +71,7 @@ func TestNATSKilled(t *testing.T) {
 				s.Lose()
 			}
 			down(t, c)
-			require.NoError(t, b.Close()) // while nobody can hear it
+			require.NoError(t, b.Close()) // while it reaches no other
 			time.Sleep(2 * cluster.Lease) // longer than any lease: the clock stands still
 			assert.Equal(t, []string{"a", "b"}, names(c.View()))
 			s.Run()
@@ -132,7 +133,8 @@ func jet(t *testing.T, s *natstest.Server) jetstream.JetStream {
 	return js
 }
 
-// TestStrangeRecordsHarmNobody puts what no process of this version writes beside good records.
+// TestStrangeRecordsHarmNobody puts records that no process of this version writes beside good
+// ones.
 func TestStrangeRecordsHarmNobody(t *testing.T) {
 	s := natstest.Start(t)
 	a, c := join(t, s.URL()), join(t, s.URL())
@@ -158,7 +160,7 @@ func TestStrangeRecordsHarmNobody(t *testing.T) {
 		assert.Empty(t, late.View().Marks)
 		assert.Empty(t, late.View().Replicas)
 	}
-	// They go on to be told of what changes.
+	// They still hear of changes.
 	require.NoError(t, a.AnnounceNode(node("b")))
 	sees(t, c, "a", "b")
 }

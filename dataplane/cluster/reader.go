@@ -103,7 +103,7 @@ func (s *reader) skip(what string, err error) {
 	}
 	if !s.logged[what] && len(s.logged) < maxLogged {
 		s.logged[what] = true
-		s.cfg.Log.Warn("cluster: skipped what cannot be read", "what", what, "error", err)
+		s.cfg.Log.Warn("cluster: skipped unreadable data", "source", what, "error", err)
 	}
 }
 
@@ -317,5 +317,5 @@ func (s *reader) say(up bool) {
 		s.cfg.Log.Debug("cluster: records are being read", "url", s.URL())
 		return
 	}
-	s.cfg.Log.Warn("cluster: NATS is out of reach; what was known last holds", "url", s.URL())
+	s.cfg.Log.Warn("cluster: NATS is out of reach; the last known state holds", "url", s.URL())
 }

@@ -56,7 +56,7 @@ func decodeRecord(k key, data []byte) (*record, error) {
 	case k.kind == kindReplica && r.Replica != nil && r.Node == nil && r.Replica.ID == k.name:
 		return r, checkReplica(r.Replica)
 	}
-	return nil, fmt.Errorf("%w: it is not what its key %s says", errMalformed, k)
+	return nil, fmt.Errorf("%w: it does not match its key %s", errMalformed, k)
 }
 
 // checkVersion refuses data of other versions before it is decoded.

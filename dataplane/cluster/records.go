@@ -28,15 +28,17 @@ type Worker struct {
 	GPUs          []string `json:"gpus,omitempty"` // UUIDs of the GPUs that it computes on, in its own order
 	TP            int      `json:"tp,omitempty"`   // tensor-parallel size; 0 is unknown
 	DP            int      `json:"dp,omitempty"`   // data-parallel ranks; 0 is unknown
-	Health        Health   `json:"health"`         // of the worst of its GPUs, as dataplane/sidecar/health judges
+	// Of the worst of its GPUs, as dataplane/sidecar/health judges.
+	Health Health `json:"health"`
 }
 
 // Health is the meaning of facts about GPUs for the choice.
 type Health struct {
-	State   string   `json:"state,omitempty"`   // "" (unknown: as healthy), healthy, degraded, draining, dead
-	Weight  float64  `json:"weight,omitempty"`  // share of its speed that is left, in (0, 1]; 0 is unknown: 1
-	NoTP    bool     `json:"no_tp,omitempty"`   // must not compute one request together with other GPUs
-	Free    int64    `json:"free,omitempty"`    // bytes of GPU memory, of the GPU with the least; 0 is unknown
+	State  string  `json:"state,omitempty"`  // "" (unknown: as healthy), healthy, degraded, draining, dead
+	Weight float64 `json:"weight,omitempty"` // share of its speed that is left, in (0, 1]; 0 is unknown: 1
+	NoTP   bool    `json:"no_tp,omitempty"`  // must not compute one request together with other GPUs
+	// Bytes of GPU memory, of the GPU with the least; 0 is unknown.
+	Free    int64    `json:"free,omitempty"`
 	Reasons []string `json:"reasons,omitempty"` // in words, worst first
 }
 
@@ -97,8 +99,9 @@ const MaxReplicaWorkers = 1024
 // Mark drains or cordons a node or a worker for an operator. It has no lease: it holds until it
 // is removed.
 type Mark struct {
-	Target string    `json:"target"` // a node's name or a worker's URL
-	Drain  bool      `json:"drain"`  // finish requests, take no new ones; a node's mark holds for all its workers
+	Target string `json:"target"` // a node's name or a worker's URL
+	// Finish requests, take no new ones; a node's mark holds for all its workers.
+	Drain  bool      `json:"drain"`
 	Cordon bool      `json:"cordon"` // use no new worker of the node; the ones in use stay
 	By     string    `json:"by,omitempty"`
 	At     time.Time `json:"at"`

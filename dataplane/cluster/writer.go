@@ -98,7 +98,8 @@ func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (je
 		if w.server != nil && w.cfg.StoreDir == "" {
 			cfg.Storage = jetstream.MemoryStorage
 		}
-		if kv, err = w.js.CreateKeyValue(ctx, cfg); err != nil { // another process was faster, with other settings
+		// Another process was faster, with other settings.
+		if kv, err = w.js.CreateKeyValue(ctx, cfg); err != nil {
 			if other, again := w.js.KeyValue(ctx, full); again == nil {
 				return other, nil
 			}
@@ -271,7 +272,8 @@ func (w *writer) leave(l withdrawal) {
 	defer close(l.done)
 	for _, k := range l.keys {
 		if revision := w.revisions[k]; revision != 0 && w.now != nil {
-			_ = w.now.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision)) // the bye was enough for all living processes
+			// The bye was enough for all living processes.
+			_ = w.now.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision))
 		}
 		delete(w.revisions, k)
 	}
@@ -288,7 +290,8 @@ func (w *writer) restore(lost []Mark) {
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
 		_, err = w.now.buckets.marks.Update(ctx, escape(m.Target), data, 0)
 		cancel()
-		if refused := (*jetstream.APIError)(nil); err != nil && !errors.As(err, &refused) { // else another process was faster
+		// Else another process was faster.
+		if refused := (*jetstream.APIError)(nil); err != nil && !errors.As(err, &refused) {
 			return
 		}
 	}

@@ -167,7 +167,7 @@ func (m *Manager) receive(f *sourceState, specs []worker.Spec) {
 	before := f.emptied
 	f.set(specs, time.Now())
 	if before.IsZero() && !f.emptied.IsZero() {
-		m.log.Warn("source names no worker any more; healthy ones stay in use for a while", "source", f.source.Name(), "for", m.cfg.Grace)
+		m.log.Warn("source has no workers any more; healthy ones stay in use for a while", "source", f.source.Name(), "for", m.cfg.Grace)
 	}
 	m.reconcileNowLocked()
 }

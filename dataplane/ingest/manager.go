@@ -23,9 +23,10 @@ type Replayer func(ctx context.Context, endpoint string, from uint64, fn func(zm
 // Config holds the intake's settings; zero fields take the defaults.
 type Config struct {
 	ReplayTimeout time.Duration // of one replay; default 20 s, for 10,000 batches from a busy engine
-	ResyncEvery   time.Duration // between two resyncs for unknown parents, longer where they do not help; default 10 s
-	TailCheck     time.Duration // between two checks of a quiet stream for dropped messages; default 5 s
-	HoldBytes     int           // of live messages of one rank that wait for a replay; default 16 MiB
+	// Between two resyncs for unknown parents, longer where they do not help; default 10 s.
+	ResyncEvery time.Duration
+	TailCheck   time.Duration // between two checks of a quiet stream for dropped messages; default 5 s
+	HoldBytes   int           // of live messages of one rank that wait for a replay; default 16 MiB
 	// OnRestart, which may be nil, is called with a rank of a new process. It must not call
 	// back.
 	OnRestart func(*worker.Rank)
@@ -86,7 +87,7 @@ func (m *Manager) Stream(r *worker.Rank) *Stream {
 func (m *Manager) Up(w *worker.Worker, info *worker.Info) {
 	m.Down(w) // a worker that was missed going down starts from nothing too
 	if info.Events == nil {
-		m.cfg.Log.Info("worker publishes no KV events; what it holds is learnt from its answers", "worker", w.URL)
+		m.cfg.Log.Info("worker publishes no KV events; its cache is estimated from its answers", "worker", w.URL)
 		return
 	}
 	var streams []*Stream

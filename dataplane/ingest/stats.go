@@ -47,7 +47,8 @@ type Stats struct {
 	UnknownFields   atomic.Uint64 // fields that we do not know
 	UnknownParents  atomic.Uint64 // stores with an unknown parent
 	UnknownRemovals atomic.Uint64 // removals of blocks that we never saw
-	BeyondBudget    atomic.Uint64 // stores without room in the index's budget, or with an evicted parent: no event was lost
+	// Stores without room in the index's budget, or with an evicted parent: no event was lost.
+	BeyondBudget    atomic.Uint64
 	EvictedRemovals atomic.Uint64 // removals of unknown blocks, of a rank with evicted blocks
 	lag             atomic.Int64  // nanoseconds from the last live batch's time stamp to its application
 	last            atomic.Int64  // unix nanoseconds of the last application

@@ -33,7 +33,7 @@ func loadPair(certFile, keyFile string, log *slog.Logger) (*tls.Certificate, err
 	}
 	switch left := time.Until(pair.Leaf.NotAfter); {
 	case left < 0:
-		log.Error("certificate has expired: who checks it will refuse it", "file", certFile, "expired", pair.Leaf.NotAfter)
+		log.Error("certificate has expired: peers that check it refuse it", "file", certFile, "expired", pair.Leaf.NotAfter)
 	case left < expirySoon:
 		log.Warn("certificate expires soon", "file", certFile, "expires", pair.Leaf.NotAfter)
 	}

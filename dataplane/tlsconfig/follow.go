@@ -32,7 +32,7 @@ func (s stamp) equal(o stamp) bool {
 
 // followed is a value made of files, which is made again when one of them has changed.
 type followed[T any] struct {
-	what  string // for the log
+	name  string // for the log
 	files []string
 	load  func() (T, error)
 	log   *slog.Logger
@@ -43,8 +43,8 @@ type followed[T any] struct {
 }
 
 // follow reads the files for the first time.
-func follow[T any](log *slog.Logger, what string, files []string, load func() (T, error)) (*followed[T], error) {
-	f := &followed[T]{what: what, files: files, load: load, log: log, seen: stampsOf(files)}
+func follow[T any](log *slog.Logger, name string, files []string, load func() (T, error)) (*followed[T], error) {
+	f := &followed[T]{name: name, files: files, load: load, log: log, seen: stampsOf(files)}
 	var err error
 	f.current, err = load()
 	return f, err
@@ -71,10 +71,10 @@ func (f *followed[T]) get() T {
 	f.seen = now
 	fresh, err := f.load()
 	if err != nil {
-		f.log.Warn("cannot reload, and goes on with what was there before", "what", f.what, "error", err)
+		f.log.Warn("cannot reload; the earlier content stays in use", "name", f.name, "error", err)
 		return f.current
 	}
-	f.log.Info("reloaded", "what", f.what)
+	f.log.Info("reloaded", "name", f.name)
 	f.current = fresh
 	return fresh
 }

@@ -114,7 +114,8 @@ func certificateOf(secret string) (*tls.Certificate, error) {
 	key := ed25519.NewKeyFromSeed(seed)
 	form := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "warmpath shared key"},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // RFC 5280 4.1.2.5: no end
+		// RFC 5280 4.1.2.5: no end.
+		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
 	if err != nil {

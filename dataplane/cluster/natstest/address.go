@@ -21,7 +21,8 @@ func Address(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		claim, err := net.Listen("unix", fmt.Sprintf("@warmpath-test-port-%d", port)) // abstract: it ends with the process
+		// Abstract: it ends with the process.
+		claim, err := net.Listen("unix", fmt.Sprintf("@warmpath-test-port-%d", port))
 		if err != nil {
 			continue
 		}

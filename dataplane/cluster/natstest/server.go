@@ -144,7 +144,8 @@ func (s *Server) CPU() time.Duration {
 		s.t.Fatal(err)
 	}
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	const user, system, tick = 11, 12, 10 * time.Millisecond // fields 14 and 15 of proc(5), and Linux's USER_HZ
+	// Fields 14 and 15 of proc(5), and Linux's USER_HZ.
+	const user, system, tick = 11, 12, 10 * time.Millisecond
 	var ticks int64
 	for _, f := range []string{fields[user], fields[system]} {
 		n, err := strconv.ParseInt(f, 10, 64)

@@ -150,7 +150,7 @@ func answer(reply []byte, name string) (records []record, truncated bool, err er
 	case err != nil:
 		return nil, false, err
 	case !h.Response:
-		return nil, false, errors.New("what came is no answer")
+		return nil, false, errors.New("the reply is not an answer")
 	case h.RCode != dnsmessage.RCodeSuccess:
 		return nil, false, fmt.Errorf("the answer is %s", strings.TrimPrefix(h.RCode.String(), "RCode"))
 	case h.Truncated:

@@ -61,7 +61,7 @@ func etcdClient(t *testing.T, cfg clientv3.Config) *clientv3.Client {
 
 func put(t *testing.T, client *clientv3.Client, key, value string) {
 	t.Helper()
-	await(t, "a write to etcd", func() bool { // whose client does not wait for a server that is coming
+	await(t, "a write to etcd", func() bool { // the client does not wait for a starting server
 		_, err := client.Put(t.Context(), key, value)
 		return err == nil
 	})
@@ -90,7 +90,7 @@ func TestEtcd(t *testing.T) {
 	require.NoError(t, err)
 	d.tells(t, "http://a:2")
 
-	// A server that is away keeps the set; what changed meanwhile is seen when it is back.
+	// A server that is away keeps the set; changes meanwhile show when it is back.
 	put(t, client, "/workers/c", "http://c:1")
 	d.tells(t, "http://a:2", "http://c:1")
 	sets := d.count()
@@ -112,14 +112,14 @@ func TestEtcd(t *testing.T) {
 	server.Close()
 }
 
-// TestEtcdIsNotThere ends while nobody answers.
+// TestEtcdIsNotThere ends while no server answers.
 func TestEtcdIsNotThere(t *testing.T) {
 	d, s := follow(t, "etcd:127.0.0.1:1/workers")
 	troubled(t, s, "cannot read keys")
 	require.Zero(t, d.count())
 }
 
-// TestEtcdWithoutGateway says what to do.
+// TestEtcdWithoutGateway wants advice in the error.
 func TestEtcdWithoutGateway(t *testing.T) {
 	server, addr := startEtcd(t, t.TempDir(), "", func(cfg *embed.Config) { cfg.EnableGRPCGateway = false })
 	t.Cleanup(server.Close)
@@ -142,7 +142,8 @@ func TestEtcdForgets(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, discover.WatchFromThePast("http://"+addr, "/w/", 1, patience), discover.ErrGone)
 
-	// The same end to end: the list is answered, and what comes after it forgotten before the watch is there.
+	// The same end to end: the list is answered, and later changes are compacted before the
+	// watch begins.
 	relay := startRelay(t, addr)
 	relay.beforeWatch = func() {
 		put(t, client, "/w/b", "http://b:1")
@@ -158,7 +159,7 @@ func TestEtcdForgets(t *testing.T) {
 	require.NotContains(t, d.logged(), "level=WARN")
 }
 
-// TestEtcdUsers has etcd ask who is there, and forget its tokens.
+// TestEtcdUsers has etcd require a user, and forget its tokens.
 func TestEtcdUsers(t *testing.T) {
 	dir := t.TempDir()
 	server, addr := startEtcd(t, dir, "", func(cfg *embed.Config) { cfg.AuthTokenTTL = 1 })

@@ -23,7 +23,7 @@ func CheckOften(s Source, check, patience time.Duration) {
 	e.api.check, e.api.patience = check, patience
 }
 
-// ErrGone is what a watch ends with whose revision is forgotten.
+// ErrGone ends a watch of a compacted revision.
 var ErrGone = errGone
 
 // WatchFromThePast watches keys below prefix from a revision on, for so long.

@@ -217,7 +217,7 @@ func (c *kubeClient) watch(ctx context.Context, path, selector, version string, 
 		switch e.Type {
 		case "ADDED", "MODIFIED", "DELETED", "BOOKMARK":
 			if err := json.Unmarshal(e.Object, s); err != nil {
-				return "", fmt.Errorf("cannot read what was %s: %w", strings.ToLower(e.Type), err)
+				return "", fmt.Errorf("cannot read a watch event of type %s: %w", strings.ToLower(e.Type), err)
 			}
 			version = s.Metadata.ResourceVersion
 			if e.Type != "BOOKMARK" {

@@ -82,7 +82,8 @@ func (f *Follower) follow(ctx context.Context, rank *worker.Rank, endpoint, topi
 				return
 			}
 			said := report(&l)
-			if rank.Worker.Role() == worker.RoleDecode { // on other ranks waiting prompts hold no pages yet, and may be cached
+			// On other ranks waiting prompts hold no pages yet, and may be cached.
+			if rank.Worker.Role() == worker.RoleDecode {
 				said.Wanted = l.TotalTokens
 			}
 			rank.Load.Report(time.Now(), said)

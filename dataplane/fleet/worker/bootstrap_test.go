@@ -16,7 +16,7 @@ import (
 
 const topology = "/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1"
 
-// prefill makes a fake a prefill worker whose bootstrap server answers with a status.
+// prefill makes a fake a prefill worker with a bootstrap server that answers with a status.
 func prefill(status, port int) func(f *fake) {
 	return func(f *fake) {
 		f.answers["/server_info"] = `{"page_size":16,"disaggregation_mode":"prefill","disaggregation_bootstrap_port":` + strconv.Itoa(port) + `}`
@@ -84,7 +84,7 @@ func TestBootstrapIsRemovedWhileItHangs(t *testing.T) {
 	})
 }
 
-// TestRoles: what the worker says counts, and where it differs from what it was added as, that is told once.
+// TestRoles: the worker's own role counts, and a difference from its spec is logged once.
 func TestRoles(t *testing.T) {
 	said := func(mode string) string {
 		return `{"disaggregation_mode":` + mode + `,"disaggregation_bootstrap_port":9001}`
@@ -178,7 +178,7 @@ func TestParsePrefill(t *testing.T) {
 	}
 }
 
-// FuzzParsePrefill: what is read is what was written.
+// FuzzParsePrefill: a written spec reads as the same.
 func FuzzParsePrefill(f *testing.F) {
 	f.Add("http://a:1", "", 0)
 	f.Add("http://a:1", "fd00::1", 8998)

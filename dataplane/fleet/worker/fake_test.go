@@ -43,7 +43,7 @@ type fake struct {
 	gets     map[string]int    // guarded by mu
 	open     int               // connections of the prober; guarded by mu
 	most     int               // of them at a time; guarded by mu
-	refuses  string            // an address at which nobody listens; guarded by mu
+	refuses  string            // an address without a listener; guarded by mu
 	dialed   []string          // addresses, each once; guarded by mu
 	ends     []net.Conn        // of all connections; guarded by mu
 	header   string            // lines of each answer, with their ends
@@ -67,7 +67,7 @@ func (f *fake) set(m mode) {
 	f.changed = make(chan struct{})
 }
 
-// with changes what the fake answers.
+// with changes the fake's answers.
 func (f *fake) with(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,7 +167,7 @@ func (f *fake) answer(path string) (answer string, ok bool) {
 	}
 }
 
-// calls records what an observer is told.
+// calls records the calls of an observer.
 type calls struct {
 	mu    sync.Mutex
 	list  []string
@@ -230,7 +230,7 @@ func watchAs(t *testing.T, spec worker.Spec, log slog.Handler, prepare func(*fak
 		defer func() {
 			cancel()
 			require.NoError(t, <-done)
-			b.fake.set(refusing)    // frees what hangs
+			b.fake.set(refusing)    // frees hanging requests
 			time.Sleep(time.Minute) // the client's cleaner of connections ends
 		}()
 		w, err := b.registry.AddSpec(spec)

@@ -21,7 +21,9 @@ type Account struct {
 
 	Flight  int64 // requests dispatched and not ended
 	Pending int64 // prompt tokens that the rank must compute for requests without a first byte
-	Held    int64 // the most KV tokens that all of Flight can hold: whole prompts and answers of the largest length
+	// The most KV tokens that all of Flight can hold: whole prompts and answers of the largest
+	// length.
+	Held int64
 }
 
 const (

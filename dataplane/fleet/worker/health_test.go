@@ -108,7 +108,8 @@ func TestHealthFades(t *testing.T) {
 	})
 }
 
-// What most of a fleet dies of at one instant is a bug of the monitoring; one by one they die of something else.
+// Facts that kill most of a fleet at one instant are a bug of the monitoring; deaths one by one
+// are real.
 func TestHealthDoubtsADeadFleet(t *testing.T) {
 	dead := worker.Health{State: worker.GPUDead}
 	tests := []struct {
@@ -172,7 +173,8 @@ func TestHealthOfThoseThatAnswerCounts(t *testing.T) {
 	})
 }
 
-// Requests without a first byte leave a worker that is dead by facts, once, and only while there is somebody to go to.
+// Requests without a first byte leave a worker that facts call dead, once, and only while
+// another worker can take them.
 func TestHealthGivesRequestsUp(t *testing.T) {
 	wait := func(w *worker.Worker) *atomic.Int32 {
 		n := new(atomic.Int32)

@@ -27,7 +27,7 @@ func TestLoadIsAskedFor(t *testing.T) {
 		b.after(10 * time.Second)
 		require.InDelta(t, 11, b.fake.got("/v1/loads?include=core"), 1, "once a second")
 
-		// Who publishes it is not asked.
+		// A rank that publishes its load is not polled.
 		asked := b.fake.got("/v1/loads?include=core")
 		for range 10 {
 			b.worker.Ranks()[0].Load.Report(time.Now(), worker.Report{Running: 1})

@@ -67,7 +67,8 @@ func TestDecodeLease(t *testing.T) {
 	v = load.View(now)
 	require.Equal(t, []int64{2, 1, 0, 1000, 1000}, []int64{v.InFlight, v.Waiting, v.Pending, v.Used, v.Reserved})
 
-	// What the rank says of those that it has is better known there; what it cannot know yet is added.
+	// The rank's report is better on its own requests; requests that it cannot have seen are
+	// added.
 	load.Report(now, worker.Report{Running: 1, Waiting: 1, Used: 700, Wanted: 1200, Pool: 10_000, Most: 16})
 	third := load.BeginDecode(300)
 	v = load.View(now)

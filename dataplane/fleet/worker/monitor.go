@@ -217,9 +217,11 @@ func (m *monitor) slow() {
 	}
 	if !m.gaveUp {
 		m.gaveUp = true
-		m.cfg.Log.Warn("worker hangs; its waiting requests go elsewhere, if somebody else is there", "worker", m.w.URL)
+		m.cfg.Log.Warn("worker hangs; its waiting requests go to other workers, if there are any", "worker", m.w.URL)
 	}
-	m.w.giveUp(false) // after each probe: for requests that came since, and for ones that another worker can take only now
+	// After each probe: for requests that came since, and for ones that another worker can take
+	// only now.
+	m.w.giveUp(false)
 }
 
 // down tells the observer that the worker's cache is gone.

@@ -16,8 +16,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// step is a change of the worker's behaviour, and what is to be seen of it
-// after some time.
+// step is a change of the worker's behaviour, and the expected state after some time.
 type step struct {
 	mode  mode
 	after time.Duration
@@ -169,8 +168,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestDiscoveryFailsOnce: what a busy worker answers in its first moment must
-// not be what it is known by.
+// TestDiscoveryFailsOnce: the first answer of a busy worker must not become its description.
 func TestDiscoveryFailsOnce(t *testing.T) {
 	dispatched(t, func(f *fake) { f.statuses["/server_info"] = 500 }, func(b *bench) {
 		b.after(probed)
@@ -197,7 +195,7 @@ func TestRanksFollowTheDescription(t *testing.T) {
 			require.Same(t, b.worker, r.Worker)
 		}
 
-		// Back with one rank: what runs on the old ones keeps counting there.
+		// Back with one rank: requests on the old ones keep counting there.
 		lease := ranks[1].Load.Begin(10)
 		b.fake.with(func() { b.fake.answers["/server_info"] = `{}` })
 		b.fake.set(refusing)
@@ -359,7 +357,7 @@ func TestRemove(t *testing.T) {
 	dispatched(t, nil, func(b *bench) {
 		b.after(0)
 		require.NoError(t, b.registry.Remove(fakeURL+"/"))
-		b.want(worker.Ready, "up", "down") // whoever still holds it may finish
+		b.want(worker.Ready, "up", "down") // requests on it may finish
 		require.Empty(t, b.registry.Snapshot().Workers)
 		require.ErrorIs(t, b.registry.Remove(fakeURL), worker.ErrUnknown)
 		_, err := b.registry.Get(fakeURL)

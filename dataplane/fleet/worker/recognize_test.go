@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// process makes the fake what a process of SGLang says that was started for a model.
+// process makes the fake answer like a process of SGLang that was started for a model.
 func (f *fake) process(started float64, model string) {
 	f.answers["/server_info"] = fmt.Sprintf(
 		`{"version":"0.5.23","page_size":16,"model_path":"/models/%s","served_model_name":"%[1]s","startup_time":{"tokenizer_e2e":%g}}`, model, started)
@@ -131,7 +131,7 @@ func TestBusyProcessStaysReady(t *testing.T) {
 		b.after(time.Second)
 		b.want(worker.Ready, "up")
 		b.fake.with(func() { b.fake.hang["/server_info"] = false })
-		b.fake.set(up) // wakes what hangs
+		b.fake.set(up) // wakes hanging requests
 		b.after(10 * time.Second)
 		b.want(worker.Ready, "up")
 	})

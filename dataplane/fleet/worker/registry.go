@@ -27,10 +27,13 @@ var (
 
 // Config holds the registry's settings; zero fields take the defaults.
 type Config struct {
-	Interval  time.Duration // between probes; default 250 ms
-	Timeout   time.Duration // of one probe; default 500 ms
-	LoadEvery time.Duration // between two GET /v1/loads of a worker that does not publish its load; default 1 s, negative: never
-	HangAfter time.Duration // of unanswered probes, after which requests without a first byte go elsewhere; default 5 s
+	Interval time.Duration // between probes; default 250 ms
+	Timeout  time.Duration // of one probe; default 500 ms
+	// Between two GET /v1/loads of a worker that does not publish its load; default 1 s,
+	// negative: never.
+	LoadEvery time.Duration
+	// Of unanswered probes, after which requests without a first byte go elsewhere; default 5 s.
+	HangAfter time.Duration
 	Log       *slog.Logger
 	// Dial connects to a worker for a probe; default a net.Dialer's DialContext.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -40,7 +43,8 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	c.Interval = cmp.Or(c.Interval, 250*time.Millisecond) // with Timeout: a dead worker is out in under a second
+	// With Timeout: a dead worker is out in under a second.
+	c.Interval = cmp.Or(c.Interval, 250*time.Millisecond)
 	c.Timeout = cmp.Or(c.Timeout, 500*time.Millisecond)
 	c.LoadEvery = cmp.Or(c.LoadEvery, time.Second)
 	c.HangAfter = cmp.Or(c.HangAfter, 5*time.Second)

@@ -13,9 +13,11 @@ import (
 
 // Config holds the settings of a router; zero fields take the defaults.
 type Config struct {
-	Listen    string // address for clients; default 127.0.0.1:8000
-	Operator  Operator
-	TLS       tlsconfig.ServerFiles // of both listeners; no Cert: plain HTTP. A separate operator listener asks for no certificate
+	Listen   string // address for clients; default 127.0.0.1:8000
+	Operator Operator
+	// Of both listeners; no Cert: plain HTTP. A separate operator listener asks for no
+	// certificate.
+	TLS       tlsconfig.ServerFiles
 	Sources   fleet.SourceConfig
 	WorkerTLS tlsconfig.ClientFiles // of workers with https URLs
 	Probes    Probes
@@ -60,8 +62,9 @@ type Policy struct {
 
 // Requests are the limits and retries of requests.
 type Requests struct {
-	MaxBodyBytes int           // default 64 MiB
-	GzipMinBytes int           // smallest JSON answer to compress for clients that ask; default 4 KiB; negative: none
+	MaxBodyBytes int // default 64 MiB
+	// Smallest JSON answer to compress for clients that ask; default 4 KiB; negative: none.
+	GzipMinBytes int
 	Retries      int           // default 3
 	Quarantine   time.Duration // of a request that ended two engines; default 5 min
 	MaxInFlight  int           // requests at which a rank is full; default by its own reports
@@ -83,10 +86,14 @@ type Queue struct {
 
 // Pairs are requests to a prefill and a decode worker.
 type Pairs struct {
-	Timeout        time.Duration // by which a decode worker may lag behind its prefill worker; default 30 s; negative: Timeouts.FirstByte
+	// By which a decode worker may lag behind its prefill worker; default 30 s; negative:
+	// Timeouts.FirstByte.
+	Timeout        time.Duration
 	PrefillTimeout time.Duration // until the prefill worker answers; default Timeouts.FirstByte
 	Headers        bool          // bootstrap rooms travel in x-override-* headers
-	MinUncached    int           // tokens that make a prompt worth a pair; default routing.DefaultMinUncached; negative: length never decides
+	// Tokens that make a prompt worth a pair; default routing.DefaultMinUncached; negative:
+	// length never decides.
+	MinUncached int
 }
 
 // Tokenize selects where token ids are made.
@@ -106,8 +113,9 @@ type Memory struct {
 
 // Snapshot is the file that keeps the index between two processes.
 type Snapshot struct {
-	File     string        // "" keeps none
-	Interval time.Duration // between two writes; default 1 min, well below the reach of the engines' replay buffers
+	File string // "" keeps none
+	// Between two writes; default 1 min, well below the reach of the engines' replay buffers.
+	Interval time.Duration
 }
 
 // Cluster holds the router's part in a cluster.

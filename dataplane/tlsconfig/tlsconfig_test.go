@@ -151,7 +151,8 @@ func TestOldVersionsAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "no application protocol")
 }
 
-// TestResumption: a second connection needs no signature, and still checks what the first one did.
+// TestResumption: a second connection needs no signature, and still makes the checks of the
+// first.
 func TestResumption(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		ca, other := tlstest.NewAuthority(t), tlstest.NewAuthority(t)

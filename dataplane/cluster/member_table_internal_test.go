@@ -179,7 +179,8 @@ func TestMissingRecordsAreAskedForOnce(t *testing.T) {
 	assert.Empty(t, w)
 }
 
-// TestTableAgainstNaive plays random histories to the table and to the obvious model: who lives is who was heard within the lease.
+// TestTableAgainstNaive plays random histories to the table and to the obvious model: members
+// live that have beaten within the lease.
 func TestTableAgainstNaive(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for seed := range uint64(100) {
@@ -237,7 +238,7 @@ func TestMarksOfALostStore(t *testing.T) {
 	assert.Empty(t, m.unsaved())
 	assert.NotContains(t, m.list, "b")
 	m.set(Mark{Target: "c"})
-	m.begin(second, 1) // another store, in which somebody took c back already
+	m.begin(second, 1) // another store, in which c was set again already
 	m.remove("c")
 	m.end()
 	assert.Equal(t, []Mark{{Target: "a"}}, m.unsaved())
