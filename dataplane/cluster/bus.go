@@ -12,9 +12,9 @@ import (
 
 // Subjects of our own, below the prefix. Others may not begin with "cluster".
 const (
-	ownSubjects = "cluster"
-	beatSubject = ownSubjects + ".beat"
-	wantSubject = ownSubjects + ".want" // and the key of the record that is wanted
+	ownSubjects    = "cluster"
+	beatSubject    = ownSubjects + ".beat"
+	requestSubject = ownSubjects + ".want" // and the key of the record that is wanted
 )
 
 // bus carries messages over core NATS.

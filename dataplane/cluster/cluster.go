@@ -17,7 +17,7 @@ import (
 // Cluster is this process's part in a cluster.
 type Cluster struct {
 	cfg    Config
-	server *embedded // nil: the operator's NATS
+	server *natsServer // nil: the operator's NATS
 	js     jetstream.JetStream
 	bus
 	views
@@ -26,11 +26,11 @@ type Cluster struct {
 	own     ownRecords
 	buckets atomic.Pointer[buckets] // nil: none yet
 
-	beats, wants chan *nats.Msg      // as NATS delivers them; read by state
-	pongs        chan time.Time      // from pulse to state
-	opened       chan *bucketWatches // from writer to state; nil: the present one is over
-	lostMarks    chan []Mark         // from state to writer: marks that a lost store had
-	leaving      chan withdrawal     // from Withdraw to writer
+	beats, requests chan *nats.Msg      // as NATS delivers them; read by state
+	pongs           chan time.Time      // from pulse to state
+	opened          chan *bucketWatches // from writer to state; nil: the present one is over
+	lostMarks       chan []Mark         // from state to writer: marks that a lost store had
+	leaving         chan withdrawal     // from Withdraw to writer
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -41,8 +41,8 @@ type Cluster struct {
 // Queues between NATS's connection and the reader, in messages: a cluster of thousands fills
 // them in seconds. Overflow is dropped and renews all leases.
 const (
-	beatQueue = 16384
-	wantQueue = 256
+	beatQueue    = 16384
+	requestQueue = 256
 )
 
 // Open starts or joins a cluster. It fails for unusable settings and for an embedded server that
@@ -54,7 +54,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg.setDefaults()
 	c := &Cluster{
 		cfg: cfg, own: ownRecords{instance: NewInstance(), list: map[key]*ownRecord{}}, signals: newSignals(),
-		beats: make(chan *nats.Msg, beatQueue), wants: make(chan *nats.Msg, wantQueue), pongs: make(chan time.Time),
+		beats: make(chan *nats.Msg, beatQueue), requests: make(chan *nats.Msg, requestQueue), pongs: make(chan time.Time),
 		opened: make(chan *bucketWatches), lostMarks: make(chan []Mark, 1), leaving: make(chan withdrawal),
 	}
 	c.prefix, c.log = cfg.Prefix, cfg.Log
@@ -89,7 +89,7 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	if _, err = c.nc.ChanSubscribe(c.subject(beatSubject), c.beats); err != nil {
 		return fmt.Errorf("cannot listen to NATS: %w", err)
 	}
-	if _, err = c.nc.ChanSubscribe(c.subject(wantSubject)+"."+c.own.instance+".>", c.wants); err != nil {
+	if _, err = c.nc.ChanSubscribe(c.subject(requestSubject)+"."+c.own.instance+".>", c.requests); err != nil {
 		return fmt.Errorf("cannot listen to NATS: %w", err)
 	}
 	c.resync.raise()
@@ -144,7 +144,7 @@ func (c *Cluster) announce(k key, n *Node, r *Replica) error {
 		return fmt.Errorf("cannot announce %s: %w", k.name, err)
 	}
 	if dirty {
-		c.wake.raise()
+		c.write.raise()
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (c *Cluster) announce(k key, n *Node, r *Replica) error {
 // Withdraw removes this process's records from all views at once, for a clean shutdown. Where
 // NATS does not answer it takes some seconds; the leases then end by themselves.
 func (c *Cluster) Withdraw() {
-	taken := c.own.take()
+	taken := c.own.clear()
 	if !c.hearing.Load() || len(taken) == 0 {
 		return
 	}
@@ -204,19 +204,19 @@ func (c *Cluster) WaitUp(ctx context.Context) error {
 	}
 }
 
-// cut notes that the connection is lost, or was not made.
-func (c *Cluster) cut(err error) {
+// lostConnection notes that the connection is lost, or was not made.
+func (c *Cluster) lostConnection(err error) {
 	if err != nil {
 		c.noteFailure(err)
 	}
-	c.gone.raise()
+	c.disconnected.raise()
 }
 
-// fault takes an error that NATS reports outside a call.
-func (c *Cluster) fault(err error) {
+// asyncError takes an error that NATS reports outside a call.
+func (c *Cluster) asyncError(err error) {
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		c.counts.dropped.Add(1)
-		c.deaf.raise()
+		c.overflowed.raise()
 		return
 	}
 	c.noteFailure(err)

@@ -17,9 +17,9 @@ const (
 	// are back within the leases' grace, and not all at once.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Second
-	// deadPing closes a connection that is silent for twice as long: half-open ones, and hanging
+	// pingTimeout closes a connection that is silent for twice as long: half-open ones, and hanging
 	// servers.
-	deadPing = 2 * time.Second
+	pingTimeout = 2 * time.Second
 	// writeTimeout bounds a write into a connection that the server does not read.
 	writeTimeout = 2 * time.Second
 )
@@ -34,15 +34,15 @@ func retryDelay(attempts int) time.Duration {
 func connect(c *Cluster) (*nats.Conn, error) {
 	opts := []nats.Option{
 		nats.Name(c.cfg.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
-		nats.CustomReconnectDelay(retryDelay), nats.PingInterval(deadPing), nats.MaxPingsOutstanding(2),
+		nats.CustomReconnectDelay(retryDelay), nats.PingInterval(pingTimeout), nats.MaxPingsOutstanding(2),
 		nats.Timeout(writeTimeout), nats.FlusherTimeout(writeTimeout),
 		// Nothing is kept for a server that is away: old beats would be lies.
 		nats.ReconnectBufSize(-1),
 		// The reader asks for missing records.
 		nats.ReconnectHandler(func(*nats.Conn) { c.counts.reconnects.Add(1) }),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.cut(err) }),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.cut(err) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.fault(err) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.lostConnection(err) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.lostConnection(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.asyncError(err) }),
 	}
 	opts, err := identity(&c.cfg, c.server != nil, opts)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// embedded is a NATS server in this process.
-type embedded struct {
+// natsServer is a NATS server in this process.
+type natsServer struct {
 	*server.Server
 	folder string // to be removed with it; "": it is the operator's
 }
@@ -33,7 +33,7 @@ const (
 
 // embed starts a server. Its listener is for other processes; this one connects without a
 // socket.
-func embed(ctx context.Context, cfg *Config) (*embedded, error) {
+func embed(ctx context.Context, cfg *Config) (*natsServer, error) {
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -45,7 +45,7 @@ func embed(ctx context.Context, cfg *Config) (*embedded, error) {
 	if number == 0 {
 		number = server.RANDOM_PORT
 	}
-	e := &embedded{}
+	e := &natsServer{}
 	folder := cfg.StoreDir
 	if folder != "" { // the server would not report an unusable folder, and never get ready
 		if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -82,7 +82,7 @@ func embeddedTLS(files TLS) (*tls.Config, error) {
 
 var errNotReady = errors.New("it does not get ready: is the port taken, and can its folder be written?")
 
-func (e *embedded) start(ctx context.Context, opts *server.Options, cfg *Config) error {
+func (e *natsServer) start(ctx context.Context, opts *server.Options, cfg *Config) error {
 	if opts.Port > 0 { // the server would only log that it cannot listen
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen)
 		if err != nil {
@@ -104,7 +104,7 @@ func (e *embedded) start(ctx context.Context, opts *server.Options, cfg *Config)
 }
 
 // stop ends the server and waits for it.
-func (e *embedded) stop() {
+func (e *natsServer) stop() {
 	if e.Server != nil {
 		e.Shutdown()
 		e.WaitForShutdown()

@@ -67,14 +67,14 @@ func (c *Cluster) marking(ctx context.Context, target string, do func(context.Co
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if err := do(ctx, b); err != nil {
-		c.doubt.raise() // the bucket may be gone
+		c.compare.raise() // the bucket may be gone
 		return fmt.Errorf("cannot change the mark of %s: %w", target, err)
 	}
 	return nil
 }
 
-// marks are the known drain and cordon marks, with the state of a snapshot of their bucket.
-type marks struct {
+// markSet are the known drain and cordon marks, with the state of a snapshot of their bucket.
+type markSet struct {
 	list    map[string]Mark
 	seen    map[string]bool // targets in the snapshot that is being read, deleted ones too
 	lost    map[string]bool // targets with marks to write again: their store was lost
@@ -85,12 +85,12 @@ type marks struct {
 
 // begin starts a snapshot of the bucket made at created, with last or a higher one as its last
 // revision.
-func (t *marks) begin(created time.Time, last uint64) {
+func (t *markSet) begin(created time.Time, last uint64) {
 	t.fresh = !t.created.IsZero() && (!t.created.Equal(created) || last < t.last)
 	t.created, t.last, t.seen = created, last, map[string]bool{}
 }
 
-func (t *marks) set(m Mark) {
+func (t *markSet) set(m Mark) {
 	delete(t.lost, m.Target)
 	t.list[m.Target] = m
 	if t.seen != nil {
@@ -98,7 +98,7 @@ func (t *marks) set(m Mark) {
 	}
 }
 
-func (t *marks) remove(target string) {
+func (t *markSet) remove(target string) {
 	delete(t.lost, target)
 	delete(t.list, target)
 	if t.seen != nil {
@@ -108,7 +108,7 @@ func (t *marks) remove(target string) {
 
 // end ends the snapshot. Marks of a lost store are kept and written again: marks have no owner,
 // so every process that knew them restores them.
-func (t *marks) end() {
+func (t *markSet) end() {
 	for target := range t.list {
 		switch {
 		case t.seen[target]:
@@ -122,7 +122,7 @@ func (t *marks) end() {
 }
 
 // unsaved returns the marks to be written again.
-func (t *marks) unsaved() (list []Mark) {
+func (t *markSet) unsaved() (list []Mark) {
 	for target := range t.lost {
 		list = append(list, t.list[target])
 	}

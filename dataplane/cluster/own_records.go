@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// owned is one record of our own.
+// ownRecord is one record of our own.
 type ownRecord struct {
 	node     *Node // or
 	replica  *Replica
@@ -20,7 +20,7 @@ type ownRecord struct {
 	acked    uint64  // of the last write that NATS has; 0: none
 	revision uint64  // of that in the bucket
 	dirty    bool    // something is to be written
-	repeat   bool    // NATS had this record already: it keeps its number
+	sameSeq  bool    // NATS had this record already: it keeps its number
 	yielded  bool    // another process has our name
 	written  time.Time
 }
@@ -55,7 +55,7 @@ func (o *ownRecords) set(k key, node *Node, replica *Replica) (bool, error) {
 		r.facts = node.facts()
 	}
 	if !bytes.Equal(r.skeleton, skeleton) {
-		r.skeleton, r.dirty, r.repeat = skeleton, true, false
+		r.skeleton, r.dirty, r.sameSeq = skeleton, true, false
 	}
 	return r.dirty, nil
 }
@@ -109,11 +109,11 @@ func (o *ownRecords) next(now time.Time, gap time.Duration) (*write, time.Durati
 			}
 			continue
 		}
-		if !r.repeat {
+		if !r.sameSeq {
 			o.seq++
 			r.seq = o.seq
 		}
-		r.written, r.dirty, r.repeat = now, false, false
+		r.written, r.dirty, r.sameSeq = now, false, false
 		data, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: r.seq, Node: r.node, Replica: r.replica})
 		if err != nil { // set has made the same JSON before
 			continue
@@ -137,16 +137,16 @@ func (o *ownRecords) wrote(w *write, revision uint64, ok bool) {
 	}
 }
 
-// again has the records that NATS had and that which selects written once more. They keep their
+// rewrite has the records that NATS had and that which selects written once more. They keep their
 // numbers, so that readers that are behind do not fall further behind.
-func (o *ownRecords) again(which func(k key, r *ownRecord) bool) (found bool) {
+func (o *ownRecords) rewrite(which func(k key, r *ownRecord) bool) (found bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for k, r := range o.list {
 		if r.yielded || r.acked == 0 || r.dirty || !which(k, r) {
 			continue
 		}
-		r.dirty, r.repeat, found = true, true, true
+		r.dirty, r.sameSeq, found = true, true, true
 	}
 	return found
 }
@@ -164,8 +164,8 @@ func (o *ownRecords) yield(k key, yielded bool) bool {
 	return true
 }
 
-// take empties the list and returns the keys that NATS may have.
-func (o *ownRecords) take() []key {
+// clear empties the list and returns the keys that NATS may have.
+func (o *ownRecords) clear() []key {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var taken []key

@@ -8,7 +8,7 @@ import (
 )
 
 // view builds a View of the table and the marks.
-func (t *table) view(marks map[string]Mark, up bool, at time.Time) *View {
+func (t *memberTable) view(marks map[string]Mark, up bool, at time.Time) *View {
 	v := &View{Up: up, At: at}
 	for _, m := range t.members {
 		switch {

@@ -31,15 +31,15 @@ const (
 // buckets are the two key-value buckets. Marks have one of their own because records in theirs age.
 type buckets struct{ records, marks jetstream.KeyValue }
 
-// watching is both buckets with their watches.
+// bucketWatches is both buckets with their watches.
 type bucketWatches struct {
 	buckets
 	records, marks bucketWatch
 	cancel         context.CancelFunc
 }
 
-// open finds or makes the buckets and watches them.
-func (w *writer) open() (*bucketWatches, error) {
+// openBuckets finds or makes the buckets and watches them.
+func (w *writer) openBuckets() (*bucketWatches, error) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	// The watches end with ctx, so it has no deadline; it is canceled when opening takes too
 	// long.
@@ -114,7 +114,7 @@ func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (je
 	return kv, nil
 }
 
-// leave asks write to take records out of the bucket.
+// withdrawal asks write to take records out of the bucket.
 type withdrawal struct {
 	ctx  context.Context
 	keys []key
@@ -124,20 +124,20 @@ type withdrawal struct {
 // writer waits for JetStream, on a goroutine of its own.
 type writer struct {
 	*Cluster
-	now       *bucketWatches // nil: none
-	due       bool           // the buckets must be opened and read again
-	look      bool           // the streams must be compared with the watches
-	failures  int            // of opening them, in a row
-	revisions map[key]uint64 // of this process's writes
+	open       *bucketWatches // nil: none
+	reopenDue  bool           // the buckets must be opened and read again
+	compareDue bool           // the streams must be compared with the watches
+	failures   int            // of opening them, in a row
+	revisions  map[key]uint64 // of this process's writes
 }
 
 func newWriter(c *Cluster) *writer {
-	return &writer{Cluster: c, due: true, revisions: map[key]uint64{}}
+	return &writer{Cluster: c, reopenDue: true, revisions: map[key]uint64{}}
 }
 
 // run opens the buckets, at first and whenever that is asked for, and writes our records into them.
 func (w *writer) run() {
-	defer func() { w.now.close() }()
+	defer func() { w.open.close() }()
 	refresh := time.NewTicker(refreshEvery - rand.N(refreshEvery/10))
 	defer refresh.Stop()
 	look := time.NewTicker(w.cfg.lookEvery - rand.N(w.cfg.lookEvery/5)) // not all processes at one instant
@@ -149,14 +149,14 @@ func (w *writer) run() {
 		case <-w.ctx.Done():
 			return
 		case <-w.resync:
-			w.due = true
-		case <-w.doubt:
-			w.look = true
+			w.reopenDue = true
+		case <-w.compare:
+			w.compareDue = true
 		case <-look.C:
-			w.look = true
-		case <-w.wake:
+			w.compareDue = true
+		case <-w.write:
 		case <-refresh.C:
-			w.own.again(func(key, *ownRecord) bool { return true })
+			w.own.rewrite(func(key, *ownRecord) bool { return true })
 		case lost := <-w.lostMarks:
 			w.restore(lost)
 		case l := <-w.leaving:
@@ -174,35 +174,35 @@ func (w *writer) step() time.Duration {
 	if !w.nc.IsConnected() {
 		return retryWrite
 	}
-	if w.look {
-		w.look = false
-		if err := w.compare(); err != nil {
+	if w.compareDue {
+		w.compareDue = false
+		if err := w.compareStreams(); err != nil {
 			w.noteFailure(err)
-			w.due = true
+			w.reopenDue = true
 		}
 	}
-	if w.due {
+	if w.reopenDue {
 		if err := w.reopen(); err != nil {
 			w.noteFailure(err)
 			w.failures++
 			return resyncGap + rand.N(min(resyncGap<<min(w.failures, 8), lastResync))
 		}
-		w.due, w.failures = false, 0
+		w.reopenDue, w.failures = false, 0
 	}
 	return w.flush()
 }
 
-// compare returns an error that wraps errStaleWatch where a watch no longer follows its stream.
+// compareStreams returns an error that wraps errStaleWatch where a watch no longer follows its stream.
 // A stream without an answer proves nothing.
-func (w *writer) compare() error {
-	if w.now == nil {
+func (w *writer) compareStreams() error {
+	if w.open == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
 	defer cancel()
-	err := w.now.records.compare(ctx)
+	err := w.open.records.compare(ctx)
 	if err == nil {
-		err = w.now.marks.compare(ctx)
+		err = w.open.marks.compare(ctx)
 	}
 	if errors.Is(err, errStaleWatch) {
 		return err
@@ -212,24 +212,24 @@ func (w *writer) compare() error {
 
 // reopen replaces the watches.
 func (w *writer) reopen() error {
-	if !w.hand(nil) {
+	if !w.publishWatches(nil) {
 		return nil
 	}
-	w.now.close()
-	w.now = nil
-	now, err := w.open()
+	w.open.close()
+	w.open = nil
+	now, err := w.openBuckets()
 	if err != nil {
 		return err
 	}
-	w.now = now
+	w.open = now
 	w.counts.resyncs.Add(1)
 	w.buckets.Store(&now.buckets)
-	w.hand(now)
+	w.publishWatches(now)
 	return nil
 }
 
-// hand gives run the watches to read. It returns false at the end.
-func (w *writer) hand(b *bucketWatches) bool {
+// publishWatches gives run the watches to read. It returns false at the end.
+func (w *writer) publishWatches(b *bucketWatches) bool {
 	select {
 	case w.opened <- b:
 		return true
@@ -240,27 +240,27 @@ func (w *writer) hand(b *bucketWatches) bool {
 
 // flush writes dirty records and returns when to come again; 0: at the next signal.
 func (w *writer) flush() time.Duration {
-	for w.now != nil {
+	for w.open != nil {
 		next, wait := w.own.next(time.Now(), writeGap)
 		if next == nil {
 			return wait
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
-		seen := w.now.records.seen.Load()
-		revision, err := w.now.buckets.records.Put(ctx, next.key.String(), next.data)
+		seen := w.open.records.seen.Load()
+		revision, err := w.open.buckets.records.Put(ctx, next.key.String(), next.data)
 		cancel()
 		w.own.wrote(next, revision, err == nil)
 		if err != nil {
 			if w.ctx.Err() == nil {
 				w.noteFailure(fmt.Errorf("cannot write %s: %w", next.key, err))
-				w.due = true // the bucket may be gone
+				w.reopenDue = true // the bucket may be gone
 			}
 			return retryWrite + rand.N(retryWrite)
 		}
 		w.revisions[next.key] = revision
 		w.counts.writes.Add(1)
 		if revision <= seen { // the write went to another stream than the watch
-			w.look = true
+			w.compareDue = true
 			return resyncGap
 		}
 	}
@@ -271,9 +271,9 @@ func (w *writer) flush() time.Duration {
 func (w *writer) leave(l withdrawal) {
 	defer close(l.done)
 	for _, k := range l.keys {
-		if revision := w.revisions[k]; revision != 0 && w.now != nil {
+		if revision := w.revisions[k]; revision != 0 && w.open != nil {
 			// The bye was enough for all living processes.
-			_ = w.now.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision))
+			_ = w.open.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision))
 		}
 		delete(w.revisions, k)
 	}
@@ -284,11 +284,11 @@ func (w *writer) leave(l withdrawal) {
 func (w *writer) restore(lost []Mark) {
 	for _, m := range lost {
 		data, err := encodeMark(m)
-		if err != nil || w.now == nil {
+		if err != nil || w.open == nil {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
-		_, err = w.now.buckets.marks.Update(ctx, escape(m.Target), data, 0)
+		_, err = w.open.buckets.marks.Update(ctx, escape(m.Target), data, 0)
 		cancel()
 		// Else another process was faster.
 		if refused := (*jetstream.APIError)(nil); err != nil && !errors.As(err, &refused) {

@@ -29,7 +29,7 @@ var (
 	errHole = errors.New("ingest: the replay lacks messages")
 	// errGone is a replay that begins after the message that it should begin with.
 	errGone = errors.New("ingest: the rank no longer keeps the messages")
-	// errStranger is a replay of another process than the known one.
+	// errOtherProcess is a replay of another process than the known one.
 	errOtherProcess = errors.New("ingest: the replay is another process's")
 	// errReplaced ends a replay that another one has replaced.
 	errReplaced = errors.New("ingest: the replay is no longer wanted")

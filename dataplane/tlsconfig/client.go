@@ -18,8 +18,8 @@ type ClientFiles struct {
 // Client makes the settings of connections to workers.
 type Client struct {
 	insecure bool
-	pool     *followed[*x509.CertPool]   // nil: the system's
-	pair     *followed[*tls.Certificate] // nil: none
+	pool     *reloaded[*x509.CertPool]   // nil: the system's
+	pair     *reloaded[*tls.Certificate] // nil: none
 }
 
 // NewClient reads the files.
@@ -30,13 +30,13 @@ func NewClient(files ClientFiles, log *slog.Logger) (*Client, error) {
 	c := &Client{insecure: files.Insecure}
 	var err error
 	if files.CA != "" {
-		c.pool, err = follow(log, "authorities of workers", []string{files.CA}, func() (*x509.CertPool, error) { return loadPool(files.CA) })
+		c.pool, err = reloadOnChange(log, "authorities of workers", []string{files.CA}, func() (*x509.CertPool, error) { return loadPool(files.CA) })
 		if err != nil {
 			return nil, err
 		}
 	}
 	if files.Cert != "" {
-		c.pair, err = follow(log, "certificate for workers", []string{files.Cert, files.Key}, func() (*tls.Certificate, error) {
+		c.pair, err = reloadOnChange(log, "certificate for workers", []string{files.Cert, files.Key}, func() (*tls.Certificate, error) {
 			return loadPair(files.Cert, files.Key, log)
 		})
 	}

@@ -12,9 +12,9 @@ var (
 	ErrPlain = errors.New("worker speaks plain HTTP: use http://")
 	// ErrTLS means that a peer answered plain HTTP with TLS.
 	ErrTLS = errors.New("worker speaks TLS: use https://")
-	// errShut is the reaction of servers without TLS, and of some with other settings, to a
+	// errHandshakeClosed is the reaction of servers without TLS, and of some with other settings, to a
 	// first message that they do not understand.
-	errShut = errors.New("worker closed the connection during the TLS handshake: does it speak TLS?")
+	errHandshakeClosed = errors.New("worker closed the connection during the TLS handshake: does it speak TLS?")
 )
 
 // Explain adds the likely cause to the error of a client's handshake.
@@ -24,7 +24,7 @@ func Explain(err error) error {
 	case errors.As(err, &record):
 		return fmt.Errorf("%w: %w", ErrPlain, err)
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: %w", errShut, err)
+		return fmt.Errorf("%w: %w", errHandshakeClosed, err)
 	default:
 		return err
 	}

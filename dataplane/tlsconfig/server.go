@@ -24,7 +24,7 @@ func Server(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 	if files.ClientCA != "" {
 		watched = append(watched, files.ClientCA)
 	}
-	current, err := follow(log, "certificates for clients", watched, func() (*tls.Config, error) { return loadServer(files, log) })
+	current, err := reloadOnChange(log, "certificates for clients", watched, func() (*tls.Config, error) { return loadServer(files, log) })
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func NewSharedKey(file string, log *slog.Logger) (*SharedKey, error) {
 	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o004 != 0 {
 		log.Warn("a key is readable for all users of this machine", "file", file, "mode", info.Mode().Perm())
 	}
-	f, err := follow(log, "shared key", []string{file}, func() (*keyring, error) {
+	f, err := reloadOnChange(log, "shared key", []string{file}, func() (*keyring, error) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read key: %w: %w", ErrFiles, err)

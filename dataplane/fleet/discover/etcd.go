@@ -131,7 +131,7 @@ func (e *etcd) follow(ctx context.Context, client *etcdClient, keys *etcdKeys, c
 	}
 	e.fail(keys.replace(got.KVs))
 	changed()
-	seen := &watched{}
+	seen := &watchProgress{}
 	seen.revision.Store(got.Header.Revision)
 	seen.keys.Store(int64(len(keys.there)))
 	err = client.watch(ctx, all, seen, func(events []etcdEvent) {

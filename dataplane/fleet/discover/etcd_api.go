@@ -117,12 +117,12 @@ func (c *etcdClient) list(ctx context.Context, of etcdRange) (answer etcdRangeAn
 	return answer, err
 }
 
-// watched is the progress of a watch.
-type watched struct{ revision, keys atomic.Int64 }
+// watchProgress is the progress of a watch.
+type watchProgress struct{ revision, keys atomic.Int64 }
 
 // watch calls changed with each change of a range after seen, until it fails: with errGone where
 // etcd has compacted some of them. changed maintains seen.keys; watch maintains seen.revision.
-func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watched, changed func([]etcdEvent)) error {
+func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgress, changed func([]etcdEvent)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var order etcdWatch
@@ -163,7 +163,7 @@ var errWatchBehind = errors.New("the watch tells nothing, though keys have chang
 
 // checkWatch asks the watch's member now and then whether the watch lacks changes. It returns
 // why the watch is useless.
-func (c *etcdClient) checkWatch(ctx context.Context, of etcdRange, seen *watched) error {
+func (c *etcdClient) checkWatch(ctx context.Context, of etcdRange, seen *watchProgress) error {
 	of.KeysOnly, of.Limit = true, 1
 	tick := time.NewTicker(c.api.check)
 	defer tick.Stop()

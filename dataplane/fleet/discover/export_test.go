@@ -33,7 +33,7 @@ func WatchFromThePast(base, prefix string, revision int64, limit time.Duration) 
 	api := etcdAPI{bases: []string{base}, patience: etcdPatience, check: etcdCheck}
 	client := api.client()
 	defer client.CloseIdleConnections()
-	seen := &watched{}
+	seen := &watchProgress{}
 	seen.revision.Store(revision - 1)
 	return client.watch(ctx, etcdPrefix(prefix), seen, func([]etcdEvent) {})
 }

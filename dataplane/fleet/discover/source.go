@@ -48,8 +48,8 @@ func (s Static) Run(ctx context.Context, set func([]worker.Spec)) error {
 	return nil
 }
 
-// kinds make sources of the text after KIND: and of the options.
-var kinds = map[string]func(rest string, o *options, r *report) (Source, error){
+// sourceKinds make sources of the text after KIND: and of the options.
+var sourceKinds = map[string]func(rest string, o *options, r *report) (Source, error){
 	"file": newFile, "dns-srv": newDNS, "etcd": newEtcd, "kubernetes": newKube, "k8s": newKube,
 }
 
@@ -59,14 +59,14 @@ func Kinds() []string { return []string{"file", "dns-srv", "etcd", "kubernetes"}
 // Parse reads "KIND:…"; see the package's documentation. log receives each kind of trouble once.
 func Parse(text string, log *slog.Logger) (Source, error) {
 	kind, rest, found := strings.Cut(text, ":")
-	create := kinds[kind]
+	create := sourceKinds[kind]
 	if !found || create == nil {
-		return nil, bad(text, "want one of "+strings.Join(Kinds(), ":…, ")+":…")
+		return nil, badSource(text, "want one of "+strings.Join(Kinds(), ":…, ")+":…")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, bad(text, "want options as ?name=value&name=value")
+		return nil, badSource(text, "want options as ?name=value&name=value")
 	}
 	o := &options{values: values}
 	s, err := create(rest, o, &report{name: text, log: log})
@@ -79,8 +79,8 @@ func Parse(text string, log *slog.Logger) (Source, error) {
 	return s, nil
 }
 
-// bad is an error for an unusable source, with the expected form.
-func bad(text, want string) error {
+// badSource is an error for an unusable source, with the expected form.
+func badSource(text, want string) error {
 	return fmt.Errorf("cannot discover workers by %q: %w: %s", text, ErrSource, want)
 }
 

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// settle is how long a file must be unchanged before it is read: editors and tools write in
+	// settleTime is how long a file must be unchanged before it is read: editors and tools write in
 	// several steps.
-	settle = 50 * time.Millisecond
-	// lookAnyway finds changes without an event: network file systems, and folders that were not
+	settleTime = 50 * time.Millisecond
+	// pollInterval finds changes without an event: network file systems, and folders that were not
 	// there.
-	lookAnyway = 5 * time.Second
+	pollInterval = 5 * time.Second
 	// maxFile bounds the file: 16,384 workers of 64 bytes.
 	maxFile = 1 << 20
 )
@@ -33,12 +33,12 @@ func WatchFile(ctx context.Context, path string, changed func(data []byte, err e
 		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
 	defer w.Close()
-	look := looker{path: path, changed: changed}
+	look := changeFilter{path: path, changed: changed}
 	_ = w.Add(filepath.Dir(path)) // else it is looked at anyway
 	look.now()
-	tick := time.NewTicker(lookAnyway)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	quiet := time.NewTimer(settle)
+	quiet := time.NewTimer(settleTime)
 	quiet.Stop()
 	defer quiet.Stop()
 	for {
@@ -46,9 +46,9 @@ func WatchFile(ctx context.Context, path string, changed func(data []byte, err e
 		case <-ctx.Done():
 			return nil
 		case <-w.Events:
-			quiet.Reset(settle)
+			quiet.Reset(settleTime)
 		case <-w.Errors: //nolint:errcheck // Events were lost, for any reason.
-			quiet.Reset(settle)
+			quiet.Reset(settleTime)
 		case <-quiet.C:
 			look.now()
 		case <-tick.C:
@@ -58,8 +58,8 @@ func WatchFile(ctx context.Context, path string, changed func(data []byte, err e
 	}
 }
 
-// looker drops repeated content.
-type looker struct {
+// changeFilter drops repeated content.
+type changeFilter struct {
 	path    string
 	changed func([]byte, error)
 	known   bool
@@ -67,7 +67,7 @@ type looker struct {
 	failed  string
 }
 
-func (l *looker) now() {
+func (l *changeFilter) now() {
 	data, err := readFile(l.path)
 	switch {
 	case err != nil:

@@ -29,7 +29,7 @@ const bootstrapAddr = "10.0.0.5:8998"
 
 // TestBootstrap: a prefill worker is ready when its bootstrap server says so, and its cache outlives that server.
 func TestBootstrap(t *testing.T) {
-	dispatched(t, prefill(503, 8998), func(b *bench) {
+	watch(t, prefill(503, 8998), func(b *bench) {
 		b.after(probed)
 		b.want(worker.Probing, "up")
 		require.Contains(t, b.worker.LastError(), bootstrapAddr+" answered 503")
@@ -62,7 +62,7 @@ func TestBootstrap(t *testing.T) {
 
 // TestBootstrapHangs: probes of it have a deadline, and a worker that hangs there is slow as one that hangs elsewhere.
 func TestBootstrapHangs(t *testing.T) {
-	dispatched(t, prefill(0, 8998), func(b *bench) {
+	watch(t, prefill(0, 8998), func(b *bench) {
 		b.after(probed)
 		b.want(worker.Ready, "up")
 		b.fake.with(func() { b.fake.hang[topology] = true })
@@ -76,7 +76,7 @@ func TestBootstrapHangs(t *testing.T) {
 }
 
 func TestBootstrapIsRemovedWhileItHangs(t *testing.T) {
-	dispatched(t, func(f *fake) { prefill(0, 8998)(f); f.hang[topology] = true }, func(b *bench) {
+	watch(t, func(f *fake) { prefill(0, 8998)(f); f.hang[topology] = true }, func(b *bench) {
 		b.after(10 * time.Millisecond)
 		began := time.Now()
 		require.NoError(t, b.registry.Remove(fakeURL))

@@ -110,7 +110,7 @@ func TestBreakerOfAReturningWorker(t *testing.T) {
 		mode mode
 		want worker.BreakerState
 	}{{refusing, worker.BreakerClosed}, {starting, worker.BreakerClosed}, {hanging, worker.BreakerOpen}} {
-		dispatched(t, nil, func(b *bench) {
+		watch(t, nil, func(b *bench) {
 			b.after(0)
 			b.fake.set(tt.mode)
 			b.after(timedOut)

@@ -35,7 +35,7 @@ func (f *tlsFailure) take() error {
 	return nil
 }
 
-// session is TLS over a connection.
+// tlsConn is TLS over a connection.
 type tlsConn struct {
 	*tls.Conn
 	failure *tlsFailure
@@ -75,7 +75,7 @@ func (d *dialer) dial(addr string) (net.Conn, error) {
 	return s, nil
 }
 
-// bound is a connection that a context closes.
+// boundConn is a connection that a context closes.
 type boundConn struct {
 	net.Conn
 	free  func() bool // of the context, which else would keep every connection that ever was

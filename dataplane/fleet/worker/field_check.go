@@ -58,12 +58,12 @@ func FindUsed(a Account) Finding {
 }
 
 const (
-	// doubtReports in a row, over doubtSeconds, must contradict before a field is set aside: a
+	// asideReports in a row, over doubtSeconds, must contradict before a field is set aside: a
 	// report that crosses a request on the wire does so once. The same number must agree before it
 	// is believed again.
 	asideReports = 3
 	asideSeconds = 3
-	// doubtLongest bounds how long a rank must be right that was set aside again and again.
+	// asideLongest bounds how long a rank must be right that was set aside again and again.
 	asideLongest = 300 // seconds
 )
 
@@ -79,7 +79,7 @@ type FieldCheck struct {
 // Aside reports whether the field is set aside.
 func (d *FieldCheck) Aside() bool { return d.aside }
 
-// Hear takes one finding and reports whether it changed the decision.
+// Add takes one finding and reports whether it changed the decision.
 func (d *FieldCheck) Add(at float64, f Finding) (changed bool) {
 	against, need := Contradict, float64(asideSeconds)
 	if d.aside {
@@ -114,11 +114,11 @@ type SpeedSample struct {
 }
 
 const (
-	// glimpses is how many of the last ones count, enoughGlimpses how many there must be.
+	// maxSamples is how many of the last ones count, enoughGlimpses how many there must be.
 	maxSamples, minSamples = 16, 8
 	// wrongShare of the samples must contradict a speed before it is set aside; at most
 	// calmShare may do so when it is believed again.
-	wrongShare, calmShare = 0.75, 0.5
+	wrongShare, believeShare = 0.75, 0.5
 	// plausible is the ratio by which a speed may differ from a sample: jitter of decode steps
 	// and of the network, requests that join the batch, attention over long prompts.
 	plausible = 4
@@ -169,7 +169,7 @@ func BelieveSpeed(reported float64, on SpeedBasis) (speed float64, why string) {
 	}
 	share := wrongShare
 	if on.Aside {
-		share = calmShare
+		share = believeShare
 	}
 	switch {
 	case n >= minSamples && float64(fast) >= share*float64(n):

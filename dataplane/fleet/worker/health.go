@@ -70,7 +70,7 @@ const (
 	// chunk of 8,192 tokens needs about 1 GiB for its activations, and a failed allocation ends
 	// the engine. The number is ours.
 	ScarceMemory = 1 << 30
-	// oneInstant is how close deaths must be to look like one event.
+	// deathBurst is how close deaths must be to look like one event.
 	deathBurst = 10 * time.Second
 	// deathSettles is how long facts must call a worker dead before its waiting requests are
 	// given up. By then the facts about other workers have come, which tell a bug of the
@@ -116,11 +116,11 @@ func (f *gpuHealth) SetHealth(h Health) {
 	switch {
 	case dead && (!was || old.stale(now)):
 		f.died.Store(now.UnixNano())
-		f.fleet.reckonLocked(now)
+		f.fleet.judgeDeathsLocked(now)
 	case was && !dead:
 		f.died.Store(0)
 		f.doubted.Store(false)
-		f.fleet.reckonLocked(now)
+		f.fleet.judgeDeathsLocked(now)
 	}
 	f.publishLocked()
 	f.keepSpeeds(before, Verdict(f.verdict.Load()))
@@ -158,10 +158,10 @@ func (f *gpuHealth) publishLocked() {
 	}
 }
 
-// reckonLocked decides which deaths are believed. Deaths of workers that answer their probes are
+// judgeDeathsLocked decides which deaths are believed. Deaths of workers that answer their probes are
 // doubted when they lie within one instant and are more than half of the workers left: a wrong
 // fact must not stop a cluster that answers.
-func (p *fleetHealth) reckonLocked(now time.Time) {
+func (p *fleetHealth) judgeDeathsLocked(now time.Time) {
 	if p.all == nil {
 		return
 	}

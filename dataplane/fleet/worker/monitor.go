@@ -59,7 +59,7 @@ func (m *monitor) run(ctx context.Context) {
 				tick.Reset(m.cfg.Interval)
 				apart = true
 			}
-		case <-m.w.kick:
+		case <-m.w.probeNow:
 		case <-m.suspicionTimer(time.Now()):
 		}
 	}
@@ -84,7 +84,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 		m.reported = err
 		m.cfg.Log.Warn("worker is no model server", "worker", m.w.URL, "is", m.probe.engine, "error", err)
 	}
-	if m.w.respec.Swap(false) && m.known {
+	if m.w.specChanged.Swap(false) && m.known {
 		m.reconsider()
 	}
 	if state == Ready && !m.known {

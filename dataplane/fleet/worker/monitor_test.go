@@ -70,7 +70,7 @@ func TestMonitor(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			first := func(f *fake) { f.mode = tt.steps[0].mode }
-			dispatched(t, first, func(b *bench) {
+			watch(t, first, func(b *bench) {
 				for i, s := range tt.steps {
 					b.fake.set(s.mode)
 					b.after(s.after)
@@ -88,7 +88,7 @@ func TestMonitor(t *testing.T) {
 }
 
 func TestShortageOfTheRouterKeepsTheCache(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		b.want(worker.Ready, "up")
 		// The kept connection goes, and no new one can be had.
@@ -100,7 +100,7 @@ func TestShortageOfTheRouterKeepsTheCache(t *testing.T) {
 }
 
 func TestReadinessPaths(t *testing.T) {
-	dispatched(t, func(f *fake) { delete(f.answers, "/ready") }, func(b *bench) {
+	watch(t, func(f *fake) { delete(f.answers, "/ready") }, func(b *bench) {
 		b.after(time.Second)
 		b.want(worker.Ready, "up")
 		require.Equal(t, 1, b.fake.got("/ready"), "probes of a path that is not there")
@@ -119,7 +119,7 @@ func TestReadinessPaths(t *testing.T) {
 }
 
 func TestNeitherReadinessPath(t *testing.T) {
-	dispatched(t, func(f *fake) { clear(f.answers) }, func(b *bench) {
+	watch(t, func(f *fake) { clear(f.answers) }, func(b *bench) {
 		b.after(probed)
 		b.want(worker.Probing)
 		require.Contains(t, b.worker.LastError(), "404")
@@ -152,7 +152,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			dispatched(t, tt.prepare, func(b *bench) {
+			watch(t, tt.prepare, func(b *bench) {
 				b.after(probed)
 				if tt.want == nil {
 					b.want(worker.Probing)
@@ -170,7 +170,7 @@ func TestDiscovery(t *testing.T) {
 
 // TestDiscoveryFailsOnce: the first answer of a busy worker must not become its description.
 func TestDiscoveryFailsOnce(t *testing.T) {
-	dispatched(t, func(f *fake) { f.statuses["/server_info"] = 500 }, func(b *bench) {
+	watch(t, func(f *fake) { f.statuses["/server_info"] = 500 }, func(b *bench) {
 		b.after(probed)
 		b.want(worker.Probing)
 		b.fake.with(func() { delete(b.fake.statuses, "/server_info") })
@@ -183,7 +183,7 @@ func TestDiscoveryFailsOnce(t *testing.T) {
 
 func TestRanksFollowTheDescription(t *testing.T) {
 	prepare := func(f *fake) { f.answers["/server_info"] = `{"dp_size":3}` }
-	dispatched(t, prepare, func(b *bench) {
+	watch(t, prepare, func(b *bench) {
 		require.Len(t, b.worker.Ranks(), 1, "ranks before the first answer")
 		b.after(0)
 		ranks := b.worker.Ranks()
@@ -214,7 +214,7 @@ func TestRanksFollowTheDescription(t *testing.T) {
 // TestDeadBeforeForgotten: an observer that takes its time must not keep a
 // dead worker in the choice.
 func TestDeadBeforeForgotten(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		b.calls.block = make(chan struct{})
 		canceled := false
@@ -230,7 +230,7 @@ func TestDeadBeforeForgotten(t *testing.T) {
 }
 
 func TestHang(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		var mu sync.Mutex
 		count := map[string]int{} // guarded by mu
@@ -279,7 +279,7 @@ func TestHang(t *testing.T) {
 
 // TestHangIsCountedInARow: time-outs with answers between them are no hang.
 func TestHangIsCountedInARow(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		b.worker.Await(func(bool) bool {
 			t.Error("a request was canceled though the worker answered between the time-outs")
@@ -297,7 +297,7 @@ func TestHangIsCountedInARow(t *testing.T) {
 }
 
 func TestSuspect(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		b.after(10 * time.Millisecond) // between two probes
 		before, since := b.fake.got("/ready"), b.worker.Since()
@@ -319,7 +319,7 @@ func TestSuspect(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		b.worker.Drain(true)
 		b.want(worker.Draining, "up")
@@ -341,7 +341,7 @@ func TestDrain(t *testing.T) {
 func TestRemoveDoesNotWaitForTheWorker(t *testing.T) {
 	for _, path := range []string{"/ready", "/server_info", "/v1/models"} {
 		t.Run(path, func(t *testing.T) {
-			dispatched(t, func(f *fake) { f.hang[path] = true }, func(b *bench) {
+			watch(t, func(f *fake) { f.hang[path] = true }, func(b *bench) {
 				b.after(10 * time.Millisecond)
 				began := time.Now()
 				require.NoError(t, b.registry.Remove(fakeURL))
@@ -354,7 +354,7 @@ func TestRemoveDoesNotWaitForTheWorker(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		require.NoError(t, b.registry.Remove(fakeURL+"/"))
 		b.want(worker.Ready, "up", "down") // requests on it may finish

@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// served is the content of GET /v1/models.
+// modelNames is the content of GET /v1/models.
 type modelNames struct {
 	bases    []string // names of the model itself
 	adapters []string // LoRA adapters that are loaded
@@ -79,7 +79,7 @@ func (i *Info) knows(s modelNames) bool {
 	return !slices.ContainsFunc(s.bases, func(name string) bool { return !slices.Contains(known, name) })
 }
 
-// keeps takes over the names of an earlier description of the same process.
+// keepNames takes over the names of an earlier description of the same process.
 func (i *Info) keepNames(old *Info) {
 	said := i.names()
 	i.Models, i.Adapters = old.Models, old.Adapters

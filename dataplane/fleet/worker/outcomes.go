@@ -34,7 +34,7 @@ func (o *Outcomes) Inconclusive() {
 	}
 }
 
-// Doubtful notes an answer with an error's status and reports whether another worker should be
+// NeedsSecondOpinion notes an answer with an error's status and reports whether another worker should be
 // asked. Statuses from 500 on always are.
 func (o *Outcomes) NeedsSecondOpinion(status int) bool {
 	f := &o.Refusals

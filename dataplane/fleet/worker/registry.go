@@ -108,7 +108,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.lockGone(w.URL)
+	r.lockForgotten(w.URL)
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, ErrClosed
@@ -126,7 +126,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	return w, nil
 }
 
-// nodeLocked numbers a host: as a worker that is there, else by the smallest
+// hostNumberLocked numbers a host: as a worker that is there, else by the smallest
 // number that none has.
 func (r *Registry) hostNumberLocked(host string) uint32 {
 	taken := make([]bool, len(r.workers)+1)
@@ -141,9 +141,9 @@ func (r *Registry) hostNumberLocked(host string) uint32 {
 	return uint32(slices.Index(taken, false))
 }
 
-// lockGone locks mu when the worker at url is not being forgotten: observers must hear the end
+// lockForgotten locks mu when the worker at url is not being forgotten: observers must hear the end
 // of the old worker before the begin of a new one.
-func (r *Registry) lockGone(url string) {
+func (r *Registry) lockForgotten(url string) {
 	r.mu.Lock()
 	for m := r.ending[url]; m != nil; m = r.ending[url] {
 		r.mu.Unlock()
@@ -204,7 +204,7 @@ func (r *Registry) Update(spec Spec) error {
 	}
 	w.spec.Store(&spec)
 	w.DrainFor(DrainSource, spec.Drain)
-	w.respec.Store(true)
+	w.specChanged.Store(true)
 	w.Probe()
 	return nil
 }

@@ -28,13 +28,13 @@ type Worker struct {
 	host       string // of the URL
 	hostNumber uint32
 
-	respec    atomic.Bool // the monitor has not seen spec yet
-	suspicion suspicion
+	specChanged atomic.Bool // the monitor has not seen spec yet
+	suspicion   suspicion
 	gpuHealth
-	nodeNumber atomic.Uint32 // see SetPlace
+	nodeNumber atomic.Uint32 // see SetNodeNumber
 	probeRecord
-	ranks atomic.Pointer[[]*Rank]
-	kick  chan struct{} // capacity 1: probe now
+	ranks    atomic.Pointer[[]*Rank]
+	probeNow chan struct{} // capacity 1: probe now
 	unanswered
 }
 
@@ -71,7 +71,7 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 		return nil, err
 	}
 	w := &Worker{
-		URL: spec.URL, host: u.Hostname(), kick: make(chan struct{}, 1), unanswered: unanswered{leave: make(map[uint64]func(bool) bool)},
+		URL: spec.URL, host: u.Hostname(), probeNow: make(chan struct{}, 1), unanswered: unanswered{leave: make(map[uint64]func(bool) bool)},
 	}
 	w.gpuHealth.verdict, w.gpuHealth.ranks, w.gpuHealth.fleet = &w.verdict, w.Ranks, &fleetHealth{}
 	w.spec.Store(&spec)
@@ -119,7 +119,7 @@ func (w *Worker) Suspect() {
 // Probe asks for a probe now instead of at the next interval.
 func (w *Worker) Probe() {
 	select {
-	case w.kick <- struct{}{}:
+	case w.probeNow <- struct{}{}:
 	default: // one is already asked for
 	}
 }
