@@ -36,7 +36,7 @@ func decodeBeat(data []byte) (beat, error) {
 	switch {
 	case b.Version > version:
 		return b, fmt.Errorf("%w: beat of version %d", errNewer, b.Version)
-	case b.Version < 1 || b.Kind != kindNode && b.Kind != kindReplica || b.Instance == "" || len(b.Instance) > maxName:
+	case b.Version < 1 || b.Kind != kindNode && b.Kind != kindRouter || b.Instance == "" || len(b.Instance) > maxName:
 		return b, fmt.Errorf("%w: beat %.64q", errMalformed, data)
 	}
 	return b, checkName(b.Name)

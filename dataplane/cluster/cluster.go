@@ -130,15 +130,15 @@ func (c *Cluster) AnnounceNode(n Node) error {
 	return c.announce(key{kindNode, n.Name}, fresh, nil)
 }
 
-// AnnounceReplica publishes this router's record, as AnnounceNode does a node's.
-func (c *Cluster) AnnounceReplica(r Replica) error {
-	if err := checkReplica(&r); err != nil {
+// AnnounceRouter publishes this router's record, as AnnounceNode does a node's.
+func (c *Cluster) AnnounceRouter(r Router) error {
+	if err := checkRouter(&r); err != nil {
 		return fmt.Errorf("cannot announce router %.64q: %w: %w", r.ID, ErrRecord, err)
 	}
-	return c.announce(key{kindReplica, r.ID}, nil, &r)
+	return c.announce(key{kindRouter, r.ID}, nil, &r)
 }
 
-func (c *Cluster) announce(k key, n *Node, r *Replica) error {
+func (c *Cluster) announce(k key, n *Node, r *Router) error {
 	dirty, err := c.own.set(k, n, r)
 	if err != nil {
 		return fmt.Errorf("cannot announce %s: %w", k.name, err)

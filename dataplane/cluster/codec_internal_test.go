@@ -50,7 +50,7 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		"no instance":      func(r *record) { r.Instance = "" },
 		"no sequence":      func(r *record) { r.Seq = 0 },
 		"nothing":          func(r *record) { r.Node = nil },
-		"two things":       func(r *record) { r.Replica = &Replica{ID: "x"} },
+		"two things":       func(r *record) { r.Router = &Router{ID: "x"} },
 		"another's name":   func(r *record) { r.Node.Name = "other" },
 		"no URL":           func(r *record) { r.Node.Workers[0].URL = "" },
 		"a path":           func(r *record) { r.Node.Workers[0].URL = "/etc/passwd" },
@@ -109,7 +109,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		}
 		if r.Node != nil {
 			sane(t, r.Node, k.name)
-		} else if r.Replica == nil || r.Replica.ID != k.name {
+		} else if r.Router == nil || r.Router.ID != k.name {
 			t.Fatalf("took neither a node nor a router: %q", data)
 		}
 		again, err := json.Marshal(r)
@@ -259,7 +259,7 @@ func BenchmarkView(b *testing.B) {
 	}
 	for i := range 16 {
 		id := strings.Repeat("r", i+1)
-		tb.put(key{kindReplica, id}, &record{Version: version, Instance: "i", Seq: 1, Replica: &Replica{ID: id}})
+		tb.put(key{kindRouter, id}, &record{Version: version, Instance: "i", Seq: 1, Router: &Router{ID: id}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -148,7 +148,7 @@ func TestAnnounceRefuses(t *testing.T) {
 	for name, n := range map[string]cluster.Node{"no name": node(""), "a line break": node("a\nb"), "too large": large, "a worker twice": twice} {
 		require.ErrorIs(t, c.AnnounceNode(n), cluster.ErrRecord, name)
 	}
-	require.ErrorIs(t, c.AnnounceReplica(cluster.Replica{}), cluster.ErrRecord)
+	require.ErrorIs(t, c.AnnounceRouter(cluster.Router{}), cluster.ErrRecord)
 	require.ErrorIs(t, c.Mark(t.Context(), cluster.Mark{}), cluster.ErrRecord)
 	require.ErrorIs(t, c.Unmark(t.Context(), ""), cluster.ErrRecord)
 	assert.Empty(t, c.View().Nodes)

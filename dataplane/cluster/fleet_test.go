@@ -46,14 +46,14 @@ func TestFleet(t *testing.T) {
 		if i < nodes {
 			require.NoError(t, c.AnnounceNode(fleetNode(i)))
 		} else {
-			require.NoError(t, c.AnnounceReplica(cluster.Replica{ID: strconv.Itoa(i), Addr: "127.0.0.1:8000", Version: "1.0.0"}))
+			require.NoError(t, c.AnnounceRouter(cluster.Router{ID: strconv.Itoa(i), Addr: "127.0.0.1:8000", Version: "1.0.0"}))
 		}
 	}
 	whole := func(c *cluster.Cluster) bool {
-		return c.View().Up && len(c.View().Nodes) == nodes && len(c.View().Replicas) == routers
+		return c.View().Up && len(c.View().Nodes) == nodes && len(c.View().Routers) == routers
 	}
 	for _, c := range all {
-		eventually(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Replicas), c.Status()} })
+		eventually(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Routers), c.Status()} })
 	}
 	if seconds > 0 {
 		measureFleet(t, s, all, nodes, seconds)
@@ -64,7 +64,7 @@ func TestFleet(t *testing.T) {
 	s.Run()
 	begin := time.Now()
 	for _, c := range all {
-		eventually(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Replicas), c.Status()} })
+		eventually(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Routers), c.Status()} })
 	}
 	t.Logf("%d nodes and %d routers whole again %v after NATS was back", nodes, routers, time.Since(begin).Round(time.Millisecond))
 }

@@ -7,8 +7,8 @@ import (
 
 // Kinds of records, as they begin keys of the bucket and stand in beats.
 const (
-	kindNode    = "node"
-	kindReplica = "replica"
+	kindNode   = "node"
+	kindRouter = "replica"
 )
 
 // key names a record.
@@ -20,7 +20,7 @@ func (k key) String() string { return k.kind + "." + escape(k.name) }
 // parseKey is the reverse of String.
 func parseKey(s string) (key, error) {
 	kind, name, _ := strings.Cut(s, ".")
-	if kind != kindNode && kind != kindReplica {
+	if kind != kindNode && kind != kindRouter {
 		return key{}, fmt.Errorf("%w: key %q is of no known kind", errMalformed, s)
 	}
 	name, err := unescape(name)

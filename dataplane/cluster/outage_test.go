@@ -158,7 +158,7 @@ func TestStrangeRecordsHarmNobody(t *testing.T) {
 		eventually(t, func() bool { return late.Status().Skipped >= 14 }, func() any { return late.Status() })
 		sees(t, late, "a")
 		assert.Empty(t, late.View().Marks)
-		assert.Empty(t, late.View().Replicas)
+		assert.Empty(t, late.View().Routers)
 	}
 	// They still hear of changes.
 	require.NoError(t, a.AnnounceNode(node("b")))

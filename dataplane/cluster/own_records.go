@@ -12,7 +12,7 @@ import (
 // ownRecord is one record of our own.
 type ownRecord struct {
 	node     *Node // or
-	replica  *Replica
+	router   *Router
 	skeleton []byte  // JSON of the node without facts
 	facts    []int64 // numbers now
 	base     []int64 // numbers in the bucket
@@ -35,8 +35,8 @@ type ownRecords struct {
 }
 
 // set replaces the record under k and reports whether it must be written.
-func (o *ownRecords) set(k key, node *Node, replica *Replica) (bool, error) {
-	skeleton, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: 1, Node: skeletonOf(node), Replica: replica})
+func (o *ownRecords) set(k key, node *Node, replica *Router) (bool, error) {
+	skeleton, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: 1, Node: skeletonOf(node), Router: replica})
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
@@ -50,7 +50,7 @@ func (o *ownRecords) set(k key, node *Node, replica *Replica) (bool, error) {
 		r = &ownRecord{}
 		o.list[k] = r
 	}
-	r.node, r.replica = node, replica
+	r.node, r.router = node, replica
 	if node != nil {
 		r.facts = node.facts()
 	}
@@ -114,7 +114,7 @@ func (o *ownRecords) next(now time.Time, gap time.Duration) (*write, time.Durati
 			r.seq = o.seq
 		}
 		r.written, r.dirty, r.sameSeq = now, false, false
-		data, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: r.seq, Node: r.node, Replica: r.replica})
+		data, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: r.seq, Node: r.node, Router: r.router})
 		if err != nil { // set has made the same JSON before
 			continue
 		}

@@ -311,7 +311,7 @@ func (s *reader) publish() {
 func (s *reader) logState(up bool) {
 	switch {
 	case up:
-		s.cfg.Log.Info("cluster: up", "url", s.URL(), "nodes", len(s.view.Load().Nodes), "routers", len(s.view.Load().Replicas))
+		s.cfg.Log.Info("cluster: up", "url", s.URL(), "nodes", len(s.view.Load().Nodes), "routers", len(s.view.Load().Routers))
 		return
 	case s.hearing.Load(): // a beat came before its record: for some ms at each start of a process
 		s.cfg.Log.Debug("cluster: records are being read", "url", s.URL())

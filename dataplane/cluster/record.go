@@ -31,11 +31,11 @@ var (
 
 // record is the JSON in the bucket.
 type record struct {
-	Version  int      `json:"v"`
-	Instance string   `json:"instance"` // of the process that wrote it
-	Seq      uint64   `json:"seq"`      // counts the instance's writes from 1
-	Node     *Node    `json:"node,omitempty"`
-	Replica  *Replica `json:"replica,omitempty"`
+	Version  int     `json:"v"`
+	Instance string  `json:"instance"` // of the process that wrote it
+	Seq      uint64  `json:"seq"`      // counts the instance's writes from 1
+	Node     *Node   `json:"node,omitempty"`
+	Router   *Router `json:"replica,omitempty"`
 }
 
 // decodeRecord decodes the record under k. It shares no memory with data.
@@ -51,10 +51,10 @@ func decodeRecord(k key, data []byte) (*record, error) {
 		return nil, fmt.Errorf("%w: no instance or no sequence number", errMalformed)
 	}
 	switch {
-	case k.kind == kindNode && r.Node != nil && r.Replica == nil && r.Node.Name == k.name:
+	case k.kind == kindNode && r.Node != nil && r.Router == nil && r.Node.Name == k.name:
 		return r, checkNode(r.Node)
-	case k.kind == kindReplica && r.Replica != nil && r.Node == nil && r.Replica.ID == k.name:
-		return r, checkReplica(r.Replica)
+	case k.kind == kindRouter && r.Router != nil && r.Node == nil && r.Router.ID == k.name:
+		return r, checkRouter(r.Router)
 	}
 	return nil, fmt.Errorf("%w: it does not match its key %s", errMalformed, k)
 }
@@ -87,10 +87,10 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkReplica refuses records that could harm a reader.
-func checkReplica(r *Replica) error {
-	if len(r.Workers) > MaxReplicaWorkers {
-		return fmt.Errorf("%w: router with %d workers of its own, want at most %d", errMalformed, len(r.Workers), MaxReplicaWorkers)
+// checkRouter refuses records that could harm a reader.
+func checkRouter(r *Router) error {
+	if len(r.Workers) > MaxRouterWorkers {
+		return fmt.Errorf("%w: router with %d workers of its own, want at most %d", errMalformed, len(r.Workers), MaxRouterWorkers)
 	}
 	for _, u := range r.Workers {
 		if err := checkURL(u); err != nil {

@@ -81,8 +81,8 @@ type Link struct {
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// Replica is a router.
-type Replica struct {
+// Router is the record of a router.
+type Router struct {
 	ID       string    `json:"id"` // random, new for each process
 	Addr     string    `json:"addr"`
 	Operator string    `json:"operator,omitempty"`
@@ -93,8 +93,8 @@ type Replica struct {
 	Workers []string `json:"workers,omitempty"`
 }
 
-// MaxReplicaWorkers bounds Replica.Workers.
-const MaxReplicaWorkers = 1024
+// MaxRouterWorkers bounds Router.Workers.
+const MaxRouterWorkers = 1024
 
 // Mark drains or cordons a node or a worker for an operator. It has no lease: it holds until it
 // is removed.
@@ -109,9 +109,9 @@ type Mark struct {
 
 // View is the cluster at one moment. It is never changed after it was published.
 type View struct {
-	Nodes    []Node    `json:"nodes"`    // by name
-	Replicas []Replica `json:"replicas"` // by ID
-	Marks    []Mark    `json:"marks"`    // by target
-	Up       bool      `json:"up"`       // false: NATS is out of reach, and this is the last known state
-	At       time.Time `json:"at"`       // of the last change or, while Up, of the last word from NATS
+	Nodes   []Node    `json:"nodes"`    // by name
+	Routers []Router  `json:"replicas"` // by ID
+	Marks   []Mark    `json:"marks"`    // by target
+	Up      bool      `json:"up"`       // false: NATS is out of reach, and this is the last known state
+	At      time.Time `json:"at"`       // of the last change or, while Up, of the last word from NATS
 }

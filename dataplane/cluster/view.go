@@ -16,11 +16,11 @@ func (t *memberTable) view(marks map[string]Mark, up bool, at time.Time) *View {
 		case m.node != nil:
 			v.Nodes = append(v.Nodes, *m.node)
 		default:
-			v.Replicas = append(v.Replicas, *m.rec.Replica)
+			v.Routers = append(v.Routers, *m.rec.Router)
 		}
 	}
 	slices.SortFunc(v.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(v.Replicas, func(a, b Replica) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(v.Routers, func(a, b Router) int { return strings.Compare(a.ID, b.ID) })
 	for _, target := range slices.Sorted(maps.Keys(marks)) {
 		v.Marks = append(v.Marks, marks[target])
 	}

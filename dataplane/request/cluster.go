@@ -30,7 +30,7 @@ func (s *Server) clusterStatus() *ClusterStatus {
 	}
 	v := s.Cluster.View()
 	return &ClusterStatus{
-		Status: s.Cluster.Status(), Nodes: len(v.Nodes), Routers: len(v.Replicas), Marks: len(v.Marks), AgeSeconds: time.Since(v.At).Seconds(),
+		Status: s.Cluster.Status(), Nodes: len(v.Nodes), Routers: len(v.Routers), Marks: len(v.Marks), AgeSeconds: time.Since(v.At).Seconds(),
 	}
 }
 

@@ -32,7 +32,7 @@ func (c *Config) Check() error {
 	return errors.Join(
 		c.checkAddresses(),
 		checkOneOf("--kv-hints", c.Cluster.Hints, HintsAuto, HintsOff),
-		checkOneOf("--replicas", c.Cluster.Replicas, ReplicasAuto, ReplicasOff),
+		checkOneOf("--replicas", c.Cluster.Peers, PeersAuto, PeersOff),
 		c.checkTLS(), ingest.CheckSnapshot(c.Snapshot.File), c.Tokenize.check(), sourceErr,
 	)
 }

@@ -120,11 +120,11 @@ type Snapshot struct {
 
 // Cluster holds the router's part in a cluster.
 type Cluster struct {
-	Conn     *cluster.Cluster // nil: nothing. Its owner opens it before New and closes it after Run
-	Joined   any              // the settings of Conn, so that Changed sees a difference
-	Replicas string           // of the routers in Conn: ReplicasAuto (default) or ReplicasOff
-	Hints    string           // to the sidecars in Conn: HintsAuto (default) or HintsOff
-	Wait     time.Duration    // of clients at the start, until the workers of Conn are known; default 3 s
+	Conn   *cluster.Cluster // nil: nothing. Its owner opens it before New and closes it after Run
+	Joined any              // the settings of Conn, so that Changed sees a difference
+	Peers  string           // of the routers in Conn: PeersAuto (default) or PeersOff
+	Hints  string           // to the sidecars in Conn: HintsAuto (default) or HintsOff
+	Wait   time.Duration    // of clients at the start, until the workers of Conn are known; default 3 s
 }
 
 // Logs describes the router's records of requests.
@@ -141,10 +141,10 @@ const (
 	TokenizeByWorkers = "workers"
 )
 
-// Values of Cluster.Replicas.
+// Values of Cluster.Peers.
 const (
-	ReplicasAuto = "auto" // routers choose as one; nothing without a cluster
-	ReplicasOff  = "off"
+	PeersAuto = "auto" // routers choose as one; nothing without a cluster
+	PeersOff  = "off"
 )
 
 // Values of Cluster.Hints.
@@ -162,7 +162,7 @@ func (c *Config) SetDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
 	c.Policy.Name = cmp.Or(c.Policy.Name, "kv")
 	c.Tokenize.By = cmp.Or(c.Tokenize.By, TokenizeAuto)
-	c.Cluster.Replicas = cmp.Or(c.Cluster.Replicas, ReplicasAuto)
+	c.Cluster.Peers = cmp.Or(c.Cluster.Peers, PeersAuto)
 	c.Cluster.Hints = cmp.Or(c.Cluster.Hints, HintsAuto)
 	c.Cluster.Wait = cmp.Or(c.Cluster.Wait, defaultClusterWait)
 	c.Version = cmp.Or(c.Version, "dev")
