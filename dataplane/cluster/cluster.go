@@ -178,7 +178,7 @@ func (c *Cluster) Close() error {
 		c.cancel()
 		c.nc.Close()
 		c.running.Wait()
-		c.views.close()
+		c.closeWatches()
 		if c.server != nil {
 			c.server.stop()
 		}

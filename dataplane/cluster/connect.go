@@ -17,8 +17,8 @@ const (
 	// are back within the leases' grace, and not all at once.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Second
-	// pingTimeout closes a connection that is silent for twice as long: half-open ones, and hanging
-	// servers.
+	// pingTimeout closes a connection that is silent for twice as long: half-open ones, and
+	// hanging servers.
 	pingTimeout = 2 * time.Second
 	// writeTimeout bounds a write into a connection that the server does not read.
 	writeTimeout = 2 * time.Second

@@ -24,11 +24,11 @@ const (
 	// searchPause is the time of the first search for a record before the next one begins; each
 	// takes twice as long.
 	searchPause = 20 * time.Second
-	// firstBeatTime is how long records in the bucket have to beat before a view counts as whole: a
-	// living process beats twice in it.
+	// firstBeatTime is how long records in the bucket have to beat before a view counts as
+	// whole: a living process beats twice in it.
 	firstBeatTime = 2*beatEvery + pingEvery
-	// silentRecordAge is when the record of a silent process is dropped. A process that continues earlier
-	// need not write its record again.
+	// silentRecordAge is when the record of a silent process is dropped. A process that
+	// continues earlier need not write its record again.
 	silentRecordAge = 20 * time.Minute
 )
 
@@ -46,8 +46,8 @@ type member struct {
 	pass       uint64        // of the last snapshot that it was in
 }
 
-// memberTable holds the members, this process among them. It is a state machine without clock and I/O;
-// its time is that of the PONGs, and begins at 1 so that 0 means never.
+// memberTable holds the members, this process among them. It is a state machine without clock
+// and I/O; its time is that of the PONGs, and begins at 1 so that 0 means never.
 type memberTable struct {
 	now            time.Duration
 	members        map[key]*member
@@ -258,9 +258,9 @@ type recordRequest struct {
 	instance string
 }
 
-// missingRecords returns the records to request. dead reports that the watch of the bucket seems dead
-// because a requested one did not come either; it holds until the next snapshot begins. Searches
-// never stop.
+// missingRecords returns the records to request. dead reports that the watch of the bucket
+// seems dead because a requested one did not come either; it holds until the next snapshot
+// begins. Searches never stop.
 func (t *memberTable) missingRecords() (wants []recordRequest, dead bool) {
 	for k, m := range t.members {
 		age := t.now - m.missing

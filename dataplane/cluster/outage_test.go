@@ -165,7 +165,8 @@ func TestStrangeRecordsHarmNobody(t *testing.T) {
 	sees(t, c, "a", "b")
 }
 
-// TestSecondOfAName has two processes of one name: the last one has it, and gives it back when it goes.
+// TestSecondOfAName has two processes of one name: the last one has it, and gives it back when
+// it goes.
 func TestSecondOfAName(t *testing.T) {
 	s := natstest.Start(t)
 	a, b, c := join(t, s.URL()), join(t, s.URL()), join(t, s.URL())
@@ -182,7 +183,8 @@ func TestSecondOfAName(t *testing.T) {
 	has(a)
 }
 
-// member is the environment variable with the NATS URL that makes this test binary a member instead of a test.
+// member is the environment variable with the NATS URL that makes this test binary a member
+// instead of a test.
 const member = "WARMPATH_TEST_MEMBER"
 
 // TestMember is no test: it is the process of a node called "other" that others kill.
@@ -220,8 +222,9 @@ func startMember(t *testing.T, url string) *exec.Cmd {
 	return cmd
 }
 
-// TestProcessKilled measures how fast a killed process is out of the view. The bound is asserted on the leases' own clock in
-// TestLeaseOnTheClock; here it is printed, as a busy machine may be late.
+// TestProcessKilled measures how fast a killed process is out of the view. The bound is
+// asserted on the leases' own clock in TestLeaseOnTheClock; here it is printed, as a busy
+// machine may be late.
 func TestProcessKilled(t *testing.T) {
 	t.Parallel() // it waits most of its time
 	s := natstest.Start(t)

@@ -162,8 +162,8 @@ func (s *reader) record(e jetstream.KeyValueEntry, ok bool) {
 	s.resolveConflict(k, rec, e.Revision())
 }
 
-// resolveConflict yields the name of this process to one that took it later: the last one wins, as after
-// a restart.
+// resolveConflict yields the name of this process to one that took it later: the last one wins,
+// as after a restart.
 func (s *reader) resolveConflict(k key, rec *record, revision uint64) {
 	if mine, ok := s.own.revision(k); !ok || rec.Instance == s.own.instance || revision < mine {
 		return
@@ -226,7 +226,8 @@ func (s *reader) restore() {
 	}
 }
 
-// recordRequested writes a record again on request of a process that hears its beats and lacks it.
+// recordRequested writes a record again on request of a process that hears its beats and lacks
+// it.
 func (s *reader) recordRequested(m *nats.Msg) {
 	now := time.Now()
 	if s.own.rewrite(func(k key, r *ownRecord) bool {

@@ -74,8 +74,8 @@ func (l *views) tell() {
 	}
 }
 
-// close ends all, and waits for them.
-func (l *views) close() {
+// closeWatches ends all, and waits for them.
+func (l *views) closeWatches() {
 	l.mu.Lock()
 	l.closed = true
 	var ending []*viewWatch

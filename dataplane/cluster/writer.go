@@ -28,7 +28,8 @@ const (
 	lastResync = 5 * time.Second
 )
 
-// buckets are the two key-value buckets. Marks have one of their own because records in theirs age.
+// buckets are the two key-value buckets. Marks have one of their own because records in theirs
+// age.
 type buckets struct{ records, marks jetstream.KeyValue }
 
 // bucketWatches is both buckets with their watches.
@@ -70,17 +71,17 @@ func (b *bucketWatches) open(ctx context.Context, w *writer) (err error) {
 }
 
 // close ends the watches and waits until nothing comes from them.
-func (w *bucketWatches) close() {
-	if w == nil {
+func (b *bucketWatches) close() {
+	if b == nil {
 		return
 	}
-	w.cancel()
-	for _, b := range []*bucketWatch{&w.records, &w.marks} {
-		if b.watch == nil {
+	b.cancel()
+	for _, one := range []*bucketWatch{&b.records, &b.marks} {
+		if one.watch == nil {
 			continue
 		}
-		_ = b.watch.Stop() // fails where the connection is closed
-		for range b.watch.Updates() {
+		_ = one.watch.Stop() // fails where the connection is closed
+		for range one.watch.Updates() {
 		}
 	}
 }
@@ -135,7 +136,8 @@ func newWriter(c *Cluster) *writer {
 	return &writer{Cluster: c, reopenDue: true, revisions: map[key]uint64{}}
 }
 
-// run opens the buckets, at first and whenever that is asked for, and writes our records into them.
+// run opens the buckets, at first and whenever that is asked for, and writes our records into
+// them.
 func (w *writer) run() {
 	defer func() { w.open.close() }()
 	refresh := time.NewTicker(refreshEvery - rand.N(refreshEvery/10))
@@ -192,8 +194,8 @@ func (w *writer) step() time.Duration {
 	return w.flush()
 }
 
-// compareStreams returns an error that wraps errStaleWatch where a watch no longer follows its stream.
-// A stream without an answer proves nothing.
+// compareStreams returns an error that wraps errStaleWatch where a watch no longer follows its
+// stream. A stream without an answer proves nothing.
 func (w *writer) compareStreams() error {
 	if w.open == nil {
 		return nil

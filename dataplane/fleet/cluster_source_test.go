@@ -170,8 +170,8 @@ func TestClusterSourceHeedsMarks(t *testing.T) {
 	})
 }
 
-// TestClusterHealth goes through a manager: the facts must reach workers that it adds later, be told again while they hold, and grow
-// old without NATS.
+// TestClusterHealth goes through a manager: the facts must reach workers that it adds later, be
+// told again while they hold, and grow old without NATS.
 func TestClusterHealth(t *testing.T) {
 	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b")

@@ -270,7 +270,8 @@ func TestManagerWaitsForTheReplacement(t *testing.T) {
 	})
 }
 
-// TestManagerTrustsNoSilence replaces a source by one that has told nothing yet, and then by none.
+// TestManagerTrustsNoSilence replaces a source by one that has told nothing yet, and then by
+// none.
 func TestManagerTrustsNoSilence(t *testing.T) {
 	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b")

@@ -69,8 +69,8 @@ func (m *Membership) announce(workers []string) {
 	}
 }
 
-// Await returns when the workers that the cluster names have answered a probe or failed it, at the
-// latest after timeout.
+// Await returns when the workers that the cluster names have answered a probe or failed it, at
+// the latest after timeout.
 func (m *Membership) Await(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -127,9 +127,9 @@ func (t *Topology) renumberLocked(nodes []cluster.Node) {
 }
 
 // linksLocked converts the measurements of nodes: the speed at which one writes to another or,
-// where that was not measured, at which the other reads from it; and the speed at which engines read
-// the KV tier of their node. It returns nil without any measurement, as without a cluster: pairs are
-// then chosen by usual speeds.
+// where that was not measured, at which the other reads from it; and the speed at which engines
+// read the KV tier of their node. It returns nil without any measurement, as without a cluster:
+// pairs are then chosen by usual speeds.
 func (t *Topology) linksLocked(nodes []cluster.Node) *policy.Links {
 	largest, measured := uint32(0), false
 	for _, n := range t.number {

@@ -351,7 +351,8 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// TestSaltsComeAndGo: tenants without blocks leave nothing behind, and those that come back find their place.
+// TestSaltsComeAndGo: tenants without blocks leave nothing behind, and those that come back
+// find their place.
 func TestSaltsComeAndGo(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		w.up()

@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// extraKeySalt begins the domain of blocks of prompts with an extra_key: the index holds them,
-	// and no prompt matches them.
+	// extraKeySalt begins the domain of blocks of prompts with an extra_key: the index holds
+	// them, and no prompt matches them.
 	extraKeySalt = "\x00extra_key\x00"
 	// maxExtraKeyBlocks bounds, but for one event, the blocks that are remembered for replays.
 	maxExtraKeyBlocks = 1 << 16
 )
 
-// extraKeyBlocks remembers the blocks of a rank that belong to prompts with an extra_key. The zero
-// value has none.
+// extraKeyBlocks remembers the blocks of a rank that belong to prompts with an extra_key. The
+// zero value has none.
 type extraKeyBlocks struct {
 	blocks map[radix.Hash]struct{}
 	engine map[uint64]struct{} // their engine hashes
 }
 
-// claim reports whether the stored blocks belong to a prompt with an extra_key. first is set for a
-// live store that is no copy to another tier: in other stores all blocks that ever belonged to such
-// a prompt count.
+// claim reports whether the stored blocks belong to a prompt with an extra_key. first is set
+// for a live store that is no copy to another tier: in other stores all blocks that ever
+// belonged to such a prompt count.
 func (x *extraKeyBlocks) claim(ev *kvevent.Event, blocks []radix.Hash, known *worker.ExtraKeys, first bool) (claimed bool) {
 	expected := known.Any()
 	if !expected && (first || len(x.blocks) == 0) {

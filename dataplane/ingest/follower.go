@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// follower keeps the index equal to one rank's cache: it applies messages in order and decides when
-// the rank must be replayed or learnt again. Stream.turn guards it.
+// follower keeps the index equal to one rank's cache: it applies messages in order and decides
+// when the rank must be replayed or learnt again. Stream.turn guards it.
 type follower struct {
 	sequence
 	schedule
@@ -27,9 +27,9 @@ type follower struct {
 	truncated  bool // the last history had a hole, and the content ends there
 }
 
-// begin learns the rank. Restored content serves until the rank has answered: its worst effect is a
-// worse choice. The message before the snapshot's position identifies the process: it has a time
-// stamp, so no other process has an equal one.
+// begin learns the rank. Restored content serves until the rank has answered: its worst effect
+// is a worse choice. The message before the snapshot's position identifies the process: it has
+// a time stamp, so no other process has an equal one.
 func (f *follower) begin() {
 	if f.unverified {
 		f.recovery.ask(askProof)
@@ -209,8 +209,8 @@ func (f *follower) check() {
 			r.ask(askSurvey)
 		}
 	case !now.Before(f.due(&f.rank.Trust)):
-		// A dropped message leaves a gap only when the next one comes, which a quiet rank may never
-		// send.
+		// A dropped message leaves a gap only when the next one comes, which a quiet rank may
+		// never send.
 		f.quiet, f.checked = now, now
 		r.ask(askProof)
 	}

@@ -70,7 +70,8 @@ func TestNumbersThatMeanNothing(t *testing.T) {
 	}
 }
 
-// TestEndlessEvents: an event of a million blocks is applied, or refused; its rank goes on, and the index stays within its budget.
+// TestEndlessEvents: an event of a million blocks is applied, or refused; its rank goes on, and
+// the index stays within its budget.
 func TestEndlessEvents(t *testing.T) {
 	const blocks = 1_000_000
 	inWorld(t, ingest.Config{}, 1, func(w *world) {

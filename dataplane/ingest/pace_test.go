@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingest"
 )
 
-// TestAccuracySetsThePace: the less a rank's overlaps turn out to be there, the more often its replay is asked, busy or not.
+// TestAccuracySetsThePace: the less a rank's overlaps turn out to be there, the more often its
+// replay is asked, busy or not.
 func TestAccuracySetsThePace(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// conclude takes in the end of a replay, and returns the pause before it is asked for again; 0: it
-// is not.
+// conclude takes in the end of a replay, and returns the pause before it is asked for again; 0:
+// it is not.
 func (r *recovery) conclude(a *ask, err error) (pause time.Duration) {
 	if a.kind == askProof && err == nil {
 		switch {

@@ -293,7 +293,8 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 	})
 }
 
-// TestSavedPositionIsThatOfTheContent: however a snapshot meets the stream, it has just the messages before its position.
+// TestSavedPositionIsThatOfTheContent: however a snapshot meets the stream, it has just the
+// messages before its position.
 func TestSavedPositionIsThatOfTheContent(t *testing.T) {
 	long := prompt(9, 300)
 	inWorld(t, ingest.Config{}, 1, func(w *world) {

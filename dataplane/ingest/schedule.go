@@ -12,11 +12,11 @@ import (
 const (
 	// minCheckPause bounds how fast checks follow each other while one is overdue.
 	minCheckPause = 100 * time.Millisecond
-	// maxBackOff bounds the time between resyncs that do not help, in Config.ResyncEvery: 5 minutes
-	// by default.
+	// maxBackOff bounds the time between resyncs that do not help, in Config.ResyncEvery: 5
+	// minutes by default.
 	maxBackOff = 32
-	// maxCheckBackOff bounds the time between checks without an answer, as a power of two: 20 s by
-	// default.
+	// maxCheckBackOff bounds the time between checks without an answer, as a power of two: 20 s
+	// by default.
 	maxCheckBackOff = 2
 )
 

@@ -24,11 +24,11 @@ type Fleet interface {
 	Origins(url string) []string
 }
 
-// DrainScope and SourceStatus are the fleet's.
-type (
-	DrainScope   = fleet.DrainScope
-	SourceStatus = fleet.SourceStatus
-)
+// DrainScope is the extent of a drain.
+type DrainScope = fleet.DrainScope
+
+// SourceStatus describes one source of workers.
+type SourceStatus = fleet.SourceStatus
 
 // ConfigStatus is what became of the configuration file.
 type ConfigStatus struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingest"
 )
 
-// SnapshotStatus is the ingest's.
+// SnapshotStatus describes the snapshots of the index.
 type SnapshotStatus = ingest.SnapshotStatus
 
 var (

@@ -40,7 +40,8 @@ type Router struct {
 // MB and 16 ms with 256 KiB, because they allocate faster than the collector frees.
 const maxKeptBody = 16 << 20
 
-// New checks the configuration and binds the listeners. Run must follow, or Close where it cannot.
+// New checks the configuration and binds the listeners. Run must follow, or Close where it
+// cannot.
 func New(cfg Config) (*Router, error) {
 	given := cfg
 	cfg.SetDefaults()

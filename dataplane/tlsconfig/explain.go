@@ -12,8 +12,8 @@ var (
 	ErrPlain = errors.New("worker speaks plain HTTP: use http://")
 	// ErrTLS means that a peer answered plain HTTP with TLS.
 	ErrTLS = errors.New("worker speaks TLS: use https://")
-	// errHandshakeClosed is the reaction of servers without TLS, and of some with other settings, to a
-	// first message that they do not understand.
+	// errHandshakeClosed is the reaction of servers without TLS, and of some with other
+	// settings, to a first message that they do not understand.
 	errHandshakeClosed = errors.New("worker closed the connection during the TLS handshake: does it speak TLS?")
 )
 

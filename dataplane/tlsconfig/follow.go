@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// fileVersion distinguishes two versions of a file, as far as a stat can: a rename over it changes the
-// inode, a write into it the time.
+// fileVersion distinguishes two versions of a file, as far as a stat can: a rename over it
+// changes the inode, a write into it the time.
 type fileVersion struct {
 	info     os.FileInfo // nil: there was no such file
 	size     int64

@@ -81,7 +81,8 @@ func askServer(ctx context.Context, server, name string) ([]record, error) {
 	return nil, errors.New("the answer is cut short even over TCP")
 }
 
-// query is the wire form of the question, with EDNS0 so that answers of up to udpSize come by UDP.
+// query is the wire form of the question, with EDNS0 so that answers of up to udpSize come by
+// UDP.
 func query(name string, id uint16) ([]byte, error) {
 	n, err := dnsmessage.NewName(name)
 	if err != nil {

@@ -24,16 +24,16 @@ const maxEntries = 16 << 10
 //
 //	URL [ROLE [BOOTSTRAP]]
 //
-// or the text is YAML or JSON: one map, a list of such lines or of maps, or a map with the list as
-// workers:
+// or the text is YAML or JSON: one map, a list of such lines or of maps, or a map with the list
+// as workers:
 //
 //	workers:
 //	  - http://gpu1:30000
 //	  - {url: http://gpu2:30000, role: prefill, bootstrap: 8998}
 //	  - {url: http://gpu3:30000, role: decode, drain: true}
 //
-// ROLE is aggregated, prefill or decode, BOOTSTRAP a port or HOST:PORT. Errors name the line. Empty
-// text is an error, because the file may just be written: an empty list is [].
+// ROLE is aggregated, prefill or decode, BOOTSTRAP a port or HOST:PORT. Errors name the line.
+// Empty text is an error, because the file may just be written: an empty list is [].
 func ParseEntries(data []byte) ([]worker.Spec, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, fmt.Errorf("%w: nothing is there: write [] where no worker is meant", ErrEntry)

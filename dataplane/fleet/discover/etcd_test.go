@@ -21,7 +21,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
-// startEtcd runs an etcd server on a folder; addr "" takes a free port. change may change its settings.
+// startEtcd runs an etcd server on a folder; addr "" takes a free port. change may change its
+// settings.
 func startEtcd(t *testing.T, dir, addr string, change ...func(*embed.Config)) (*embed.Etcd, string) {
 	t.Helper()
 	if addr == "" { // its gateway connects to the address that it is told
@@ -127,7 +128,8 @@ func TestEtcdWithoutGateway(t *testing.T) {
 	troubled(t, s, "--enable-grpc-gateway")
 }
 
-// TestEtcdForgets has keys change while the source is away and etcd forget how: all is read again.
+// TestEtcdForgets has keys change while the source is away and etcd forget how: all is read
+// again.
 func TestEtcdForgets(t *testing.T) {
 	server, addr := startEtcd(t, t.TempDir(), "")
 	t.Cleanup(server.Close)

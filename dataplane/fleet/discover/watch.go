@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// settleTime is how long a file must be unchanged before it is read: editors and tools write in
-	// several steps.
+	// settleTime is how long a file must be unchanged before it is read: editors and tools
+	// write in several steps.
 	settleTime = 50 * time.Millisecond
-	// pollInterval finds changes without an event: network file systems, and folders that were not
-	// there.
+	// pollInterval finds changes without an event: network file systems, and folders that were
+	// not there.
 	pollInterval = 5 * time.Second
 	// maxFile bounds the file: 16,384 workers of 64 bytes.
 	maxFile = 1 << 20

@@ -1,11 +1,11 @@
 // Package load follows the load that workers publish: the batch, the queue, the KV pool and the
-// prefill speed. Messages go to the rank's worker.Load; package worker polls the other workers over
-// HTTP.
+// prefill speed. Messages go to the rank's worker.Load; package worker polls the other workers
+// over HTTP.
 //
 // # Concurrency
 //
-// Follower is a worker.Observer: Up and Down of one worker come from one goroutine. Each rank that
-// publishes has a goroutine of its own from Up to Down, which waits for it.
+// Follower is a worker.Observer: Up and Down of one worker come from one goroutine. Each rank
+// that publishes has a goroutine of its own from Up to Down, which waits for it.
 //
 // # Ownership
 //

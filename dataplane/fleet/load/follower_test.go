@@ -99,7 +99,8 @@ func TestFollow(t *testing.T) {
 	f.Down(w)
 }
 
-// TestDecodeLoad: requests that wait for pages of a decode worker have been sent there for good, and will take them.
+// TestDecodeLoad: requests that wait for pages of a decode worker have been sent there for
+// good, and will take them.
 func TestDecodeLoad(t *testing.T) {
 	for role, want := range map[worker.Role]int64{worker.RoleDecode: 900, worker.RolePrefill: 700, worker.RoleAggregated: 700} {
 		s := &sockets{open: map[string]zmq.Subscription{}}

@@ -27,7 +27,8 @@ func prefill(status, port int) func(f *fake) {
 
 const bootstrapAddr = "10.0.0.5:8998"
 
-// TestBootstrap: a prefill worker is ready when its bootstrap server says so, and its cache outlives that server.
+// TestBootstrap: a prefill worker is ready when its bootstrap server says so, and its cache
+// outlives that server.
 func TestBootstrap(t *testing.T) {
 	watch(t, prefill(503, 8998), func(b *bench) {
 		b.after(probed)
@@ -60,7 +61,8 @@ func TestBootstrap(t *testing.T) {
 	})
 }
 
-// TestBootstrapHangs: probes of it have a deadline, and a worker that hangs there is slow as one that hangs elsewhere.
+// TestBootstrapHangs: probes of it have a deadline, and a worker that hangs there is slow as
+// one that hangs elsewhere.
 func TestBootstrapHangs(t *testing.T) {
 	watch(t, prefill(0, 8998), func(b *bench) {
 		b.after(probed)

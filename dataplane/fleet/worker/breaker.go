@@ -18,8 +18,8 @@ const (
 	// breakMemory is how long a fault counts: on a quiet worker the window would reach back for
 	// hours.
 	breakMemory = time.Minute
-	// onProbation is how many faults a breaker that closes after a trial still remembers: one good
-	// answer is little proof.
+	// onProbation is how many faults a breaker that closes after a trial still remembers: one
+	// good answer is little proof.
 	onProbation = 3
 	// openFirst and openMost bound how long it stays open. Probes find a restarted engine; the
 	// breaker finds a worker that answers probes and fails requests.

@@ -100,7 +100,8 @@ func (f *fake) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	return &counted{Conn: here, closed: sync.OnceFunc(func() { f.with(func() { f.open-- }) })}, nil
 }
 
-// cut closes all connections, as the kernel does for a process that dies; change is made before another one listens.
+// cut closes all connections, as the kernel does for a process that dies; change is made before
+// another one listens.
 func (f *fake) cut(change func()) {
 	f.with(func() {
 		change()

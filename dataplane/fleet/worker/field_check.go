@@ -27,9 +27,9 @@ type Account struct {
 }
 
 const (
-	// spareShare of the pool is the tolerance of a comparison of used tokens: speculative decoding,
-	// page rounding and HiCache's locks hold some that belong to no prompt. A report that is wrong
-	// by less changes kv's cost by 60 ms.
+	// spareShare of the pool is the tolerance of a comparison of used tokens: speculative
+	// decoding, page rounding and HiCache's locks hold some that belong to no prompt. A report
+	// that is wrong by less changes kv's cost by 60 ms.
 	spareShare = 8
 	// unknownAnswer bounds an answer without a limit in its request. Reasoning models write tens
 	// of thousands of tokens.
@@ -59,8 +59,8 @@ func FindUsed(a Account) Finding {
 
 const (
 	// asideReports in a row, over doubtSeconds, must contradict before a field is set aside: a
-	// report that crosses a request on the wire does so once. The same number must agree before it
-	// is believed again.
+	// report that crosses a request on the wire does so once. The same number must agree before
+	// it is believed again.
 	asideReports = 3
 	asideSeconds = 3
 	// asideLongest bounds how long a rank must be right that was set aside again and again.
@@ -141,10 +141,10 @@ const (
 	whyPeers = "no first byte has shown a speed so far above that of equal workers"
 )
 
-// BelieveSpeed returns the speed to choose by, and why it is not the reported one; "" where it is.
-// A reported speed is the ratio of two counters of the rank. First bytes decide where there are
-// enough of them: GPUs may differ. Without them a rank may be plausible times as fast as its peers:
-// more would draw all prompts to a rank that is only wrong.
+// BelieveSpeed returns the speed to choose by, and why it is not the reported one; "" where it
+// is. A reported speed is the ratio of two counters of the rank. First bytes decide where there
+// are enough of them: GPUs may differ. Without them a rank may be plausible times as fast as
+// its peers: more would draw all prompts to a rank that is only wrong.
 func BelieveSpeed(reported float64, on SpeedBasis) (speed float64, why string) {
 	if !(reported > 0) {
 		return 0, ""
@@ -193,7 +193,8 @@ func (on *SpeedBasis) equal(seen float64) float64 {
 	return seen
 }
 
-// quartile returns the number at a quarter of the order of keys that are not 0, without their sign.
+// quartile returns the number at a quarter of the order of keys that are not 0, without their
+// sign.
 func quartile(all []SpeedSample, key func(SpeedSample) float32) float64 {
 	var room [maxSamples]float32
 	keys := room[:0]

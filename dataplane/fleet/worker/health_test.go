@@ -162,7 +162,8 @@ func TestHealthDoubtsADeadFleet(t *testing.T) {
 	}
 }
 
-// A worker that does not answer its probes is no witness: that its neighbours are dead is believed.
+// A worker that does not answer its probes is no witness: that its neighbours are dead is
+// believed.
 func TestHealthOfThoseThatAnswerCounts(t *testing.T) {
 	crowd(t, 3, func(all []*worker.Worker) {
 		all[0].Drain(true)

@@ -176,7 +176,8 @@ func (l *Lease) End() {
 // used is the growth of the KV pool that requests in flight will cause.
 func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.peers.used.Load() }
 
-// inFlightAll counts the requests in flight of all routers, unbegun the ones without a first byte.
+// inFlightAll counts the requests in flight of all routers, unbegun the ones without a first
+// byte.
 func (l *Load) inFlightAll() int64 { return l.inFlight.Load() + l.peers.inFlight.Load() }
 func (l *Load) waitingAll() int64  { return l.waiting.Load() + l.peers.waiting.Load() }
 

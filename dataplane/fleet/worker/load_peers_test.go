@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// twin is a request as two routers that share it see it, and as one router would that had sent everything.
+// twin is a request as two routers that share it see it, and as one router would that had sent
+// everything.
 type twin struct {
 	by         int
 	own, whole worker.Lease
@@ -122,7 +123,8 @@ func TestLostSharesHeal(t *testing.T) {
 	}
 }
 
-// A promise that is kept is the share that follows it: in one step from one to the other nothing changes.
+// A promise that is kept is the share that follows it: in one step from one to the other
+// nothing changes.
 func TestShareInPlaceOfAnother(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		var l worker.Load

@@ -59,7 +59,8 @@ func TestWorkersWithoutLoad(t *testing.T) {
 	})
 }
 
-// TestLoadThatIsLateHoldsUpNothing: a scheduler that is busy for long answers /v1/loads late, and probes at once.
+// TestLoadThatIsLateHoldsUpNothing: a scheduler that is busy for long answers /v1/loads late,
+// and probes at once.
 func TestLoadThatIsLateHoldsUpNothing(t *testing.T) {
 	hang := func(f *fake) { f.hang["/v1/loads?include=core"] = true }
 	watch(t, hang, func(b *bench) {

@@ -56,7 +56,8 @@ func TestLeaseOfNothing(t *testing.T) {
 	require.Equal(t, worker.Lease{}, lease, "a lease of nothing must stay one")
 }
 
-// TestDecodeLease: a decode leg is a request in flight with nothing to prefill, and keeps room until it has ended.
+// TestDecodeLease: a decode leg is a request in flight with nothing to prefill, and keeps room
+// until it has ended.
 func TestDecodeLease(t *testing.T) {
 	var load worker.Load
 	now := time.Now()

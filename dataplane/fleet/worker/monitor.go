@@ -163,7 +163,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	if old := m.w.Info(); old != nil && info.Process != 0 && info.sameProcess(old) {
 		info.keepNames(old) // it was out of reach, and lives
 	}
-	m.expected.mode = info.Disaggregation.Mode
+	m.expected.mode = info.Mode
 	info.Vocabulary = m.probe.vocabulary(info)
 	m.vocabulary = vocabularyAttempts{1, time.Now()}
 	if info.Engine != "" {
@@ -189,7 +189,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 // observers are not called.
 func (m *monitor) reconsider() {
 	info := *m.w.Info()
-	info.Disaggregation.Mode, m.expected.warned = m.expected.mode, false
+	info.Mode, m.expected.warned = m.expected.mode, false
 	m.expected.apply(&info, m.w, m.cfg.Log)
 	m.w.info.Store(&info)
 	m.r.publish()

@@ -255,7 +255,8 @@ func TestHang(t *testing.T) {
 		require.Equal(t, 1, counted()["early"])
 		require.Equal(t, 1, counted()["late"])
 
-		// After each probe: one that comes later is asked, too, and one that had nowhere to go is asked again.
+		// After each probe: one that comes later is asked, too, and one that had nowhere to go
+		// is asked again.
 		last := wait("last")
 		b.after(time.Minute)
 		require.Equal(t, map[string]int{"early": 1, "late": 1, "last": 1, "stays": 3}, counted(), "canceled later in the same hang")

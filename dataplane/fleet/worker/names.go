@@ -46,7 +46,8 @@ func parseModels(body []byte) (modelNames, error) {
 	return s, nil
 }
 
-// maxNames bounds the names that are kept of a process, which may load other weights every minute.
+// maxNames bounds the names that are kept of a process, which may load other weights every
+// minute.
 const maxNames = 64
 
 // addNames takes in the answer of /v1/models. A process keeps its earlier names: after

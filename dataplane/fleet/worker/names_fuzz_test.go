@@ -47,7 +47,8 @@ func FuzzParseModels(f *testing.F) {
 	})
 }
 
-// ambiguous reports whether two readers may see different things: keys that differ in case or stand twice, and text that is no UTF-8.
+// ambiguous reports whether two readers may see different things: keys that differ in case or
+// stand twice, and text that is no UTF-8.
 func ambiguous(body []byte) bool {
 	var v any
 	if json.Unmarshal(body, &v) != nil {

@@ -20,7 +20,8 @@ import (
 // errNotReady is a worker that answers its probe and is not ready.
 var errNotReady = errors.New("worker: answers, but is not ready")
 
-// errClosedSilently is a closed connection: some servers with TLS, Python's for one, answer plain HTTP so.
+// errClosedSilently is a closed connection: some servers with TLS, Python's for one, answer
+// plain HTTP so.
 var errClosedSilently = errors.New("worker closes the connection without an answer: if it speaks TLS, use https://")
 
 // prober asks one worker how it is. It belongs to the worker's monitor

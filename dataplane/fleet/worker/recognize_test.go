@@ -22,7 +22,8 @@ func (f *fake) serves(model string) {
 	f.answers["/v1/models"] = fmt.Sprintf(`{"data":[{"id":%q,"parent":null,"max_model_len":64}]}`, model)
 }
 
-// TestNamesStayWithTheProcess: SGLang shows the path after POST /update_weights_from_disk, in /v1/models alone.
+// TestNamesStayWithTheProcess: SGLang shows the path after POST /update_weights_from_disk, in
+// /v1/models alone.
 func TestNamesStayWithTheProcess(t *testing.T) {
 	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(time.Second)
@@ -67,7 +68,8 @@ func TestNamesOfAProcessAreBounded(t *testing.T) {
 	})
 }
 
-// TestNamesBeforeTheRouter: a router that starts after the change takes the name from the arguments.
+// TestNamesBeforeTheRouter: a router that starts after the change takes the name from the
+// arguments.
 func TestNamesBeforeTheRouter(t *testing.T) {
 	watch(t, func(f *fake) { f.process(17.5, "tiny"); f.serves("/new/weights") }, func(b *bench) {
 		b.after(time.Second)
@@ -75,7 +77,8 @@ func TestNamesBeforeTheRouter(t *testing.T) {
 	})
 }
 
-// TestAnotherProcessAtTheURL: no probe sees the port closed, and no time passes until the new process is known.
+// TestAnotherProcessAtTheURL: no probe sees the port closed, and no time passes until the new
+// process is known.
 func TestAnotherProcessAtTheURL(t *testing.T) {
 	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
@@ -101,7 +104,8 @@ func TestAnotherProcessThatStarts(t *testing.T) {
 	})
 }
 
-// TestAnotherProcessUnheard: a proxy before the worker keeps the connection. The poller's next look finds it.
+// TestAnotherProcessUnheard: a proxy before the worker keeps the connection. The poller's next
+// look finds it.
 func TestAnotherProcessUnheard(t *testing.T) {
 	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
@@ -112,7 +116,8 @@ func TestAnotherProcessUnheard(t *testing.T) {
 	})
 }
 
-// TestDoubtOfARequest: a failed request has the process recognized, though the probes' connection still stands.
+// TestDoubtOfARequest: a failed request has the process recognized, though the probes'
+// connection still stands.
 func TestDoubtOfARequest(t *testing.T) {
 	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
@@ -123,7 +128,8 @@ func TestDoubtOfARequest(t *testing.T) {
 	})
 }
 
-// TestBusyProcessStaysReady: the scheduler is in a long batch when the connection is lost, and the model is the same.
+// TestBusyProcessStaysReady: the scheduler is in a long batch when the connection is lost, and
+// the model is the same.
 func TestBusyProcessStaysReady(t *testing.T) {
 	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
@@ -150,7 +156,8 @@ func TestServerThatClosesEachConnection(t *testing.T) {
 	})
 }
 
-// TestThirdProcessAtTheURL comes so soon after the second that its doubt has to wait, but not for the next probe.
+// TestThirdProcessAtTheURL comes so soon after the second that its doubt has to wait, but not
+// for the next probe.
 func TestThirdProcessAtTheURL(t *testing.T) {
 	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.registry.Configure(func(c *worker.Config) { c.Interval = time.Hour })
@@ -166,7 +173,8 @@ func TestThirdProcessAtTheURL(t *testing.T) {
 	})
 }
 
-// TestVocabularyOfABusyProcess: a process that was too busy to tell its vocabulary is asked again, and not for ever.
+// TestVocabularyOfABusyProcess: a process that was too busy to tell its vocabulary is asked
+// again, and not for ever.
 func TestVocabularyOfABusyProcess(t *testing.T) {
 	watch(t, func(f *fake) {
 		f.answers["/server_info"] = `{"version":"0.5.23","page_size":16,"model_path":"/nowhere"}`

@@ -116,7 +116,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if _, ok := r.workers[w.URL]; ok {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
-	w.hostNumber, w.gpuHealth.fleet = r.hostNumberLocked(w.host), r.health
+	w.hostNumber, w.fleet = r.hostNumberLocked(w.host), r.health
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
 	r.added++
@@ -141,8 +141,8 @@ func (r *Registry) hostNumberLocked(host string) uint32 {
 	return uint32(slices.Index(taken, false))
 }
 
-// lockForgotten locks mu when the worker at url is not being forgotten: observers must hear the end
-// of the old worker before the begin of a new one.
+// lockForgotten locks mu when the worker at url is not being forgotten: observers must hear the
+// end of the old worker before the begin of a new one.
 func (r *Registry) lockForgotten(url string) {
 	r.mu.Lock()
 	for m := r.ending[url]; m != nil; m = r.ending[url] {

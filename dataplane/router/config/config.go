@@ -153,8 +153,8 @@ const (
 	HintsOff  = "off"
 )
 
-// defaultClusterWait covers the first look at a cluster, which takes 0.5 to 1.5 s. Without the wait
-// a restarted router, which has no list of its own, would answer 503 until then.
+// defaultClusterWait covers the first look at a cluster, which takes 0.5 to 1.5 s. Without the
+// wait a restarted router, which has no list of its own, would answer 503 until then.
 const defaultClusterWait = 3 * time.Second
 
 // SetDefaults fills in zero fields.

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// indexShare is the part of the memory that the index may take by default. The collector needs
-	// up to as much again; the rest is for requests and the prompt cache.
+	// indexShare is the part of the memory that the index may take by default. The collector
+	// needs up to as much again; the rest is for requests and the prompt cache.
 	indexShare = 4
 	// unknownMemory stands for a machine whose memory is unknown.
 	unknownMemory = 16 << 30
