@@ -28,7 +28,7 @@ type ClusterStatus struct {
 func clusterStatus(c Cluster) *ClusterStatus {
 	v := c.View()
 	return &ClusterStatus{
-		Status: c.Status(), Nodes: len(v.Nodes), Routers: len(v.Replicas), Marks: len(v.Marks),
+		Status: c.Status(), Nodes: len(v.Nodes), Routers: len(v.Routers), Marks: len(v.Marks),
 		AgeSeconds: time.Since(v.At).Seconds(),
 	}
 }

@@ -40,8 +40,9 @@ func (l *lines) String() string {
 
 func (l *lines) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// meet lets two configurations shake hands and returns both ends, each with the error that it ended with. Both also exchange a
-// byte: with TLS 1.3 a client hears only then that its certificate was refused.
+// meet lets two configurations shake hands and returns both ends, each with the error that it
+// ended with. Both also exchange a byte: with TLS 1.3 a client hears only then that its
+// certificate was refused.
 func meet(t *testing.T, server, client *tls.Config) (s, c *tls.Conn, serverErr, clientErr error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -151,7 +152,8 @@ func TestOldVersionsAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "no application protocol")
 }
 
-// TestResumption: a second connection needs no signature, and still checks what the first one did.
+// TestResumption: a second connection needs no signature, and still makes the checks of the
+// first.
 func TestResumption(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		ca, other := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
@@ -172,7 +174,8 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestClientsAreCheckedEachTime: with certificates of clients there are no tickets, by which one could come back.
+// TestClientsAreCheckedEachTime: with certificates of clients there are no tickets, by which
+// one could come back.
 func TestClientsAreCheckedEachTime(t *testing.T) {
 	ca := tlstest.NewAuthority(t)
 	pair := ca.Issue("127.0.0.1")

@@ -22,7 +22,7 @@ func beatOf(n, instance string, seq uint64, facts ...int64) *beat {
 }
 
 // shown lists the nodes of the table's view.
-func shown(t *table) (list []string) {
+func shown(t *memberTable) (list []string) {
 	for _, n := range t.view(nil, true, time.Time{}).Nodes {
 		list = append(list, n.Name)
 	}
@@ -30,8 +30,8 @@ func shown(t *table) (list []string) {
 }
 
 // loaded is a table that has read a snapshot with these nodes.
-func loaded(names ...string) *table {
-	t := newTable()
+func loaded(names ...string) *memberTable {
+	t := newMemberTable()
 	t.begin()
 	for _, n := range names {
 		t.put(nodeKey(n), rec(n, "i", 1))
@@ -41,7 +41,7 @@ func loaded(names ...string) *table {
 }
 
 // pongs lets d pass as NATS is heard every pingEvery.
-func pongs(t *table, d time.Duration) {
+func pongs(t *memberTable, d time.Duration) {
 	for ; d > 0; d -= pingEvery {
 		t.pong(min(d, pingEvery))
 	}
@@ -61,7 +61,7 @@ func TestLeaseOnTheClock(t *testing.T) {
 	assert.Equal(t, []string{"a"}, shown(tb))
 	// A dead process is out 2.0 to 2.6 s after, and the issue asks for 3 s.
 	assert.LessOrEqual(t, Lease+pingEvery, 2600*time.Millisecond)
-	assert.Less(t, deafAfter+beatEvery, Lease, "waiting for one PONG must not end a lease")
+	assert.Less(t, pongGap+beatEvery, Lease, "waiting for one PONG must not end a lease")
 }
 
 func TestNoLeaseEndsWhileDeaf(t *testing.T) {
@@ -69,7 +69,7 @@ func TestNoLeaseEndsWhileDeaf(t *testing.T) {
 	tb.beat(beatOf("a", "i", 1))
 	pongs(tb, Lease)
 	for range 100 {
-		tb.pong(deafAfter + 1) // gaps in which beats may have been lost
+		tb.pong(pongGap + 1) // gaps in which beats may have been lost
 	}
 	assert.Equal(t, []string{"a"}, shown(tb))
 	pongs(tb, Lease)
@@ -107,14 +107,14 @@ func TestRecordsAfterTheSnapshotAreHeard(t *testing.T) {
 }
 
 func TestWhole(t *testing.T) {
-	tb := newTable()
+	tb := newMemberTable()
 	assert.False(t, tb.whole())
 	tb = loaded()
 	assert.True(t, tb.whole(), "nobody to wait for")
 	tb = loaded("a", "b")
 	tb.beat(beatOf("a", "i", 1))
 	assert.False(t, tb.whole(), "b may live")
-	pongs(tb, settle-1)
+	pongs(tb, firstBeatTime-1)
 	assert.False(t, tb.whole())
 	tb.pong(1)
 	assert.True(t, tb.whole(), "b would have been heard")
@@ -159,7 +159,7 @@ func TestMissingRecordsAreAskedForOnce(t *testing.T) {
 		tb.beat(beatOf("f", "i", 2)) // the next one does not come
 		tb.beat(beatOf("n", "i", 1)) // cannot be read
 		pongs(tb, beatEvery)
-		w, dead := tb.missed()
+		w, dead := tb.missingRecords()
 		if wants = append(wants, w...); dead {
 			deaths++
 		}
@@ -175,11 +175,12 @@ func TestMissingRecordsAreAskedForOnce(t *testing.T) {
 	tb.put(nodeKey("f"), rec("f", "i", 2))
 	tb.pong(pingEvery)
 	pongs(tb, 2*missingAfter)
-	w, _ := tb.missed()
+	w, _ := tb.missingRecords()
 	assert.Empty(t, w)
 }
 
-// TestTableAgainstNaive plays random histories to the table and to the obvious model: who lives is who was heard within the lease.
+// TestTableAgainstNaive plays random histories to the table and to the obvious model: members
+// live that have beaten within the lease.
 func TestTableAgainstNaive(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for seed := range uint64(100) {
@@ -208,7 +209,7 @@ func TestTableAgainstNaive(t *testing.T) {
 					}
 				}
 			default:
-				d := time.Duration(rng.Int64N(int64(deafAfter)))
+				d := time.Duration(rng.Int64N(int64(pongGap)))
 				now += d
 				tb.pong(d)
 			}
@@ -225,7 +226,7 @@ func TestTableAgainstNaive(t *testing.T) {
 
 func TestMarksOfALostStore(t *testing.T) {
 	first, second := time.Unix(1, 0), time.Unix(2, 0)
-	m := marks{list: map[string]Mark{}, lost: map[string]bool{}}
+	m := markSet{list: map[string]Mark{}, lost: map[string]bool{}}
 	m.begin(first, 2)
 	m.set(Mark{Target: "a"})
 	m.set(Mark{Target: "b"})
@@ -237,7 +238,7 @@ func TestMarksOfALostStore(t *testing.T) {
 	assert.Empty(t, m.unsaved())
 	assert.NotContains(t, m.list, "b")
 	m.set(Mark{Target: "c"})
-	m.begin(second, 1) // another store, in which somebody took c back already
+	m.begin(second, 1) // another store, in which c was set again already
 	m.remove("c")
 	m.end()
 	assert.Equal(t, []Mark{{Target: "a"}}, m.unsaved())
