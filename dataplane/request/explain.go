@@ -127,14 +127,14 @@ func (s *Server) explained(x *routing.Explanation, p *routing.Prompt) Explained 
 	out := Explained{
 		Policy: s.Router.Policy().Name(), Seed: strconv.FormatUint(x.Request.Seed, 10), Turn: x.Request.Turn,
 		Prompt: ExplainedPrompt{
-			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "", Session: x.Request.Home != 0,
+			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "", Session: x.Request.SessionRank != 0,
 		},
 		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
 	}
 	if x.Err != nil {
 		out.Error = x.Err.Error()
 	} else {
-		out.Winner, out.Why = x.Decision.Rank.ID(), x.Decision.Choice.Why
+		out.Winner, out.Why = x.Decision.Rank.ID(), x.Decision.Choice.Reason
 		out.Overruled = overruledWords(&x.Decision)
 	}
 	now := time.Now()
