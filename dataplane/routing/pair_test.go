@@ -144,7 +144,7 @@ func TestConditionalPair(t *testing.T) {
 			return "pair"
 		}
 		require.Same(t, f.ranks[4], d.Rank)
-		return d.Choice.Why
+		return d.Choice.Reason
 	}
 	const short, first = "alone: what it lacks is too short for a pair", "alone: its first token comes before a pair's"
 	assert.Equal(t, short, alone(prompt(ids[:200]), 0))
