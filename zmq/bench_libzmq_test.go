@@ -88,7 +88,7 @@ func BenchmarkReceive(b *testing.B) {
 	for i := range uint32(32 * 16) {
 		event.Tokens = append(event.Tokens, i*i*7919%128_000)
 	}
-	event.Hashes = kvevent.SGLangHashes(nil, event.Tokens, event.BlockSize, "")
+	event.Hashes = sglangHashes(event.Tokens, event.BlockSize, "")
 	hashes32 := len(kvevent.Append(nil, &kvevent.Batch{Events: []kvevent.Event{event}}, kvevent.SGLang0523))
 	for _, size := range []int{1024, hashes32} {
 		for _, every := range []time.Duration{0, 2 * time.Millisecond} {
@@ -121,4 +121,13 @@ func BenchmarkReceive(b *testing.B) {
 			}
 		}
 	}
+}
+
+// sglangHashes returns the hashes of tokens' whole pages.
+func sglangHashes(tokens []uint32, pageSize int, salt string) (hashes []uint64) {
+	c := kvevent.NewChain(salt)
+	for ; len(tokens) >= pageSize; tokens = tokens[pageSize:] {
+		hashes = append(hashes, c.Next(tokens[:pageSize]))
+	}
+	return hashes
 }

@@ -149,9 +149,18 @@ func (c *naiveCache) locked() (n int) {
 // hashes are the published hashes of all pages, sorted.
 func (c *naiveCache) hashes() (all []uint64) {
 	for _, p := range c.pages {
-		h := kvevent.SGLangHashes(nil, p.tokens, c.page, p.space.salt)
+		h := sglangHashes(p.tokens, c.page, p.space.salt)
 		all = append(all, namespaced(h[len(h)-1], p.space.namespace()))
 	}
 	slices.Sort(all)
 	return all
+}
+
+// sglangHashes returns the hashes of tokens' whole pages.
+func sglangHashes(tokens []uint32, pageSize int, salt string) (hashes []uint64) {
+	c := kvevent.NewChain(salt)
+	for ; len(tokens) >= pageSize; tokens = tokens[pageSize:] {
+		hashes = append(hashes, c.Next(tokens[:pageSize]))
+	}
+	return hashes
 }
