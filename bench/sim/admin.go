@@ -13,14 +13,14 @@ type adminAPI struct {
 	ranks   []*rank
 	jobs    *jobReader
 	answers *answerer
-	loaded  *atomic.Pointer[weights]
+	loaded  *atomic.Pointer[modelWeights]
 }
 
 // health serves /health and /health_generate: one generated token, and so as slow
 // as the worker is busy.
 func (a *adminAPI) health(ctx *fasthttp.RequestCtx) {
 	j := &job{id: newID(), born: time.Now(), n: 1, whole: true}
-	if err := a.jobs.build(j, [][]uint32{{tokenBOS}}, nil, space{}, []sampling{{max: 1, n: 1, stop: stopRules{ignoreEOS: true}}}); err != nil {
+	if err := a.jobs.build(j, [][]uint32{{tokenBOS}}, nil, domain{}, []sampling{{max: 1, n: 1, stop: stopRules{ignoreEOS: true}}}); err != nil {
 		asProblem(err).native(ctx)
 		return
 	}
@@ -49,7 +49,7 @@ func (a *adminAPI) abortRequest(ctx *fasthttp.RequestCtx) {
 		asProblem(err).openAI(ctx)
 		return
 	}
-	if !all && !a.answers.busy.has(id) {
+	if !all && !a.answers.active.has(id) {
 		return
 	}
 	for _, k := range a.ranks {
@@ -84,7 +84,7 @@ func (a *adminAPI) flushCache(ctx *fasthttp.RequestCtx) {
 // "factor", "lost", "status", "every"}, see [Faults.Apply].
 func (a *adminAPI) fault(ctx *fasthttp.RequestCtx) {
 	if c, ok := ctx.Conn().(*conn); ok {
-		c.spare()
+		c.surviveCrash()
 		ctx.SetConnectionClose()
 	}
 	f, err := parseFault(ctx.PostBody())

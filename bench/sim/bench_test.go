@@ -38,7 +38,7 @@ func BenchmarkInsert(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				c.insert(space{}, prompts[i%len(prompts)])
+				c.insert(domain{}, prompts[i%len(prompts)])
 				if i++; i%len(prompts) == 0 {
 					c.evict(c.pages)
 				}
@@ -51,10 +51,10 @@ func BenchmarkInsert(b *testing.B) {
 func BenchmarkMatch(b *testing.B) {
 	c := newCache(16, &recorder{page: 16})
 	prompt := promptOf(0, 12_000, 0)
-	c.insert(space{}, prompt)
+	c.insert(domain{}, prompt)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.match(space{}, prompt)
+		c.match(domain{}, prompt)
 	}
 }
 

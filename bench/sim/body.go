@@ -26,7 +26,7 @@ func parseObject(body []byte) (o object, err error) {
 	if len(p) < 2 || p[0] != '{' {
 		return o, errJSON
 	}
-	p = space0(p[1:])
+	p = skipSpace(p[1:])
 	for first := true; ; first = false {
 		if len(p) > 0 && p[0] == '}' {
 			return o, atEnd(p[1:])
@@ -35,7 +35,7 @@ func parseObject(body []byte) (o object, err error) {
 			if len(p) == 0 || p[0] != ',' {
 				return o, errJSON
 			}
-			p = space0(p[1:])
+			p = skipSpace(p[1:])
 		}
 		var f field
 		if f, p, err = parseField(p); err != nil {
@@ -51,11 +51,11 @@ func parseField(p []byte) (f field, rest []byte, err error) {
 	if n < 2 {
 		return f, nil, errJSON
 	}
-	f.key, p = p[1:n-1], space0(p[n:])
+	f.key, p = p[1:n-1], skipSpace(p[n:])
 	if len(p) == 0 || p[0] != ':' {
 		return f, nil, errJSON
 	}
-	p = space0(p[1:])
+	p = skipSpace(p[1:])
 	if n = valueLen(p); n == 0 {
 		return f, nil, errJSON
 	}
@@ -64,14 +64,14 @@ func parseField(p []byte) (f field, rest []byte, err error) {
 }
 
 func atEnd(p []byte) error {
-	if len(space0(p)) > 0 {
+	if len(skipSpace(p)) > 0 {
 		return errJSON
 	}
 	return nil
 }
 
-// space0 returns p without leading white space.
-func space0(p []byte) []byte {
+// skipSpace returns p without leading white space.
+func skipSpace(p []byte) []byte {
 	for len(p) > 0 && (p[0] == ' ' || p[0] == '\n' || p[0] == '\t' || p[0] == '\r') {
 		p = p[1:]
 	}
@@ -225,7 +225,7 @@ func (o object) texts(key string) ([]string, error) {
 
 // idLists reads a list of token ids, or a list of such lists.
 func idLists(raw []byte, key string) (lists [][]uint32, nested bool, err error) {
-	p := space0(raw[1:])
+	p := skipSpace(raw[1:])
 	if len(p) == 0 || p[0] != '[' {
 		ids, _, err := parseIDs(raw, key)
 		return [][]uint32{ids}, false, err
@@ -236,11 +236,11 @@ func idLists(raw []byte, key string) (lists [][]uint32, nested bool, err error) 
 			return nil, true, err
 		}
 		lists = append(lists, ids)
-		p = space0(p)
+		p = skipSpace(p)
 		if len(p) == 0 || p[0] != ',' {
 			return lists, true, nil
 		}
-		p = space0(p[1:])
+		p = skipSpace(p[1:])
 		if len(p) == 0 || p[0] != '[' {
 			return nil, true, invalid("list_type", key, "Input should be a valid list")
 		}
@@ -250,7 +250,7 @@ func idLists(raw []byte, key string) (lists [][]uint32, nested bool, err error) 
 // parseIDs reads "[1,2,3]" and returns what follows it.
 func parseIDs(p []byte, key string) (ids []uint32, rest []byte, err error) {
 	ids = make([]uint32, 0, len(p)/6+1) // an id and its comma are 6 bytes mostly
-	p = space0(p[1:])
+	p = skipSpace(p[1:])
 	for first := true; ; first = false {
 		if len(p) > 0 && p[0] == ']' {
 			return ids, p[1:], nil
@@ -259,7 +259,7 @@ func parseIDs(p []byte, key string) (ids []uint32, rest []byte, err error) {
 			if len(p) == 0 || p[0] != ',' {
 				return nil, nil, invalid("int_type", key, "Input should be a valid integer")
 			}
-			p = space0(p[1:])
+			p = skipSpace(p[1:])
 		}
 		n, v := 0, uint64(0)
 		for n < len(p) && p[n] >= '0' && p[n] <= '9' && v < vocabularySize {
@@ -270,7 +270,7 @@ func parseIDs(p []byte, key string) (ids []uint32, rest []byte, err error) {
 			return nil, nil, invalid("int_type", key, "Input should be a valid token id")
 		}
 		ids = append(ids, uint32(v))
-		p = space0(p[n:])
+		p = skipSpace(p[n:])
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *bootstrapServer) kill() {
 func (s *bootstrapServer) start() {
 	s.wg.Go(s.serveTransfers)
 	server := &fasthttp.Server{
-		Handler: s.serve, Name: "aiohttp", Logger: silent{}, MaxIdleWorkerDuration: idleWorker,
+		Handler: s.serve, Name: "aiohttp", Logger: discardLog{}, MaxIdleWorkerDuration: idleWorker,
 	}
 	s.wg.Go(func() {
 		if err := server.Serve(s.listener); err != nil && s.ctx.Err() == nil {
@@ -124,7 +124,7 @@ func (t *routeTable) get(key routeKey) (routeEntry, bool) {
 
 // serve answers decode workers and routers on the bootstrap port.
 func (s *bootstrapServer) serve(ctx *fasthttp.RequestCtx) {
-	if !s.faults.pass(s.ctx) {
+	if !s.faults.awaitUnhang(s.ctx) {
 		ctx.SetConnectionClose()
 		return
 	}

@@ -11,7 +11,7 @@ import (
 // used leaf goes first. It is owned by its rank's goroutine.
 type cache struct {
 	page     int
-	roots    map[space]*node
+	roots    map[domain]*node
 	clock    uint64 // one tick an operation: a total order of accesses
 	pages    int    // all pages in the tree
 	locked   int    // pages with refs > 0
@@ -23,7 +23,7 @@ type cache struct {
 }
 
 func newCache(page int, changes *recorder) *cache {
-	return &cache{page: page, roots: make(map[space]*node), changes: changes}
+	return &cache{page: page, roots: make(map[domain]*node), changes: changes}
 }
 
 // evictablePages is how many pages could be freed now.
@@ -32,7 +32,7 @@ func (c *cache) evictablePages() int { return c.pages - c.locked }
 // match finds the longest cached prefix of tokens, marks it as used and returns
 // the node at which it ends, after splitting a node that reaches further, and
 // its length in pages. Nothing cached: nil, 0.
-func (c *cache) match(s space, tokens []uint32) (*node, int) {
+func (c *cache) match(s domain, tokens []uint32) (*node, int) {
 	at := c.roots[s]
 	if at == nil {
 		return nil, 0
@@ -61,7 +61,7 @@ func (c *cache) descend(at *node, tokens []uint32) (last *node, done int) {
 }
 
 // peek is match without its effects: the length in tokens.
-func (c *cache) peek(s space, tokens []uint32) int {
+func (c *cache) peek(s domain, tokens []uint32) int {
 	at, done := c.roots[s], 0
 	for at != nil && len(tokens)-done >= c.page {
 		child := at.children[string(c.key(tokens[done:]))]
@@ -80,14 +80,14 @@ func (c *cache) peek(s space, tokens []uint32) int {
 
 // insert puts the whole pages of tokens into the tree. It returns the last node
 // of the path and how many pages were new; the others were there already.
-func (c *cache) insert(s space, tokens []uint32) (last *node, added int) {
+func (c *cache) insert(s domain, tokens []uint32) (last *node, added int) {
 	tokens = tokens[:len(tokens)-len(tokens)%c.page]
 	if len(tokens) == 0 {
 		return nil, 0
 	}
 	at := c.roots[s]
 	if at == nil {
-		at = &node{heapAt: -1, space: s}
+		at = &node{heapAt: -1, domain: s}
 		c.roots[s] = at
 	}
 	c.clock++
@@ -105,7 +105,7 @@ func (c *cache) attach(at *node, rest []uint32) (*node, int) {
 		tokens:  append([]uint32(nil), rest...),
 		digests: appendDigests(make([]digest, 0, len(rest)/c.page), chainAfter(at), rest, c.page),
 		heapAt:  -1,
-		space:   at.space,
+		domain:  at.domain,
 	}
 	if at.children == nil {
 		at.children = make(map[string]*node, 1)
@@ -124,7 +124,7 @@ func (c *cache) attach(at *node, rest []uint32) (*node, int) {
 // chainAfter is the hash chain that continues behind n.
 func chainAfter(n *node) kvevent.Chain {
 	if n.isRoot() {
-		return kvevent.NewChain(n.space.salt)
+		return kvevent.NewChain(n.domain.salt)
 	}
 	return kvevent.ContinueChain(n.digests[len(n.digests)-1])
 }
@@ -169,7 +169,7 @@ func (c *cache) evict(want int) (freed int) {
 // orphan tidies a node that has just lost a child.
 func (c *cache) orphan(n *node) {
 	if n.isRoot() && len(n.children) == 0 {
-		delete(c.roots, n.space) // salts come and go; an empty root must not stay
+		delete(c.roots, n.domain) // salts come and go; an empty root must not stay
 		return
 	}
 	c.settle(n)
@@ -177,7 +177,7 @@ func (c *cache) orphan(n *node) {
 
 // clear empties the tree. Nothing may be locked.
 func (c *cache) clear() {
-	c.roots = make(map[space]*node)
+	c.roots = make(map[domain]*node)
 	c.leaves = nil
 	c.pages, c.locked = 0, 0
 	c.changes.cleared()

@@ -18,7 +18,7 @@ type naiveCache struct {
 
 type naivePage struct {
 	parent string // "" at the root
-	space  space
+	space  domain
 	tokens []uint32
 	run    int // pages of one run leave together
 	used   int
@@ -29,10 +29,10 @@ func newNaiveCache(page int) *naiveCache {
 	return &naiveCache{page: page, pages: make(map[string]*naivePage)}
 }
 
-func chainKey(s space, tokens []uint32) string { return fmt.Sprint(s, tokens) }
+func chainKey(s domain, tokens []uint32) string { return fmt.Sprint(s, tokens) }
 
 // match returns the keys of the cached prefix's pages and marks them as used.
-func (c *naiveCache) match(s space, tokens []uint32) (path []string) {
+func (c *naiveCache) match(s domain, tokens []uint32) (path []string) {
 	for n := c.page; n <= len(tokens); n += c.page {
 		key := chainKey(s, tokens[:n])
 		if c.pages[key] == nil {
@@ -75,7 +75,7 @@ func (c *naiveCache) ancestors(key string) (keys []string) {
 }
 
 // insert adds the whole pages of tokens; it returns their keys and how many are new.
-func (c *naiveCache) insert(s space, tokens []uint32) (path []string, added int) {
+func (c *naiveCache) insert(s domain, tokens []uint32) (path []string, added int) {
 	tokens = tokens[:len(tokens)-len(tokens)%c.page]
 	if len(tokens) == 0 {
 		return nil, 0

@@ -99,27 +99,27 @@ var (
 
 // withDefaults returns c with every default filled in.
 func (c Config) withDefaults() Config {
-	orString(&c.Listen, "127.0.0.1:0")
-	orString(&c.Model, "simulated")
-	orString(&c.ModelPath, c.Model)
-	orString(&c.Events, "tcp://127.0.0.1:*")
-	orString(&c.Replay, "tcp://127.0.0.1:*")
-	orString(&c.Load, "tcp://127.0.0.1:*")
-	orString(&c.Topic, "kv-events")
-	or(&c.PageSize, 16)
-	or(&c.CachePages, 1_000_000/16)
-	or(&c.MaxRunning, 64)
-	or(&c.DPSize, 1)
-	or(&c.TPSize, 1)
-	or(&c.ContextLength, 131_072)
-	or(&c.TimeScale, 1)
-	or(&c.Encoding, kvevent.SGLang0523)
-	or(&c.BufferSteps, 10_000)
-	orString(&c.Version, release(c.Encoding))
-	or(&c.BootstrapTimeout, 300*time.Second)
-	or(&c.WaitingTimeout, 300*time.Second)
+	defaultString(&c.Listen, "127.0.0.1:0")
+	defaultString(&c.Model, "simulated")
+	defaultString(&c.ModelPath, c.Model)
+	defaultString(&c.Events, "tcp://127.0.0.1:*")
+	defaultString(&c.Replay, "tcp://127.0.0.1:*")
+	defaultString(&c.Load, "tcp://127.0.0.1:*")
+	defaultString(&c.Topic, "kv-events")
+	defaultTo(&c.PageSize, 16)
+	defaultTo(&c.CachePages, 1_000_000/16)
+	defaultTo(&c.MaxRunning, 64)
+	defaultTo(&c.DPSize, 1)
+	defaultTo(&c.TPSize, 1)
+	defaultTo(&c.ContextLength, 131_072)
+	defaultTo(&c.TimeScale, 1)
+	defaultTo(&c.Encoding, kvevent.SGLang0523)
+	defaultTo(&c.BufferSteps, 10_000)
+	defaultString(&c.Version, release(c.Encoding))
+	defaultTo(&c.BootstrapTimeout, 300*time.Second)
+	defaultTo(&c.WaitingTimeout, 300*time.Second)
 	if c.Mode != ModePrefill {
-		or(&c.BootstrapPort, bootstrapDefault)
+		defaultTo(&c.BootstrapPort, bootstrapDefault)
 	}
 	if c.Events == off {
 		c.Replay, c.Load = off, off // as in SGLang, both hang on the event publisher
@@ -132,24 +132,24 @@ func (c Config) withDefaults() Config {
 }
 
 func (s Service) withDefaults() Service {
-	or(&s.PrefillTokensPerSecond, 16_000)
-	or(&s.PrefillBase, 8*time.Millisecond)
-	or(&s.ChunkedPrefill, 8_192)
-	or(&s.DecodeBase, 14*time.Millisecond)
-	or(&s.DecodePerRequest, 60*time.Microsecond)
-	or(&s.DecodePerToken, 17*time.Nanosecond)
-	or(&s.TransferTokensPerSecond, 125_000)
-	or(&s.TransferLatency, 3*time.Millisecond)
+	defaultTo(&s.PrefillTokensPerSecond, 16_000)
+	defaultTo(&s.PrefillBase, 8*time.Millisecond)
+	defaultTo(&s.ChunkedPrefill, 8_192)
+	defaultTo(&s.DecodeBase, 14*time.Millisecond)
+	defaultTo(&s.DecodePerRequest, 60*time.Microsecond)
+	defaultTo(&s.DecodePerToken, 17*time.Nanosecond)
+	defaultTo(&s.TransferTokensPerSecond, 125_000)
+	defaultTo(&s.TransferLatency, 3*time.Millisecond)
 	return s
 }
 
-func or[T int | float64 | time.Duration | kvevent.Encoding](v *T, def T) {
+func defaultTo[T int | float64 | time.Duration | kvevent.Encoding](v *T, def T) {
 	if *v == 0 {
 		*v = def
 	}
 }
 
-func orString(v *string, def string) {
+func defaultString(v *string, def string) {
 	if *v == "" {
 		*v = def
 	}

@@ -35,19 +35,19 @@ func (v *kvReceiver) receive(r *request) {
 		p := v.peers.enter(lg.addr)
 		defer v.peers.exit(p)
 		h, f := v.reception(p, r)
-		if v.faults.pass(v.ctx) {
-			r.home.do(func() { r.home.legs.land(r, h, f) })
+		if v.faults.awaitUnhang(v.ctx) {
+			r.home.do(func() { r.home.legs.received(r, h, f) })
 		}
 	})
 }
 
 // reception is the life of a decode leg outside its rank: look-up, wait for pages,
 // transfer. A finish with a kind says how it failed.
-func (v *kvReceiver) reception(p *prefillPeer, r *request) (h handoff, f finish) {
+func (v *kvReceiver) reception(p *prefillPeer, r *request) (h handoff, f finishReason) {
 	lg := r.leg
 	at, err := v.lookUp(p, lg)
 	if err != nil {
-		return h, legProblem("Decode handshake", r, "decode_req.req", v.why(err, lg))
+		return h, legProblem("Decode handshake", r, "decode_req.req", v.explain(err, lg))
 	}
 	r.home.do(func() {
 		if lg.state == legMeeting {
@@ -65,17 +65,17 @@ func (v *kvReceiver) reception(p *prefillPeer, r *request) (h handoff, f finish)
 		h, err = v.pull(p, r, at)
 	}
 	if err != nil {
-		f = legProblem("Decode transfer", r, "decode_req.req", v.why(err, lg))
+		f = legProblem("Decode transfer", r, "decode_req.req", v.explain(err, lg))
 	}
 	return h, f
 }
 
-// why words an error of a reception.
-func (v *kvReceiver) why(err error, lg *leg) string {
+// explain words an error of a reception.
+func (v *kvReceiver) explain(err error, lg *leg) string {
 	switch {
 	case errors.Is(err, errGone):
 		return fmt.Sprintf("Lost connection with prefill instance (bootstrap_addr: %s)", lg.addr)
-	case errors.Is(err, errLate):
+	case errors.Is(err, errTimeout):
 		return fmt.Sprintf("Request %d timed out after %.1fs in KVPoll.WaitingForInput", lg.room, v.cfg.WaitingTimeout.Seconds())
 	case lg.ctx.Err() != nil || errors.Is(err, errLookup):
 		return byAbort
@@ -84,8 +84,8 @@ func (v *kvReceiver) why(err error, lg *leg) string {
 }
 
 var (
-	errLate   = errors.New("sim: no keys and values in time")
-	errLookup = errors.New("sim: bootstrap server does not answer")
+	errTimeout = errors.New("sim: no keys and values in time")
+	errLookup  = errors.New("sim: bootstrap server does not answer")
 )
 
 // lookUp finds where the rank of lg's prefill worker hands over.
@@ -135,7 +135,7 @@ func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff
 	case h = <-answer:
 		return h, nil
 	case <-late.C:
-		err = errLate
+		err = errTimeout
 	case <-p.lost:
 		err = errGone
 	case <-r.leg.ctx.Done():
@@ -150,11 +150,11 @@ func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff
 	return h, err
 }
 
-// reserve gives pages to the legs that have met, first come, first served.
-func (l *legScheduler) reserve() {
+// admitLegs gives pages to the legs that have met, first come, first served.
+func (l *legScheduler) admitLegs() {
 	held := len(l.rank.running)
 	for _, r := range l.list {
-		if r.leg.state == legReceiving || r.leg.state == legLanded {
+		if r.leg.state == legReceiving || r.leg.state == legReceived {
 			held++
 		}
 	}
@@ -172,30 +172,30 @@ func (l *legScheduler) reserve() {
 	}
 }
 
-// land takes in what a reception brought.
-func (l *legScheduler) land(r *request, h handoff, f finish) {
+// received takes in what a reception brought.
+func (l *legScheduler) received(r *request, h handoff, f finishReason) {
 	if f.kind == "" && h.prompt != len(r.prompt) {
-		f = finish{kind: "abort", status: 500, message: "Metadata corruption detected - bootstrap_room mismatch"}
+		f = finishReason{kind: "abort", status: 500, message: "Metadata corruption detected - bootstrap_room mismatch"}
 	}
 	if f.kind != "" {
-		l.drop(r)
+		l.remove(r)
 		l.rank.finish(r, f)
 		return
 	}
-	r.leg.first, r.leg.state = h.first, legLanded
+	r.leg.first, r.leg.state = h.first, legReceived
 	r.computed = len(r.prompt)
 	r.mu.Lock()
 	r.cached = h.cached
 	r.mu.Unlock()
 }
 
-// enlist lets legs run whose keys and values have landed. The first token is there
+// runReceived lets legs run whose keys and values have landed. The first token is there
 // already.
-func (l *legScheduler) enlist() {
+func (l *legScheduler) runReceived() {
 	now := time.Now()
 	for i := 0; i < len(l.list) && len(l.rank.running) < l.rank.cfg.MaxRunning; {
 		r := l.list[i]
-		if r.leg.state != legLanded {
+		if r.leg.state != legReceived {
 			i++
 			continue
 		}

@@ -19,7 +19,7 @@ type problem struct {
 }
 
 // failure is f, an abort with a status, as a problem.
-func failure(f finish) *problem {
+func failure(f finishReason) *problem {
 	return &problem{status: f.status, message: f.message, scheduler: f.status >= fasthttp.StatusInternalServerError}
 }
 
@@ -91,7 +91,7 @@ func (p *problem) event(dst []byte) []byte {
 }
 
 // errorEvent is f as the last event of an OpenAI stream.
-func errorEvent(dst []byte, f finish) []byte {
+func errorEvent(dst []byte, f finishReason) []byte {
 	name := strings.ToUpper(strings.ReplaceAll(fasthttp.StatusMessage(f.status), " ", "_"))
 	dst = append(dst, `data: {"error": {"object": "error", "message": `...)
 	dst = append(appendJSONString(dst, f.message), `, "type": "`...)

@@ -13,20 +13,20 @@ import (
 // goroutine while the worker runs; what they set outlives a restart, except a
 // hang, which ends with the process that hung.
 type Faults struct {
-	drops    atomic.Int64             // event batches still to be dropped
-	lost     atomic.Bool              // dropped batches cannot be replayed either
-	requests [faultKinds]atomic.Int64 // requests still to fail, by how
-	status   atomic.Int64             // with which status, 0 for 500
-	spare    atomic.Int64             // of so many requests only one fails, 0 for all of them
-	turn     atomic.Int64             // of them
-	factor   atomic.Uint64            // float64 bits of the slowdown, 0 for none
-	stalls   atomic.Int64             // transfers that never end
-	deaths   deaths
-	link     atomic.Uint64 // float64 bits of the slowdown of transfers, 0 for none
-	busy     atomic.Uint64 // float64 bits: by how much the counter of prefill time runs behind, 0 for not
-	hoards   atomic.Bool   // load reports count cached pages as used
+	drops        atomic.Int64             // event batches still to be dropped
+	lost         atomic.Bool              // dropped batches cannot be replayed either
+	requests     [faultKinds]atomic.Int64 // requests still to fail, by how
+	status       atomic.Int64             // with which status, 0 for 500
+	oneIn        atomic.Int64             // of so many requests only one fails, 0 for all of them
+	requestCount atomic.Int64             // of them
+	factor       atomic.Uint64            // float64 bits of the slowdown, 0 for none
+	stalls       atomic.Int64             // transfers that never end
+	fatal        fatalBodies
+	link         atomic.Uint64 // float64 bits of the slowdown of transfers, 0 for none
+	busy         atomic.Uint64 // float64 bits: by how much the counter of prefill time runs behind, 0 for not
+	cachedAsUsed atomic.Bool   // load reports count cached pages as used
 
-	strangers atomic.Int64 // see [Worker.Strangers]
+	wrongModel atomic.Int64 // see [Worker.Strangers]
 
 	silent        atomic.Bool // replays are not answered
 	bootstrapDown atomic.Bool // the bootstrap server resets connections
@@ -34,9 +34,9 @@ type Faults struct {
 
 	timers faultTimers
 
-	mu     sync.Mutex
-	gate   chan struct{} // non-nil and open while the worker hangs
-	orders chan order    // to Worker.Run
+	mu      sync.Mutex
+	hanging chan struct{} // non-nil and open while the worker hangs
+	orders  chan order    // to Worker.Run
 }
 
 // requestFault is how one request fails.
@@ -52,7 +52,7 @@ const (
 	failEmpty                         // status 200 and no body
 	failJSON                          // status 200 and a document that is an error
 	faultKinds
-	failNot requestFault = -1
+	noFault requestFault = -1
 )
 
 // late says whether a fault comes behind the first token.
@@ -97,8 +97,8 @@ func (f *Faults) Slow(factor float64) { f.factor.Store(math.Float64bits(factor))
 func (f *Faults) Hang() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.gate == nil {
-		f.gate = make(chan struct{})
+	if f.hanging == nil {
+		f.hanging = make(chan struct{})
 	}
 }
 
@@ -106,9 +106,9 @@ func (f *Faults) Hang() {
 func (f *Faults) Unhang() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.gate != nil {
-		close(f.gate)
-		f.gate = nil
+	if f.hanging != nil {
+		close(f.hanging)
+		f.hanging = nil
 	}
 }
 
@@ -132,11 +132,11 @@ func (f *Faults) order(o order) {
 	}
 }
 
-// pass returns true at once if the worker does not hang, else when it goes on;
+// awaitUnhang returns true at once if the worker does not hang, else when it goes on;
 // false when ctx ended first.
-func (f *Faults) pass(ctx context.Context) bool {
+func (f *Faults) awaitUnhang(ctx context.Context) bool {
 	f.mu.Lock()
-	gate := f.gate
+	gate := f.hanging
 	f.mu.Unlock()
 	if gate == nil {
 		return true
@@ -153,7 +153,7 @@ func (f *Faults) pass(ctx context.Context) bool {
 func (f *Faults) hangs() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.gate != nil
+	return f.hanging != nil
 }
 
 // eventFate decides on one batch.
@@ -175,17 +175,17 @@ func (f *Faults) Pending() (n int) {
 	return n + int(f.stalls.Load())
 }
 
-// next says how this request fails.
-func (f *Faults) next() requestFault {
-	if n := f.spare.Load(); n > 1 && f.Pending() > 0 && f.turn.Add(1)%n != 0 {
-		return failNot
+// nextRequestFault says how this request fails.
+func (f *Faults) nextRequestFault() requestFault {
+	if n := f.oneIn.Load(); n > 1 && f.Pending() > 0 && f.requestCount.Add(1)%n != 0 {
+		return noFault
 	}
 	for i := range f.requests {
 		if take(&f.requests[i]) {
 			return requestFault(i)
 		}
 	}
-	return failNot
+	return noFault
 }
 
 // stallsTransfer says whether this transfer is one that never ends.
@@ -246,7 +246,7 @@ func (f *Faults) Apply(x Fault) error {
 	n, d := max(1, x.Count), time.Duration(x.Seconds*float64(time.Second))
 	if kind, ok := requestFaults()[x.Kind]; ok {
 		f.status.Store(int64(x.Status))
-		f.spare.Store(int64(x.Every))
+		f.oneIn.Store(int64(x.Every))
 		f.requests[kind].Store(int64(n))
 		return nil
 	}
@@ -274,8 +274,8 @@ func (f *Faults) Apply(x Fault) error {
 	case "stall-transfer":
 		f.stalls.Store(int64(n))
 	case "cached-as-used":
-		f.hoards.Store(true)
-		f.timers.start("cached-as-used", d, func() { f.hoards.Store(false) })
+		f.cachedAsUsed.Store(true)
+		f.timers.start("cached-as-used", d, func() { f.cachedAsUsed.Store(false) })
 	case "busy-runs-behind":
 		f.slow("busy-runs-behind", &f.busy, x.Factor, d)
 	case "bootstrap-down":
@@ -299,13 +299,13 @@ func (f *Faults) none() {
 		f.requests[i].Store(0)
 	}
 	f.status.Store(0)
-	f.spare.Store(0)
+	f.oneIn.Store(0)
 	f.stalls.Store(0)
 	f.silent.Store(false)
 	f.Slow(1)
 	f.link.Store(0)
 	f.busy.Store(0)
-	f.hoards.Store(false)
+	f.cachedAsUsed.Store(false)
 	f.bootstrapDown.Store(false)
 	f.bootstrapBusy.Store(false)
 	f.Unhang()

@@ -63,7 +63,7 @@ func generateParams(raw []byte) (sampling, error) {
 	if err != nil {
 		return sampling{}, invalid("dict_type", "sampling_params", "Input should be a valid dictionary")
 	}
-	p, err := samplingOf(o)
+	p, err := parseSampling(o)
 	if err != nil {
 		return p, err
 	}
@@ -76,10 +76,10 @@ func generateParams(raw []byte) (sampling, error) {
 	return p, nil
 }
 
-// native words answers as /generate does.
-type native struct{}
+// nativeFormat words answers as /generate does.
+type nativeFormat struct{}
 
-func (native) whole(dst []byte, j *job, ps []progress) []byte {
+func (nativeFormat) whole(dst []byte, j *job, ps []progress) []byte {
 	if !j.list {
 		return appendNative(dst, j, 0, 0, ps[0])
 	}
@@ -93,10 +93,10 @@ func (native) whole(dst []byte, j *job, ps []progress) []byte {
 	return append(dst, ']')
 }
 
-func (native) begin(dst []byte, _ *job, _ int) []byte { return dst }
+func (nativeFormat) begin(dst []byte, _ *job, _ int) []byte { return dst }
 
 // chunk carries the whole text so far, not what is new.
-func (native) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
+func (nativeFormat) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 	if sent == 0 {
 		j.reqs[i].answered = time.Now()
 	}
@@ -109,9 +109,9 @@ func (native) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 	return append(dst, "\n\n"...)
 }
 
-func (native) tellsAborts() bool { return true }
+func (nativeFormat) reportsAborts() bool { return true }
 
-func (native) end(dst []byte, _ *job, _ []progress) []byte { return dst }
+func (nativeFormat) end(dst []byte, _ *job, _ []progress) []byte { return dst }
 
 // appendNative appends the answer of one sequence so far, of which sent tokens
 // have been told before.

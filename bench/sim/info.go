@@ -14,7 +14,7 @@ import (
 type infoAPI struct {
 	*process
 	ranks  []*rank
-	loaded *atomic.Pointer[weights]
+	loaded *atomic.Pointer[modelWeights]
 	served *requestCounts
 	born   time.Time
 	seed   int64 // random_seed

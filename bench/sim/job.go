@@ -52,7 +52,7 @@ func newID() string {
 type jobReader struct {
 	*process
 	ranks  []*rank
-	loaded *atomic.Pointer[weights]
+	loaded *atomic.Pointer[modelWeights]
 	turn   atomic.Uint32 // Of the rank that gets the next request.
 }
 
@@ -64,12 +64,12 @@ func (b *jobReader) nextRank() *rank {
 // noteModel counts a request for a model that this process does not serve.
 func (b *jobReader) noteModel(model string) {
 	if w := b.loaded.Load(); model != "default" && model != b.cfg.Model && model != w.name {
-		b.faults.strangers.Add(1)
+		b.faults.wrongModel.Add(1)
 	}
 }
 
 // build makes the sequences of a job from its prompts.
-func (b *jobReader) build(j *job, prompts [][]uint32, ids []string, s space, p []sampling) error {
+func (b *jobReader) build(j *job, prompts [][]uint32, ids []string, s domain, p []sampling) error {
 	j.wake = make(chan struct{}, 1)
 	if err := j.pair.check(len(prompts)); err != nil {
 		return err
@@ -150,9 +150,9 @@ func (b *jobReader) checkLength(prompt, answer int) error {
 	return nil
 }
 
-func (b *jobReader) newRequest(j *job, id string, prompt []uint32, s space, p sampling) *request {
+func (b *jobReader) newRequest(j *job, id string, prompt []uint32, s domain, p sampling) *request {
 	r := &request{
-		id: id, space: s, prompt: prompt,
+		id: id, domain: s, prompt: prompt,
 		budget:   b.cfg.maxTotal() - len(prompt) - 1,
 		stop:     p.stop,
 		stream:   j.stream,
@@ -189,8 +189,8 @@ func (b *jobReader) pickRank(o object, header []byte) (*rank, error) {
 	return b.ranks[want], nil
 }
 
-// spaceOf is the part of the cache that a request names.
-func spaceOf(o object) (s space, err error) {
+// domainOf is the part of the cache that a request names.
+func domainOf(o object) (s domain, err error) {
 	if s.salt, err = o.text("cache_salt", ""); err != nil {
 		return s, err
 	}
@@ -201,9 +201,9 @@ func spaceOf(o object) (s space, err error) {
 	return s, err
 }
 
-// samplingOf reads the fields that /generate's sampling_params and the OpenAI
+// parseSampling reads the fields that /generate's sampling_params and the OpenAI
 // bodies have in common.
-func samplingOf(o object) (p sampling, err error) {
+func parseSampling(o object) (p sampling, err error) {
 	p.max = -1
 	if p.n, err = o.number("n", 1); err != nil {
 		return p, err
@@ -226,7 +226,7 @@ func samplingOf(o object) (p sampling, err error) {
 			p.stop.texts = append(p.stop.texts, []byte(stop))
 		}
 	}
-	if err = biasOf(o); err != nil {
+	if err = checkBias(o); err != nil {
 		return p, err
 	}
 	if raw := o.raw("stop_token_ids"); raw != nil {

@@ -43,7 +43,7 @@ const (
 	legMeeting   // decode: the prefill worker is looked up
 	legReady     // decode: waits for pages
 	legReceiving // decode: waits for keys and values
-	legLanded    // decode: waits for a place in the running batch
+	legReceived  // decode: waits for a place in the running batch
 	legStates    = iota
 )
 
@@ -53,8 +53,8 @@ func transferError(room int64, why string) string {
 }
 
 // legProblem is how SGLang tells a client of a leg that failed.
-func legProblem(stage string, r *request, subject, why string) finish {
-	return finish{kind: "abort", status: fasthttp.StatusInternalServerError, message: fmt.Sprintf(
+func legProblem(stage string, r *request, subject, why string) finishReason {
+	return finishReason{kind: "abort", status: fasthttp.StatusInternalServerError, message: fmt.Sprintf(
 		"%s failed for request rank=0 %s.rid='%s' %s.bootstrap_room=%d with exception %s",
 		stage, subject, r.id, subject, r.leg.room, transferError(r.leg.room, why))}
 }
@@ -157,8 +157,8 @@ func pick[T any](list []T, i int, def T) T {
 	return list[min(i, len(list)-1)]
 }
 
-// drop takes r out of the rank's legs.
-func (l *legScheduler) drop(r *request) bool {
+// remove takes r out of the rank's legs.
+func (l *legScheduler) remove(r *request) bool {
 	i := slices.Index(l.list, r)
 	if i < 0 {
 		return false
@@ -184,7 +184,7 @@ func (l *legScheduler) begin(r *request) {
 	l.used.add(r.leg.room)
 	l.list = append(l.list, r)
 	if l.rank.cfg.Mode == ModePrefill {
-		l.park(r)
+		l.awaitDecode(r)
 		return
 	}
 	r.leg.state = legMeeting
@@ -194,8 +194,8 @@ func (l *legScheduler) begin(r *request) {
 // start moves on what can be moved before the next batch.
 func (l *legScheduler) start() {
 	if l.rank.cfg.Mode == ModeDecode && len(l.list) > 0 {
-		l.reserve()
-		l.enlist()
+		l.admitLegs()
+		l.runReceived()
 	}
 }
 
@@ -206,8 +206,8 @@ func (l *legScheduler) abort(hit func(*request) bool) {
 		case !hit(r):
 		case l.rank.cfg.Mode == ModePrefill:
 			l.abortPrefill(r)
-		case r.leg.state == legLanded:
-			l.drop(r)
+		case r.leg.state == legReceived:
+			l.remove(r)
 			l.rank.finish(r, aborted())
 		default:
 			r.leg.cancel() // the reception ends and tells the rank

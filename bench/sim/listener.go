@@ -43,7 +43,7 @@ func (l *listener) kill() {
 	l.dead = true
 	conns := make([]*conn, 0, len(l.conns))
 	for c := range l.conns {
-		if !c.spared {
+		if !c.survives {
 			conns = append(conns, c)
 		}
 	}
@@ -56,15 +56,15 @@ func (l *listener) kill() {
 // conn is a connection that its listener knows of.
 type conn struct {
 	net.Conn
-	owner  *listener
-	spared bool // guarded by owner.mu
+	owner    *listener
+	survives bool // guarded by owner.mu
 }
 
-// spare lets c outlive a crash: who orders one is told that it was heard.
-func (c *conn) spare() {
+// surviveCrash lets c outlive a crash: who orders one is told that it was heard.
+func (c *conn) surviveCrash() {
 	c.owner.mu.Lock()
 	defer c.owner.mu.Unlock()
-	c.spared = true
+	c.survives = true
 }
 
 // Close implements net.Conn.

@@ -51,7 +51,7 @@ type snapshot struct {
 	evicted  int           // tokens
 	rate     float64       // generated tokens a second, over the last window
 	hitRate  float64       // of the last prefill batch
-	behind   time.Duration // largest delay behind the schedule
+	lag      time.Duration // largest delay behind the schedule
 	clock    time.Duration // simulated
 	rateMark rateMark
 	mode     string
@@ -60,7 +60,7 @@ type snapshot struct {
 	stalled  int            // by a fault
 	held     int            // pages locked or private, or promised
 	batches  uint64         // of events that were published
-	rests    bool           // it has nothing to do, and all that it has to tell was published
+	idle     bool           // it has nothing to do, and all that it has to tell was published
 }
 
 // rateMark is where the window of snapshot.rate began.
@@ -69,8 +69,8 @@ type rateMark struct {
 	generated int
 }
 
-// sentLoad is the last load message.
-type sentLoad struct {
+// lastSentLoad is the last load message.
+type lastSentLoad struct {
 	load kvevent.Load
 	at   time.Time
 }
@@ -80,14 +80,14 @@ type sentLoad struct {
 type loadReport struct {
 	rank  *rank
 	loads publisher // nil if the worker publishes none.
-	sent  sentLoad
+	sent  lastSentLoad
 
 	mu   sync.Mutex
 	last snapshot // guarded by mu
 }
 
 // observePrefill notes what the batch about to run takes from the cache.
-func (o *loadReport) observePrefill(b []piece) {
+func (o *loadReport) observePrefill(b []batchShare) {
 	k := o.rank
 	k.count.matchedLast, k.count.computedLast = 0, 0
 	for _, p := range b {
@@ -109,10 +109,10 @@ func (o *loadReport) observe(idle bool) {
 	s.load, s.count = l, k.count
 	s.active, s.free, s.tree, s.evicted = int(l.Tokens), k.pool.free(), k.pool.cache.pages, k.pool.cache.evicted*k.cfg.PageSize
 	s.mode, s.legs, s.stalled = k.cfg.disaggregation(), o.legStates(), len(k.stalled)
-	s.queued = len(k.waiting) + s.legs[legLanded]
+	s.queued = len(k.waiting) + s.legs[legReceived]
 	s.held = k.pool.held()
-	s.batches, s.rests = k.batches, idle
-	s.behind, s.clock = k.pace.lag, k.pace.now
+	s.batches, s.idle = k.batches, idle
+	s.lag, s.clock = k.clock.lag, k.clock.now
 	s.hitRate = ratio(k.count.matchedLast, k.count.matchedLast+k.count.computedLast)
 	if d := now.Sub(s.rateMark.at); d >= loadEvery {
 		s.rate = float64(k.count.generated-s.rateMark.generated) / d.Seconds()
@@ -129,7 +129,7 @@ func (o *loadReport) send(now time.Time, l kvevent.Load, idle bool) {
 	if o.loads == nil || !changed && since < loadHeartbeat {
 		return
 	}
-	o.sent = sentLoad{l, now}
+	o.sent = lastSentLoad{l, now}
 	o.loads.Publish(kvevent.AppendLoad(nil, &l))
 }
 
@@ -150,7 +150,7 @@ func (o *loadReport) load() kvevent.Load {
 	}
 	// What is locked or private is in use; the rest of the tree can be evicted.
 	l.Tokens = int64((k.pool.cache.locked + k.pool.private) * k.cfg.PageSize)
-	if k.faults.hoards.Load() {
+	if k.faults.cachedAsUsed.Load() {
 		l.Tokens = int64((k.cfg.CachePages - k.pool.free()) * k.cfg.PageSize)
 	}
 	l.TotalTokens = l.Tokens
@@ -202,15 +202,15 @@ func (w *Worker) Work() (sum Work) {
 	if l == nil {
 		return sum
 	}
-	l.http.answers.busy.mu.Lock()
-	sum.Requests = len(l.http.answers.busy.byID)
-	l.http.answers.busy.mu.Unlock()
+	l.http.answers.active.mu.Lock()
+	sum.Requests = len(l.http.answers.active.byID)
+	l.http.answers.active.mu.Unlock()
 	for _, k := range l.ranks {
 		s := k.report.snapshot()
 		for _, n := range s.legs {
 			sum.Legs += n
 		}
-		sum.Queued += s.queued - s.legs[legLanded]
+		sum.Queued += s.queued - s.legs[legReceived]
 		sum.Running += int(s.load.Running)
 		sum.Stalled += s.stalled
 		sum.Pages += s.held
@@ -228,7 +228,7 @@ func (w *Worker) Batches() (published []uint64, rest bool) {
 	rest = true
 	for _, k := range l.ranks {
 		s := k.report.snapshot()
-		published, rest = append(published, s.batches), rest && s.rests
+		published, rest = append(published, s.batches), rest && s.idle
 	}
 	return published, rest
 }

@@ -10,7 +10,7 @@ type node struct {
 	refs     int    // running requests whose prompt passes through here
 	used     uint64 // cache.clock of the last access
 	heapAt   int    // index in the eviction heap, -1 when it cannot be evicted
-	space    space
+	domain   domain
 }
 
 func (n *node) isRoot() bool    { return n.parent == nil }
@@ -39,7 +39,7 @@ func (n *node) split(pages, page int, key func([]uint32) string) *node {
 		refs:    n.refs,
 		used:    n.used,
 		heapAt:  -1,
-		space:   n.space,
+		domain:  n.domain,
 	}
 	n.parent.children[key(head.tokens)] = head
 	n.parent = head

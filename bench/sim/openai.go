@@ -14,7 +14,7 @@ func appendHead(dst []byte, j *job, id, object string) []byte {
 }
 
 // appendReason appends what each choice ends with.
-func appendReason(dst []byte, g logged, f finish) []byte {
+func appendReason(dst []byte, g choiceLogprobs, f finishReason) []byte {
 	dst = g.append(append(dst, `,"logprobs":`...))
 	dst = append(dst, `,"finish_reason":`...)
 	if f.kind == "" {

@@ -32,9 +32,9 @@ func appendPage(dst []byte, tokens []uint32) []byte {
 	return dst
 }
 
-// space is one isolated part of the cache: prompts in different spaces never
+// domain is one isolated part of the cache: prompts in different spaces never
 // share a page, whatever their tokens are.
-type space struct {
+type domain struct {
 	extraKey string // isolates, but shows in no event
 	salt     string // isolates and seeds the hash
 	lora     string // adapter's name; its events are namespaced
@@ -42,7 +42,7 @@ type space struct {
 
 // namespace is SGLang's seed for the published hashes of an adapter's pages, or
 // nil. Presence bytes and lengths keep ("a", "bc") and ("ab", "c") apart.
-func (s space) namespace() *digest {
+func (s domain) namespace() *digest {
 	if s.lora == "" {
 		return nil
 	}

@@ -43,7 +43,7 @@ func (b *jobReader) generateJob(ctx *fasthttp.RequestCtx) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := spaceOf(o)
+	s, err := domainOf(o)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (b *jobReader) completionsJob(ctx *fasthttp.RequestCtx) (*job, error) {
 		return nil, err
 	}
 	j.batch = batch
-	p, err := samplingOf(o)
+	p, err := parseSampling(o)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (b *jobReader) chatJob(ctx *fasthttp.RequestCtx) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := samplingOf(o)
+	p, err := parseSampling(o)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (b *jobReader) finishOpenAI(j *job, o object, prompts [][]uint32, p samplin
 	if err != nil {
 		return err
 	}
-	s, err := spaceOf(o)
+	s, err := domainOf(o)
 	if err != nil {
 		return err
 	}

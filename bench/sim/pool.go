@@ -18,7 +18,7 @@ func (p *kvPool) admit(r *request) bool {
 	if p.cfg.NoCache {
 		findable = 0
 	}
-	last, pages := p.cache.match(r.space, r.prompt[:findable])
+	last, pages := p.cache.match(r.domain, r.prompt[:findable])
 	p.cache.lock(last)
 	need := p.pagesOf(r.most()) - pages
 	if need > p.free()+p.cache.evictablePages()-p.owed {
@@ -61,7 +61,7 @@ func (p *kvPool) store(r *request, n int) {
 	if p.cfg.cacheless() {
 		return
 	}
-	last, _ := p.cache.insert(r.space, r.all(n))
+	last, _ := p.cache.insert(r.domain, r.all(n))
 	if last == nil {
 		return
 	}

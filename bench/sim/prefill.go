@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// park lets r wait until a decode worker comes to its room.
-func (l *legScheduler) park(r *request) {
+// awaitDecode lets r wait until a decode worker comes to its room.
+func (l *legScheduler) awaitDecode(r *request) {
 	lg := r.leg
 	began := time.Now()
 	lg.late = time.AfterFunc(l.rank.cfg.real(l.rank.cfg.BootstrapTimeout), func() {
 		l.rank.do(func() { l.expire(r, began) })
 	})
 	ok := l.table.addLeg(roomKey{l.rank.id, lg.room}, waitingLeg{
-		connected: func(j *decodeConn) { l.rank.do(func() { l.meet(r, j) }) },
-		aborted:   func() { l.rank.do(func() { l.forsake(r) }) },
+		connected: func(j *decodeConn) { l.rank.do(func() { l.decodeConnected(r, j) }) },
+		aborted:   func() { l.rank.do(func() { l.decodeAborted(r) }) },
 	})
 	if !ok {
 		lg.late.Stop()
-		l.drop(r)
+		l.remove(r)
 		l.rank.finish(r, legProblem("Prefill bootstrap", r, "req", "the room is in use"))
 	}
 }
 
-// meet lets r be computed: its decode worker has pages for it.
-func (l *legScheduler) meet(r *request, j *decodeConn) {
+// decodeConnected lets r be computed: its decode worker has pages for it.
+func (l *legScheduler) decodeConnected(r *request, j *decodeConn) {
 	if r.leg.state == legParked && slices.Contains(l.list, r) {
 		r.leg.late.Stop()
 		r.leg.conn, r.leg.state = j, legComputing
@@ -42,9 +42,9 @@ func (l *legScheduler) expire(r *request, began time.Time) {
 	}
 }
 
-// forsake ends a leg whose decode worker has given up. What is being computed is
+// decodeAborted ends a leg whose decode worker has given up. What is being computed is
 // computed to its end, as in SGLang, and fails when it would be sent.
-func (l *legScheduler) forsake(r *request) {
+func (l *legScheduler) decodeAborted(r *request) {
 	if r.leg.state != legComputing {
 		l.failPrefill(r, "Prefill transfer", "Aborted by decode-side abort notification.")
 	}
@@ -54,7 +54,7 @@ func (l *legScheduler) forsake(r *request) {
 // SGLang: whoever aborts one leg has to abort the other.
 func (l *legScheduler) abortPrefill(r *request) {
 	if r.leg.state == legComputing {
-		l.leave(r) // it is in a queue that abort goes through
+		l.leaveRoom(r) // it is in a queue that abort goes through
 		return
 	}
 	stage := "Prefill bootstrap"
@@ -66,16 +66,16 @@ func (l *legScheduler) abortPrefill(r *request) {
 
 // failPrefill ends a leg that no batch holds.
 func (l *legScheduler) failPrefill(r *request, stage, why string) {
-	if l.leave(r) {
+	if l.leaveRoom(r) {
 		l.rank.finish(r, legProblem(stage, r, "req", why))
 	}
 }
 
-// leave takes r out of its room.
-func (l *legScheduler) leave(r *request) bool {
+// leaveRoom takes r out of its room.
+func (l *legScheduler) leaveRoom(r *request) bool {
 	r.leg.late.Stop()
 	l.table.removeLeg(roomKey{l.rank.id, r.leg.room})
-	return l.drop(r)
+	return l.remove(r)
 }
 
 // send gives the link what a batch has left of r's prompt: chunks travel while the
@@ -90,7 +90,7 @@ func (l *legScheduler) send(r *request) {
 	}
 	r.leg.shipped = r.computed
 	d := float64(l.rank.cfg.Service.transfer(n)) * l.rank.faults.transferSlowdown()
-	l.linkFree = max(l.linkFree, l.rank.pace.now) + time.Duration(d)
+	l.linkFree = max(l.linkFree, l.rank.clock.now) + time.Duration(d)
 }
 
 // handOver begins the transfer of a prompt that is computed. Its pages stay locked
@@ -103,9 +103,9 @@ func (l *legScheduler) handOver(r *request, now time.Time) {
 	r.leg.state = legSending
 	switch {
 	case r.leg.conn.aborted.Load():
-		l.forsake(r)
+		l.decodeAborted(r)
 	case !l.rank.faults.stallsTransfer():
-		wait := l.linkFree + l.rank.cfg.Service.TransferLatency - l.rank.pace.now
+		wait := l.linkFree + l.rank.cfg.Service.TransferLatency - l.rank.clock.now
 		time.AfterFunc(l.rank.cfg.real(wait), func() { l.rank.do(func() { l.delivered(r) }) })
 	}
 }
@@ -120,6 +120,6 @@ func (l *legScheduler) delivered(r *request) {
 		return
 	}
 	r.leg.conn.kv <- handoff{first: r.leg.first, cached: r.cached, prompt: len(r.prompt)}
-	l.leave(r)
-	l.rank.finish(r, finish{kind: "length", handed: true})
+	l.leaveRoom(r)
+	l.rank.finish(r, finishReason{kind: "length", handed: true})
 }

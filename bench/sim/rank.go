@@ -21,16 +21,16 @@ type rank struct {
 	faults *Faults
 	events publisher // nil if the worker publishes none.
 	pool   kvPool
-	pace   *pace
+	clock  *simClock
 	legs   *legScheduler
 	report *loadReport
 
-	waiting []*request
-	running []*request
-	chunked *request   // Its prefill goes on with the next batch.
-	stalled []*request // By a fault.
-	dirty   []*request // Have tokens that their handlers have not been told of.
-	told    time.Time  // When dirty was last emptied.
+	waiting    []*request
+	running    []*request
+	chunked    *request   // Its prefill goes on with the next batch.
+	stalled    []*request // By a fault.
+	changed    []*request // Have tokens that their handlers have not been told of.
+	notifiedAt time.Time  // When dirty was last emptied.
 
 	steps   int    // Decode steps.
 	batches uint64 // Event batches published.
@@ -38,7 +38,7 @@ type rank struct {
 }
 
 func newRank(id int, cfg *Config, f *Faults, events, loads publisher) *rank {
-	k := &rank{mailbox: newMailbox(), id: id, cfg: cfg, faults: f, events: events, pace: newPace(cfg.TimeScale)}
+	k := &rank{mailbox: newMailbox(), id: id, cfg: cfg, faults: f, events: events, clock: newSimClock(cfg.TimeScale)}
 	k.pool = kvPool{
 		cfg:   cfg,
 		cache: newCache(cfg.PageSize, &recorder{off: events == nil || cfg.NoCache, page: cfg.PageSize}),
@@ -76,7 +76,7 @@ func (k *rank) run(ctx context.Context) {
 
 // idle publishes what is left and waits for work.
 func (k *rank) idle(ctx context.Context) {
-	k.tell()
+	k.notify()
 	k.publish()
 	k.report.observe(true)
 	heartbeat := time.NewTimer(loadHeartbeat)
@@ -86,16 +86,16 @@ func (k *rank) idle(ctx context.Context) {
 	case <-heartbeat.C:
 	case <-ctx.Done():
 	}
-	k.pace.catchUp()
+	k.clock.catchUp()
 }
 
 // spend lets d of simulated time pass.
 func (k *rank) spend(ctx context.Context, d time.Duration) bool {
-	k.pace.now += time.Duration(float64(d) * k.faults.slowdown())
-	if time.Since(k.told) >= minSleep {
-		k.tell()
+	k.clock.now += time.Duration(float64(d) * k.faults.slowdown())
+	if time.Since(k.notifiedAt) >= minSleep {
+		k.notify()
 	}
-	return k.pace.pause(ctx, k.tell) && k.standBy(ctx)
+	return k.clock.pause(ctx, k.notify) && k.standBy(ctx)
 }
 
 // standBy holds the rank while its worker hangs. Afterwards it goes on at its own
@@ -104,27 +104,27 @@ func (k *rank) standBy(ctx context.Context) bool {
 	if !k.faults.hangs() {
 		return ctx.Err() == nil
 	}
-	ok := k.faults.pass(ctx)
-	k.pace.catchUp()
+	ok := k.faults.awaitUnhang(ctx)
+	k.clock.catchUp()
 	return ok
 }
 
-// tell wakes the handlers that have something new to send.
-func (k *rank) tell() {
-	for i, r := range k.dirty {
-		r.dirty = false
+// notify wakes the handlers that have something new to send.
+func (k *rank) notify() {
+	for i, r := range k.changed {
+		r.changed = false
 		r.signal()
-		k.dirty[i] = nil
+		k.changed[i] = nil
 	}
-	k.dirty = k.dirty[:0]
-	k.told = time.Now()
+	k.changed = k.changed[:0]
+	k.notifiedAt = time.Now()
 }
 
 // submit queues r.
 func (k *rank) submit(r *request) {
 	k.do(func() {
-		r.arrived = k.pace.now
-		r.expected = k.pool.cache.peek(r.space, r.prompt[:r.findable()])
+		r.arrived = k.clock.now
+		r.expected = k.pool.cache.peek(r.domain, r.prompt[:r.findable()])
 		switch {
 		case r.stalled:
 			k.stalled = append(k.stalled, r)
@@ -166,7 +166,7 @@ func (k *rank) dismiss(list []*request, hit func(*request) bool) []*request {
 }
 
 // aborted is why a request ends that /abort_request names.
-func aborted() finish { return finish{kind: "abort", message: "Aborted"} }
+func aborted() finishReason { return finishReason{kind: "abort", message: "Aborted"} }
 
 // flush empties the cache if nothing runs or waits; done gets whether it did.
 func (k *rank) flush(done chan<- bool) {

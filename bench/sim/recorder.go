@@ -16,12 +16,12 @@ func (r *recorder) stored(n *node) {
 	if r.off {
 		return
 	}
-	seed := n.space.namespace()
+	seed := n.domain.namespace()
 	parent, linked := uint64(0), !n.parent.isRoot()
 	if linked {
 		parent = namespaced(n.parent.digests[len(n.parent.digests)-1].hash(), seed)
 	}
-	if e := r.tail(kvevent.Stored); e != nil && linked && continues(e, parent, n.space) {
+	if e := r.tail(kvevent.Stored); e != nil && linked && continues(e, parent, n.domain) {
 		e.Hashes = appendHashes(e.Hashes, n, seed)
 		e.Tokens = append(e.Tokens, n.tokens...)
 		return
@@ -32,8 +32,8 @@ func (r *recorder) stored(n *node) {
 		Hashes:    appendHashes(make([]uint64, 0, n.pages()), n, seed),
 		Tokens:    append([]uint32(nil), n.tokens...),
 		BlockSize: r.page,
-		CacheSalt: optional(n.space.salt),
-		LoRAName:  optional(n.space.lora),
+		CacheSalt: optional(n.domain.salt),
+		LoRAName:  optional(n.domain.lora),
 	})
 }
 
@@ -42,7 +42,7 @@ func (r *recorder) removed(n *node) {
 	if r.off {
 		return
 	}
-	seed := n.space.namespace()
+	seed := n.domain.namespace()
 	if e := r.tail(kvevent.Removed); e != nil {
 		e.Hashes = appendHashes(e.Hashes, n, seed)
 		return
@@ -81,7 +81,7 @@ func (r *recorder) tail(k kvevent.Kind) *kvevent.Event {
 }
 
 // continues says whether a store below parent in space s joins e.
-func continues(e *kvevent.Event, parent uint64, s space) bool {
+func continues(e *kvevent.Event, parent uint64, s domain) bool {
 	return e.Hashes[len(e.Hashes)-1] == parent &&
 		string(e.CacheSalt) == s.salt && string(e.LoRAName) == s.lora
 }

@@ -11,7 +11,7 @@ import (
 // before submission and to the rank's goroutine after it.
 type request struct {
 	id      string
-	space   space
+	domain  domain
 	prompt  []uint32
 	budget  int // Most tokens of the answer.
 	stop    stopRules
@@ -24,7 +24,7 @@ type request struct {
 	planned int    // Tokens of the answer unless a stop string cuts it.
 
 	requestPages
-	dirty    bool          // Listed in rank.dirty.
+	changed  bool          // Listed in rank.dirty.
 	expected int           // Prompt tokens that were cached on arrival.
 	arrived  time.Duration // Simulated.
 
@@ -59,8 +59,8 @@ type times struct {
 	received, scheduled, first, finished time.Time
 }
 
-// finish is why an answer ended; kind "" means that it has not.
-type finish struct {
+// finishReason is why an answer ended; kind "" means that it has not.
+type finishReason struct {
 	kind     string // "length", "stop" or "abort"
 	matched  string // the stop string, for kind "stop"
 	token    uint32 // the stop token, for kind "stop" without a string
@@ -77,7 +77,7 @@ type finish struct {
 type progress struct {
 	out    []uint32 // Append only, so that a copied slice header stays valid.
 	cached int      // Prompt tokens found in the cache.
-	reason finish
+	reason finishReason
 	times  times
 }
 
@@ -137,7 +137,7 @@ func (r *request) stopsItself() bool { return !r.stop.ignoreEOS && r.planned < r
 // generate appends the next token and says whether the answer is complete.
 func (r *request) generate(now time.Time) bool {
 	i := len(r.out)
-	id := generated(mix(r.seed + uint64(i)))
+	id := generatedToken(mix(r.seed + uint64(i)))
 	if i == 0 && r.leg != nil {
 		id = r.leg.first // whatever the partner computed
 	}
@@ -158,26 +158,26 @@ func (r *request) generate(now time.Time) bool {
 }
 
 // ends returns why the answer ends with token id as its nth, if it does.
-func (r *request) ends(id uint32, n int) finish {
+func (r *request) ends(id uint32, n int) finishReason {
 	if slices.Contains(r.stop.ids, id) {
-		return finish{kind: "stop", token: id, hasToken: true}
+		return finishReason{kind: "stop", token: id, hasToken: true}
 	}
 	if f := r.stop.match(id); f.kind != "" {
 		return f
 	}
 	switch {
 	case id == tokenEOS && !r.stop.ignoreEOS:
-		return finish{kind: "stop", token: id, hasToken: true}
+		return finishReason{kind: "stop", token: id, hasToken: true}
 	case n >= r.planned:
-		return finish{kind: "length"}
+		return finishReason{kind: "length"}
 	}
-	return finish{}
+	return finishReason{}
 }
 
 // match looks for a stop string that token id completes.
-func (s *stopRules) match(id uint32) finish {
+func (s *stopRules) match(id uint32) finishReason {
 	if len(s.texts) == 0 {
-		return finish{}
+		return finishReason{}
 	}
 	before := len(s.text)
 	s.text = appendToken(s.text, id)
@@ -188,14 +188,14 @@ func (s *stopRules) match(id uint32) finish {
 			if s.keep {
 				trim = 0
 			}
-			return finish{kind: "stop", matched: string(stop), trim: trim}
+			return finishReason{kind: "stop", matched: string(stop), trim: trim}
 		}
 	}
-	return finish{}
+	return finishReason{}
 }
 
 // end finishes the request for a reason from outside.
-func (r *request) end(f finish, now time.Time) {
+func (r *request) end(f finishReason, now time.Time) {
 	r.mu.Lock()
 	r.reason, r.times.finished = f, now
 	if f.kind == "length" && r.times.first.IsZero() { // an answer of no tokens
@@ -207,7 +207,7 @@ func (r *request) end(f finish, now time.Time) {
 // hand generates the one token of a prefill leg. The answer waits until the keys and
 // values have arrived.
 func (r *request) hand(now time.Time) {
-	r.leg.first = generated(mix(r.seed))
+	r.leg.first = generatedToken(mix(r.seed))
 	r.mu.Lock()
 	r.out, r.times.first = append(r.out, r.leg.first), now
 	r.mu.Unlock()

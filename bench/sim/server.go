@@ -19,12 +19,12 @@ const maxBody = 256 << 20
 // workers pile up.
 const idleWorker = 100 * time.Millisecond
 
-// silent is fasthttp's logger: it speaks of broken connections only, and those are
+// discardLog is fasthttp's logger: it speaks of broken connections only, and those are
 // what a crash is for.
-type silent struct{}
+type discardLog struct{}
 
 // Printf implements fasthttp.Logger.
-func (silent) Printf(string, ...any) {}
+func (discardLog) Printf(string, ...any) {}
 
 // httpServer is the engine's HTTP server.
 type httpServer struct {
@@ -35,14 +35,14 @@ type httpServer struct {
 	admin    *adminAPI
 	info     *infoAPI
 	tokens   *tokenAPI
-	loaded   atomic.Pointer[weights]
+	loaded   atomic.Pointer[modelWeights]
 	served   requestCounts
 	dying    atomic.Bool // Of a request.
 }
 
 func newHTTPServer(p *process, ln net.Listener, ranks []*rank) *httpServer {
 	s := &httpServer{process: p, listener: newListener(ln)}
-	s.loaded.Store(&weights{name: p.cfg.Model, path: p.cfg.ModelPath, version: "default"})
+	s.loaded.Store(&modelWeights{name: p.cfg.Model, path: p.cfg.ModelPath, version: "default"})
 	s.jobs = &jobReader{process: p, ranks: ranks, loaded: &s.loaded}
 	s.answers = &answerer{process: p}
 	s.admin = &adminAPI{process: p, ranks: ranks, jobs: s.jobs, answers: s.answers, loaded: &s.loaded}
@@ -61,7 +61,7 @@ func (s *httpServer) start() {
 		MaxRequestBodySize:    maxBody,
 		MaxIdleWorkerDuration: idleWorker,
 		ReadBufferSize:        16 << 10,
-		Logger:                silent{},
+		Logger:                discardLog{},
 	}
 	s.wg.Go(func() {
 		if err := server.Serve(s.listener); err != nil && s.ctx.Err() == nil {
@@ -91,7 +91,7 @@ func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 		s.admin.fault(ctx) // also while the worker hangs: how else could it be told not to
 		return
 	}
-	if !s.faults.pass(s.ctx) {
+	if !s.faults.awaitUnhang(s.ctx) {
 		ctx.SetConnectionClose()
 		return
 	}
@@ -111,11 +111,11 @@ func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 	switch path {
 	case "/generate":
-		return s.mortal(s.generate), true
+		return s.crashOnFatal(s.generate), true
 	case "/v1/chat/completions":
-		return s.mortal(s.chat), true
+		return s.crashOnFatal(s.chat), true
 	case "/v1/completions":
-		return s.mortal(s.completions), true
+		return s.crashOnFatal(s.completions), true
 	case "/v1/tokenize", "/tokenize":
 		return s.tokens.tokenize, true
 	case "/v1/detokenize", "/detokenize":
@@ -167,7 +167,7 @@ func (s *httpServer) generate(ctx *fasthttp.RequestCtx) {
 		p.native(ctx)
 		return
 	}
-	s.answers.answer(ctx, j, native{})
+	s.answers.answer(ctx, j, nativeFormat{})
 }
 
 // chat serves /v1/chat/completions.
@@ -177,7 +177,7 @@ func (s *httpServer) chat(ctx *fasthttp.RequestCtx) {
 		asProblem(err).openAI(ctx)
 		return
 	}
-	s.answers.answer(ctx, j, chatWording{})
+	s.answers.answer(ctx, j, chatFormat{})
 }
 
 // completions serves /v1/completions.
@@ -187,5 +187,5 @@ func (s *httpServer) completions(ctx *fasthttp.RequestCtx) {
 		asProblem(err).openAI(ctx)
 		return
 	}
-	s.answers.answer(ctx, j, completionWording{})
+	s.answers.answer(ctx, j, completionFormat{})
 }

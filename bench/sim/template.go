@@ -2,11 +2,11 @@ package sim
 
 import "github.com/valyala/fastjson"
 
-// render applies the simulated model's chat template to a body's messages: each
+// renderChat applies the simulated model's chat template to a body's messages: each
 // message is "<|im_start|>role\ncontent<|im_end|>\n", and the assistant's turn is
 // opened. Tools come first, so that they are part of the shared prefix, as in the
 // templates of models that know tools.
-func render(o object) ([]byte, error) {
+func renderChat(o object) ([]byte, error) {
 	v, err := o.value("messages")
 	if err != nil {
 		return nil, err

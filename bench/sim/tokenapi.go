@@ -30,7 +30,7 @@ func (a *tokenAPI) tokenized(body []byte) ([]byte, error) {
 		return nil, invalid("value_error", "", "Value error, Exactly one of 'prompt' or 'messages' must be provided.")
 	}
 	if o.raw("messages") != nil {
-		text, err := render(o)
+		text, err := renderChat(o)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func detokenized(body []byte) ([]byte, error) {
 }
 
 func withoutSpecials(text string) string {
-	for _, s := range specials() {
+	for _, s := range specialTokens() {
 		text = strings.ReplaceAll(text, s, "")
 	}
 	return text

@@ -26,7 +26,7 @@ func nextSpecial(text []byte) (at int, id uint32, n int) {
 			return len(text), 0, 0
 		}
 		from += i
-		for id, s := range specials() {
+		for id, s := range specialTokens() {
 			if bytes.HasPrefix(text[from:], []byte(s)) {
 				return from, uint32(id), len(s)
 			}

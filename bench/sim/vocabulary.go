@@ -31,9 +31,9 @@ const (
 	vocabularySize = 151936
 )
 
-// specials are the texts that become one token wherever they stand, as the
+// specialTokens are the texts that become one token wherever they stand, as the
 // added tokens of a Hugging Face tokenizer do.
-func specials() []string {
+func specialTokens() []string {
 	return []string{
 		tokenBOS:     "<s>",
 		tokenEOS:     "</s>",
@@ -43,10 +43,10 @@ func specials() []string {
 	}
 }
 
-// generated returns the id of the nth word that the simulated model can say.
+// generatedToken returns the id of the nth word that the simulated model can say.
 // A generated word is one whole chunk (a space and three letters), so its text
 // always becomes the same id again, whatever stands before or after it.
-func generated(n uint64) uint32 {
+func generatedToken(n uint64) uint32 {
 	return uint32(spacedThreeBase + n%triples)
 }
 
@@ -54,7 +54,7 @@ func generated(n uint64) uint32 {
 func appendToken(dst []byte, id uint32) []byte {
 	switch {
 	case id <= tokenPad:
-		return append(dst, specials()[id]...)
+		return append(dst, specialTokens()[id]...)
 	case id >= byteBase && id < spacedOneBase:
 		return append(dst, byte(id-byteBase))
 	case id >= spacedOneBase && id < spacedTwoBase:

@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// weights are what an engine has loaded.
-type weights struct {
+// modelWeights are what an engine has loaded.
+type modelWeights struct {
 	name    string // in /v1/models; requests may name any model
 	path    string
 	version string

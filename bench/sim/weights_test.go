@@ -46,8 +46,8 @@ func TestUpdateWeights(t *testing.T) {
 	if list.Data[0].ID != "/new" || info.Path != "/new" || info.Version != "7" {
 		t.Errorf("models %+v, info %+v", list, info)
 	}
-	if r := post(t, w, "/v1/completions", `{"model":"tiny","prompt":"a","max_tokens":1}`); r.status != http.StatusOK || w.Strangers() != 0 {
-		t.Errorf("the served name: status %d, %d strangers", r.status, w.Strangers())
+	if r := post(t, w, "/v1/completions", `{"model":"tiny","prompt":"a","max_tokens":1}`); r.status != http.StatusOK || w.WrongModelRequests() != 0 {
+		t.Errorf("the served name: status %d, %d strangers", r.status, w.WrongModelRequests())
 	}
 	one := started(before.body)
 	w.Faults().Replace("other")
@@ -57,7 +57,7 @@ func TestUpdateWeights(t *testing.T) {
 		}
 	}
 	post(t, w, "/v1/completions", `{"model":"tiny","prompt":"a","max_tokens":1}`)
-	if w.Strangers() != 1 {
-		t.Errorf("%d strangers, want 1", w.Strangers())
+	if w.WrongModelRequests() != 1 {
+		t.Errorf("%d strangers, want 1", w.WrongModelRequests())
 	}
 }

@@ -41,9 +41,9 @@ func (w *Worker) URL() string { return "http://" + w.cfg.Listen }
 // Model is the served model name.
 func (w *Worker) Model() string { return w.cfg.Model }
 
-// Strangers counts the OpenAI requests for a model that the process which got them does not serve. As with SGLang they are
+// WrongModelRequests counts the OpenAI requests for a model that the process which got them does not serve. As with SGLang they are
 // answered.
-func (w *Worker) Strangers() int { return int(w.faults.strangers.Load()) }
+func (w *Worker) WrongModelRequests() int { return int(w.faults.wrongModel.Load()) }
 
 // Mode is the worker's half of a pair, "" for a whole worker.
 func (w *Worker) Mode() string { return w.cfg.Mode }
@@ -87,17 +87,17 @@ func (w *Worker) Run(ctx context.Context) error {
 	for {
 		w.now.Store(w.engine)
 		w.engine.start()
-		o, ok := w.await(ctx, nil)
+		o, ok := w.nextOrder(ctx, nil)
 		w.now.Store(nil)
 		w.Close()
 		w.faults.Unhang() // a process that hung and was killed hangs no more
 		if !ok {
 			return nil
 		}
-		if !w.absent(ctx, o) {
+		if !w.stayAway(ctx, o) {
 			return nil
 		}
-		if err := w.revive(ctx); err != nil {
+		if err := w.restart(ctx); err != nil {
 			return err
 		}
 		if w.engine == nil {
@@ -106,8 +106,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// await returns the next order; ok is false when ctx ended.
-func (w *Worker) await(ctx context.Context, timer <-chan time.Time) (o order, ok bool) {
+// nextOrder returns the next order; ok is false when ctx ended.
+func (w *Worker) nextOrder(ctx context.Context, timer <-chan time.Time) (o order, ok bool) {
 	select {
 	case o = <-w.faults.orders:
 		if o.model != "" {
@@ -121,8 +121,8 @@ func (w *Worker) await(ctx context.Context, timer <-chan time.Time) (o order, ok
 	}
 }
 
-// absent stays away as o says; false means that ctx ended meanwhile.
-func (w *Worker) absent(ctx context.Context, o order) bool {
+// stayAway stays away as o says; false means that ctx ended meanwhile.
+func (w *Worker) stayAway(ctx context.Context, o order) bool {
 	for {
 		var back <-chan time.Time
 		if o.back >= 0 {
@@ -130,7 +130,7 @@ func (w *Worker) absent(ctx context.Context, o order) bool {
 			defer t.Stop()
 			back = t.C
 		}
-		next, ok := w.await(ctx, back)
+		next, ok := w.nextOrder(ctx, back)
 		if !ok {
 			return false
 		}
@@ -146,9 +146,9 @@ const (
 	bindTimeout = time.Minute // far beyond what libzmq takes: a machine that stalls must not end a simulation
 )
 
-// revive binds the same addresses again. libzmq closes sockets in the
+// restart binds the same addresses again. libzmq closes sockets in the
 // background, so the first attempts may still find them taken.
-func (w *Worker) revive(ctx context.Context) error {
+func (w *Worker) restart(ctx context.Context) error {
 	deadline := time.Now().Add(bindTimeout)
 	cfg := w.cfg
 	if w.model != "" {

@@ -9,15 +9,15 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// death is what a worker dies of.
-type death struct {
+// fatalBody is what a worker dies of.
+type fatalBody struct {
 	text []byte        // in a body
 	back time.Duration // until it is restarted
 }
 
-// deaths counts how often a worker has died of a request.
-type deaths struct {
-	of    atomic.Pointer[death]
+// fatal counts how often a worker has died of a request.
+type fatalBodies struct {
+	of    atomic.Pointer[fatalBody]
 	count atomic.Int64
 }
 
@@ -25,27 +25,27 @@ type deaths struct {
 // of a body that holds text, which stands for what nobody knows yet; "" is no text. The process is gone at once, with
 // its connections, and comes back after a while; negative: when it is restarted.
 func (f *Faults) DieOf(text string, back time.Duration) {
-	f.deaths.of.Store(&death{text: []byte(text), back: back})
+	f.fatal.of.Store(&fatalBody{text: []byte(text), back: back})
 }
 
 // Deaths returns how often the worker has died of a request.
-func (f *Faults) Deaths() int { return int(f.deaths.count.Load()) }
+func (f *Faults) Deaths() int { return int(f.fatal.count.Load()) }
 
-// kills reports whether a worker dies of a body.
-func (d *death) kills(body []byte) bool {
-	return len(d.text) > 0 && bytes.Contains(body, d.text) || outside(body)
+// matches reports whether a worker dies of a body.
+func (d *fatalBody) matches(body []byte) bool {
+	return len(d.text) > 0 && bytes.Contains(body, d.text) || hasUnknownToken(body)
 }
 
-// mortal serves a request, or dies of it.
-func (s *httpServer) mortal(h fasthttp.RequestHandler) fasthttp.RequestHandler {
+// crashOnFatal serves a request, or dies of it.
+func (s *httpServer) crashOnFatal(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		d := s.faults.deaths.of.Load()
-		if d == nil || !d.kills(ctx.PostBody()) {
+		d := s.faults.fatal.of.Load()
+		if d == nil || !d.matches(ctx.PostBody()) {
 			h(ctx)
 			return
 		}
 		if s.dying.CompareAndSwap(false, true) { // else one death for all that come meanwhile
-			s.faults.deaths.count.Add(1)
+			s.faults.fatal.count.Add(1)
 			s.faults.order(order{crash: true, back: d.back})
 		}
 		<-s.ctx.Done()
@@ -53,8 +53,8 @@ func (s *httpServer) mortal(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// outside reports whether a prompt holds a token id that the model does not have.
-func outside(body []byte) bool {
+// hasUnknownToken reports whether a prompt holds a token id that the model does not have.
+func hasUnknownToken(body []byte) bool {
 	o, err := parseObject(body)
 	if err != nil {
 		return false
@@ -79,8 +79,8 @@ func outside(body []byte) bool {
 	return false
 }
 
-// biasOf judges logit_bias as SGLang does, whose refusal tells the size of the vocabulary.
-func biasOf(o object) error {
+// checkBias judges logit_bias as SGLang does, whose refusal tells the size of the vocabulary.
+func checkBias(o object) error {
 	raw := o.raw("logit_bias")
 	if raw == nil {
 		return nil

@@ -10,10 +10,10 @@ import (
 // second: shorter waits are not slept but left as a debt to the next one.
 const minSleep = time.Millisecond
 
-// pace ties a rank's simulated time to the wall clock. Each wait ends at an
+// simClock ties a rank's simulated time to the wall clock. Each wait ends at an
 // absolute instant, so an oversleep is made good by the waits after it and an
 // hour does not drift.
-type pace struct {
+type simClock struct {
 	start time.Time
 	scale float64       // simulated seconds a second
 	now   time.Duration // simulated time of the rank
@@ -21,26 +21,26 @@ type pace struct {
 	timer *time.Timer
 }
 
-func newPace(scale float64) *pace {
+func newSimClock(scale float64) *simClock {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
-	return &pace{start: time.Now(), scale: scale, timer: t}
+	return &simClock{start: time.Now(), scale: scale, timer: t}
 }
 
 // due is the wall-clock instant of the rank's simulated time.
-func (p *pace) due() time.Time {
+func (p *simClock) due() time.Time {
 	return p.start.Add(time.Duration(float64(p.now) / p.scale))
 }
 
 // catchUp moves simulated time on to what the wall clock says: a rank without
 // work has nothing to be late with.
-func (p *pace) catchUp() {
+func (p *simClock) catchUp() {
 	p.now = max(p.now, time.Duration(float64(time.Since(p.start))*p.scale))
 }
 
 // pause waits until the rank's simulated time has come. It calls before only if
 // it is going to sleep, and returns false when ctx ended.
-func (p *pace) pause(ctx context.Context, before func()) bool {
+func (p *simClock) pause(ctx context.Context, before func()) bool {
 	wait := time.Until(p.due())
 	p.lag = max(p.lag, -wait)
 	if wait < minSleep {
@@ -57,6 +57,6 @@ func (p *pace) pause(ctx context.Context, before func()) bool {
 }
 
 // wall turns a simulated duration into the one a client sees.
-func (p *pace) wall(d time.Duration) time.Duration {
+func (p *simClock) wall(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / p.scale)
 }

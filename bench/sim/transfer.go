@@ -86,7 +86,7 @@ func (s *bootstrapServer) serveTransfers() {
 		}
 		s.wg.Go(func() {
 			defer c.Close()
-			if s.faults.pass(s.ctx) {
+			if s.faults.awaitUnhang(s.ctx) {
 				s.serveTransfer(c)
 			}
 		})
