@@ -11,18 +11,18 @@ import (
 
 const eventStream = "text/event-stream; charset=utf-8"
 
-// answerFormat is how one endpoint words its answers.
+// answerFormat is the answer format of one endpoint.
 type answerFormat interface {
-	// whole appends the answer that is no stream.
+	// whole appends an answer that is not streamed.
 	whole(dst []byte, j *job, ps []progress) []byte
 	// begin appends the event that announces sequence i.
 	begin(dst []byte, j *job, i int) []byte
-	// chunk appends the events that bring sequence i from sent tokens to p.
+	// chunk appends the events for the tokens of sequence i after the first sent ones.
 	chunk(dst []byte, j *job, i, sent int, p progress) []byte
-	// reportsAborts says whether a sequence that failed has an event of its own, or ends
-	// the stream with an error.
+	// reportsAborts is true if a failed sequence has an event of its own; otherwise an error
+	// ends the stream.
 	reportsAborts() bool
-	// end appends what follows the last chunk of all sequences.
+	// end appends the events after the last chunk of all sequences.
 	end(dst []byte, j *job, ps []progress) []byte
 }
 
@@ -67,7 +67,7 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 			return
 		}
 		if f := ps[i].reason; f.status != 0 {
-			a.abortWork(j) // nobody would read the answers of the others
+			a.abortWork(j) // The client would not read the other answers.
 			if _, own := w.(nativeFormat); own {
 				failure(f).native(ctx)
 			} else {
@@ -79,12 +79,12 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
 	writeJSON(ctx, fasthttp.StatusOK, w.whole(nil, j, ps))
 }
 
-// stream writes a job's events as its tokens come. Tokens that came while the
-// client was slow leave in one event, as they do in SGLang.
+// stream writes a job's events. Tokens generated while the client was slow leave in one event,
+// as in SGLang.
 func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w answerFormat) {
 	var buf []byte
 	ps := make([]progress, len(j.reqs))
-	sent := make([]int, len(j.reqs)) // tokens; -1 once the last event is out
+	sent := make([]int, len(j.reqs)) // Tokens; -1 after the last event.
 	begun := make([]bool, len(j.reqs))
 	for open := len(j.reqs); open > 0; {
 		if !a.await(j) || !a.faults.awaitUnhang(a.ctx) {
@@ -134,7 +134,7 @@ func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w answerFormat)
 	}
 }
 
-// faultError is what a request that a fault has hit is told.
+// faultError is the error of a request that a fault has hit.
 func (a *answerer) faultError() finishReason {
 	if s := int(a.faults.status.Load()); s >= fasthttp.StatusBadRequest && s < 600 {
 		return finishReason{kind: "abort", status: s, message: fasthttp.StatusMessage(s)}
@@ -142,8 +142,7 @@ func (a *answerer) faultError() finishReason {
 	return finishReason{kind: "abort", status: fasthttp.StatusInternalServerError, message: "Internal server error"}
 }
 
-// injectFault answers a request as a fault wants it to be; false if there is none, or one
-// that comes later.
+// injectFault answers a request by a fault; false if there is none, or one that begins later.
 func (a *answerer) injectFault(ctx *fasthttp.RequestCtx, j *job, fault requestFault) bool {
 	switch fault {
 	case failStatus:
@@ -169,8 +168,7 @@ func (a *answerer) injectFault(ctx *fasthttp.RequestCtx, j *job, fault requestFa
 	return true
 }
 
-// awaitFirstToken returns when the first of j's sequences has a token or has ended; false after
-// a crash.
+// awaitFirstToken returns when j's first sequence has a token or has ended; false after a crash.
 func (a *answerer) awaitFirstToken(j *job) bool {
 	for {
 		if p := j.reqs[0].current(); len(p.out) > 0 || p.reason.kind != "" {
@@ -182,7 +180,7 @@ func (a *answerer) awaitFirstToken(j *job) bool {
 	}
 }
 
-// await returns when one of j's sequences may have news; false after a crash.
+// await returns when a sequence of j may have progressed; false after a crash.
 func (a *answerer) await(j *job) bool {
 	select {
 	case <-j.wake:
@@ -192,8 +190,8 @@ func (a *answerer) await(j *job) bool {
 	}
 }
 
-// leave aborts the work for a client that has gone. SGLang notices, too, when it
-// cannot write.
+// abortWork aborts the requests of a client that has disconnected. SGLang, too, notices by a
+// failed write.
 func (a *answerer) abortWork(j *job) {
 	for _, r := range j.reqs {
 		r.home.abort(r.id, false)
@@ -210,8 +208,8 @@ func write(out *bufio.Writer, b []byte) bool {
 	return out.Flush() == nil
 }
 
-// answerText is the text of a sequence so far, without the stop string that
-// ended it and without an end-of-sequence token.
+// answerText is the text of a sequence so far, without a final stop string or end-of-sequence
+// token.
 func answerText(r *request, p progress) []byte {
 	ids := p.out
 	if p.reason.hasToken && !r.stop.keep {
@@ -221,7 +219,7 @@ func answerText(r *request, p progress) []byte {
 	return text[:len(text)-p.reason.trim]
 }
 
-// submit hands a job's sequences to their ranks.
+// submit queues a job's sequences at their ranks.
 func (a *answerer) submit(j *job, stalled bool) {
 	for _, r := range j.reqs {
 		a.active.add(r.id)
@@ -236,7 +234,7 @@ func (a *answerer) submit(j *job, stalled bool) {
 	}
 }
 
-// done forgets a job's ids.
+// done removes a job's ids.
 func (a *answerer) done(j *job) {
 	for _, r := range j.reqs {
 		a.active.remove(r.id)

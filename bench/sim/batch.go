@@ -11,9 +11,8 @@ type batchShare struct {
 	tokens int
 }
 
-// prefillBatch takes requests from the queue, in order, as long as they fit into
-// the batch, the running set and the KV pool. SGLang, too, prefills whenever it
-// can and decodes otherwise.
+// prefillBatch takes requests from the queue in order while they fit into the batch, the
+// running set and the KV pool. SGLang, too, prefers prefill to decode.
 func (k *rank) prefillBatch() (b []batchShare) {
 	budget := k.cfg.Service.ChunkedPrefill
 	if r := k.chunked; r != nil {
@@ -30,8 +29,8 @@ func (k *rank) prefillBatch() (b []batchShare) {
 	return b
 }
 
-// take adds as much of r's prompt to the batch as budget allows. What does not
-// fit is the next batch's, cut at a page so that whole pages enter the cache.
+// take adds as much of r's prompt to the batch as budget allows. The rest goes into the next
+// batch; the cut is at a page, so that whole pages enter the cache.
 func (k *rank) take(b []batchShare, r *request, budget *int) []batchShare {
 	n := len(r.prompt) - r.computed
 	if n > *budget {
@@ -63,7 +62,7 @@ func (k *rank) runPrefill(ctx context.Context, b []batchShare) {
 	k.publish()
 }
 
-// prefilled takes note that a piece's keys and values are there.
+// prefilled handles a share with computed keys and values.
 func (k *rank) prefilled(p batchShare, now time.Time) {
 	r := p.r
 	r.computed += p.tokens
@@ -80,7 +79,7 @@ func (k *rank) prefilled(p batchShare, now time.Time) {
 		if r.reason.kind == "" {
 			k.running = append(k.running, r)
 		}
-		r.signal() // the first token is never held back
+		r.signal() // The first token is never delayed.
 	}
 }
 
@@ -122,7 +121,7 @@ func (k *rank) step(r *request, now time.Time) {
 	}
 }
 
-// finishReason ends r for a reason that is not in its tokens.
+// finish ends r for a reason outside its tokens.
 func (k *rank) finish(r *request, f finishReason) {
 	r.end(f, time.Now())
 	k.release(r)

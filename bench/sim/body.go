@@ -8,12 +8,11 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// errJSON is a body that is not JSON.
+// errJSON means that a body is not JSON.
 var errJSON = errors.New("sim: not JSON")
 
-// object is the top level of a JSON object, its values still raw. A prompt of
-// 12,000 token ids is 70 KB of digits: a document tree of it would cost a
-// megabyte of memory, and reading it as numbers only costs 50 µs.
+// object is the top level of a JSON object with raw values. A prompt of 12,000 token ids is 70
+// KB of digits: a document tree of it would take a megabyte, parsing only the ids takes 50 µs.
 type object struct {
 	fields []field
 }
@@ -78,8 +77,8 @@ func skipSpace(p []byte) []byte {
 	return p
 }
 
-// stringLen is the length of the JSON string at the start of p, quotes included;
-// 0 if there is none.
+// stringLen returns the length of the JSON string at the start of p with its quotes, 0 if there
+// is none.
 func stringLen(p []byte) int {
 	if len(p) == 0 || p[0] != '"' {
 		return 0
@@ -95,8 +94,8 @@ func stringLen(p []byte) int {
 	return 0
 }
 
-// valueLen is the length of the value at the start of p, up to the comma or
-// bracket that ends it; 0 if it does not end.
+// valueLen returns the length of the value at the start of p, up to the comma or bracket after
+// it; 0 if it does not end.
 func valueLen(p []byte) int {
 	depth := 0
 	for i := flatLen(p); i < len(p); i++ {
@@ -122,8 +121,8 @@ func valueLen(p []byte) int {
 	return 0
 }
 
-// flatLen is the length of the list at the start of p if nothing but numbers is in
-// it: three searches at memory speed instead of a look at each digit.
+// flatLen returns the length of the list at the start of p if it contains only numbers. Three
+// searches at memory speed replace a look at each digit.
 func flatLen(p []byte) int {
 	if len(p) == 0 || p[0] != '[' {
 		return 0
@@ -135,8 +134,8 @@ func flatLen(p []byte) int {
 	return end + 1
 }
 
-// raw returns the value of key, nil if it is absent or null. Of a repeated key
-// the last counts, as in Python.
+// raw returns the value of key, nil if it is absent or null. The last one of a repeated key
+// counts, as in Python.
 func (o object) raw(key string) []byte {
 	for _, f := range slices.Backward(o.fields) {
 		if string(f.key) == key {
@@ -247,9 +246,9 @@ func idLists(raw []byte, key string) (lists [][]uint32, nested bool, err error) 
 	}
 }
 
-// parseIDs reads "[1,2,3]" and returns what follows it.
+// parseIDs reads "[1,2,3]" and returns the bytes after it.
 func parseIDs(p []byte, key string) (ids []uint32, rest []byte, err error) {
-	ids = make([]uint32, 0, len(p)/6+1) // an id and its comma are 6 bytes mostly
+	ids = make([]uint32, 0, len(p)/6+1) // An id and its comma mostly have 6 bytes.
 	p = skipSpace(p[1:])
 	for first := true; ; first = false {
 		if len(p) > 0 && p[0] == ']' {

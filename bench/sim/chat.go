@@ -1,7 +1,6 @@
 package sim
 
-// chatPrompt is the prompt of a chat: input_ids if they are there, else the
-// rendered messages.
+// chatPrompt returns the prompt of a chat: input_ids if present, otherwise the rendered messages.
 func chatPrompt(o object) ([]uint32, error) {
 	raw := o.raw("messages")
 	if raw == nil {
@@ -21,7 +20,7 @@ func chatPrompt(o object) ([]uint32, error) {
 	return encode(text), nil
 }
 
-// chatFormat words answers as /v1/chat/completions does.
+// chatFormat is the format of /v1/chat/completions.
 type chatFormat struct{}
 
 func (chatFormat) whole(dst []byte, j *job, ps []progress) []byte {
@@ -53,7 +52,7 @@ func (chatFormat) begin(dst []byte, j *job, i int) []byte {
 	return append(appendReason(dst, choiceLogprobs{}, finishReason{}), "}]}\n\n"...)
 }
 
-// chunk brings the new text, and in an event of its own why the answer ended.
+// chunk appends the new text, and the finish reason in an event of its own.
 func (chatFormat) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 	if text := newText(j.reqs[i], sent, p); len(text) > 0 {
 		dst = appendDelta(dst, j, i)

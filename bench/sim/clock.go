@@ -5,14 +5,12 @@ import (
 	"time"
 )
 
-// minSleep is the shortest wait that is slept. Below it a timer's own error would
-// be as large as the wait, and a worker at time scale 60 makes 4,000 steps a
-// second: shorter waits are not slept but left as a debt to the next one.
+// minSleep is the shortest sleep. Below it a timer's error would be as large as the wait, and a
+// worker at time scale 60 makes 4,000 steps a second: shorter waits are added to the next one.
 const minSleep = time.Millisecond
 
-// simClock ties a rank's simulated time to the wall clock. Each wait ends at an
-// absolute instant, so an oversleep is made good by the waits after it and an
-// hour does not drift.
+// simClock maps a rank's simulated time to the wall clock. Each wait ends at an absolute
+// instant, so later waits make up for an oversleep, and an hour does not drift.
 type simClock struct {
 	start time.Time
 	scale float64       // simulated seconds a second
@@ -32,14 +30,13 @@ func (p *simClock) due() time.Time {
 	return p.start.Add(time.Duration(float64(p.now) / p.scale))
 }
 
-// catchUp moves simulated time on to what the wall clock says: a rank without
-// work has nothing to be late with.
+// catchUp advances simulated time to the wall clock: an idle rank is never late.
 func (p *simClock) catchUp() {
 	p.now = max(p.now, time.Duration(float64(time.Since(p.start))*p.scale))
 }
 
-// pause waits until the rank's simulated time has come. It calls before only if
-// it is going to sleep, and returns false when ctx ended.
+// pause waits for the rank's simulated time. It calls before only if it sleeps, and returns
+// false when ctx ended.
 func (p *simClock) pause(ctx context.Context, before func()) bool {
 	wait := time.Until(p.due())
 	p.lag = max(p.lag, -wait)
@@ -56,7 +53,7 @@ func (p *simClock) pause(ctx context.Context, before func()) bool {
 	}
 }
 
-// wall turns a simulated duration into the one a client sees.
+// wall converts a simulated duration to the client's clock.
 func (p *simClock) wall(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / p.scale)
 }

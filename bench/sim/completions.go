@@ -3,7 +3,7 @@ package sim
 // completionsDefault is OpenAI's default length of a completion.
 const completionsDefault = 16
 
-// completionPrompts reads prompt: a text, texts, ids or lists of ids.
+// completionPrompts reads the prompt: a text, texts, ids or lists of ids.
 func completionPrompts(o object) (prompts [][]uint32, batch bool, err error) {
 	raw := o.raw("prompt")
 	if raw == nil {
@@ -24,7 +24,7 @@ func completionPrompts(o object) (prompts [][]uint32, batch bool, err error) {
 	return prompts, raw[0] == '[', err
 }
 
-// completionFormat words answers as /v1/completions does.
+// completionFormat is the format of /v1/completions.
 type completionFormat struct{}
 
 func (completionFormat) whole(dst []byte, j *job, ps []progress) []byte {
@@ -43,7 +43,7 @@ func (completionFormat) whole(dst []byte, j *job, ps []progress) []byte {
 
 func (completionFormat) begin(dst []byte, _ *job, _ int) []byte { return dst }
 
-// chunk of a first token brings the prompt with it, if the client wants it back.
+// chunk also sends the prompt with the first token, if the client has asked for echo.
 func (completionFormat) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 	var usage []progress
 	if j.every {
@@ -68,7 +68,7 @@ func (completionFormat) end(dst []byte, j *job, ps []progress) []byte {
 	return append(appendUsage(dst, j, ps, false), "}\n\n"...)
 }
 
-// appendCompletion appends one event; usage is null unless some is given.
+// appendCompletion appends one event; usage may be empty.
 func appendCompletion(dst []byte, j *job, i int, text []byte, g choiceLogprobs, f finishReason, usage []progress) []byte {
 	dst = append(dst, "data: "...)
 	dst = appendHead(dst, j, j.reqs[i].id, "text_completion")

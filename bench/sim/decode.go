@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// SGLang asks a bootstrap server that does not answer this often, a second apart.
+// SGLang retries a bootstrap server this often, a second apart.
 const (
 	lookups     = 15
 	lookupEvery = time.Second
 )
 
-// errGone means that the prefill worker of a leg is dead.
+// errGone means that a leg's prefill worker is dead.
 var errGone = errors.New("sim: prefill worker gone")
 
 // kvReceiver brings keys and values to the legs of a decode worker.
@@ -25,7 +25,7 @@ type kvReceiver struct {
 	peers *prefillPeers
 }
 
-// receive brings r's keys and values to its rank, in the background.
+// receive brings r's keys and values to its rank in the background.
 func (v *kvReceiver) receive(r *request) {
 	lg := r.leg
 	lg.ctx, lg.cancel = context.WithCancel(v.ctx)
@@ -41,8 +41,8 @@ func (v *kvReceiver) receive(r *request) {
 	})
 }
 
-// reception is the life of a decode leg outside its rank: look-up, wait for pages,
-// transfer. A finish with a kind says how it failed.
+// reception runs a decode leg outside its rank: look-up, wait for pages, transfer. A reason
+// with a kind is its failure.
 func (v *kvReceiver) reception(p *prefillPeer, r *request) (h handoff, f finishReason) {
 	lg := r.leg
 	at, err := v.lookUp(p, lg)
@@ -70,7 +70,7 @@ func (v *kvReceiver) reception(p *prefillPeer, r *request) (h handoff, f finishR
 	return h, f
 }
 
-// explain words an error of a reception.
+// explain returns SGLang's text for an error of a reception.
 func (v *kvReceiver) explain(err error, lg *leg) string {
 	switch {
 	case errors.Is(err, errGone):
@@ -88,7 +88,7 @@ var (
 	errLookup  = errors.New("sim: bootstrap server does not answer")
 )
 
-// lookUp finds where the rank of lg's prefill worker hands over.
+// lookUp finds the transfer address of the rank of lg's prefill worker.
 func (v *kvReceiver) lookUp(p *prefillPeer, lg *leg) (at rankAddress, err error) {
 	for range lookups {
 		if at, err = p.find(lg.ctx, v.process, lg); err == nil {
@@ -108,8 +108,8 @@ func (v *kvReceiver) lookUp(p *prefillPeer, lg *leg) (at rankAddress, err error)
 	return at, errLookup
 }
 
-// pull waits for a leg's keys and values. That the connection breaks says nothing, as
-// in SGLang: a dead prefill worker is known by its missing heartbeats.
+// pull waits for a leg's keys and values. A broken connection alone is no failure, as in
+// SGLang, which recognizes a dead prefill worker by missing heartbeats.
 func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff, err error) {
 	late := time.NewTimer(v.cfg.real(v.cfg.WaitingTimeout))
 	defer late.Stop()
@@ -141,7 +141,7 @@ func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff
 	case <-r.leg.ctx.Done():
 		err = r.leg.ctx.Err()
 	}
-	if v.ctx.Err() == nil { // a process that was killed says nothing
+	if v.ctx.Err() == nil { // A killed process sends no abort.
 		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 		_, _ = c.Write([]byte("abort\n"))
 	} else if t, ok := c.(*net.TCPConn); ok {
@@ -150,7 +150,7 @@ func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff
 	return h, err
 }
 
-// admitLegs gives pages to the legs that have met, first come, first served.
+// admitLegs gives pages to connected legs, first come, first served.
 func (l *legScheduler) admitLegs() {
 	held := len(l.rank.running)
 	for _, r := range l.list {
@@ -172,7 +172,7 @@ func (l *legScheduler) admitLegs() {
 	}
 }
 
-// received takes in what a reception brought.
+// received stores the result of a reception.
 func (l *legScheduler) received(r *request, h handoff, f finishReason) {
 	if f.kind == "" && h.prompt != len(r.prompt) {
 		f = finishReason{kind: "abort", status: 500, message: "Metadata corruption detected - bootstrap_room mismatch"}
@@ -189,8 +189,7 @@ func (l *legScheduler) received(r *request, h handoff, f finishReason) {
 	r.mu.Unlock()
 }
 
-// runReceived lets legs run whose keys and values have landed. The first token is there
-// already.
+// runReceived runs legs that have their keys and values. The first token came with them.
 func (l *legScheduler) runReceived() {
 	now := time.Now()
 	for i := 0; i < len(l.list) && len(l.rank.running) < l.rank.cfg.MaxRunning; {

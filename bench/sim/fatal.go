@@ -9,34 +9,35 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// fatalBody is what a worker dies of.
+// fatalBody describes the bodies that crash a worker.
 type fatalBody struct {
-	text []byte        // in a body
-	back time.Duration // until it is restarted
+	text []byte        // Part of a body.
+	back time.Duration // Until the restart.
 }
 
-// fatal counts how often a worker has died of a request.
+// fatalBodies counts the crashes by a request.
 type fatalBodies struct {
 	of    atomic.Pointer[fatalBody]
 	count atomic.Int64
 }
 
-// DieOf makes the worker die of requests as SGLang 0.5.23 does: of a token id outside the vocabulary, and
-// of a body that holds text, which stands for what nobody knows yet; "" is no text. The process is gone at once, with
-// its connections, and comes back after a while; negative: when it is restarted.
+// DieOf makes the worker crash on requests as SGLang 0.5.23 does: on a token id outside the
+// vocabulary, and on a body that contains text, which stands for bugs not known yet; "" is no
+// text. The process resets its connections at once and restarts after back, or on
+// [Faults.Restart] if that is negative.
 func (f *Faults) DieOf(text string, back time.Duration) {
 	f.fatal.of.Store(&fatalBody{text: []byte(text), back: back})
 }
 
-// Deaths returns how often the worker has died of a request.
+// Deaths returns the number of crashes by a request.
 func (f *Faults) Deaths() int { return int(f.fatal.count.Load()) }
 
-// matches reports whether a worker dies of a body.
+// matches reports whether a body crashes the worker.
 func (d *fatalBody) matches(body []byte) bool {
 	return len(d.text) > 0 && bytes.Contains(body, d.text) || hasUnknownToken(body)
 }
 
-// crashOnFatal serves a request, or dies of it.
+// crashOnFatal serves a request unless its body crashes the worker.
 func (s *httpServer) crashOnFatal(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		d := s.faults.fatal.of.Load()
@@ -44,7 +45,7 @@ func (s *httpServer) crashOnFatal(h fasthttp.RequestHandler) fasthttp.RequestHan
 			h(ctx)
 			return
 		}
-		if s.dying.CompareAndSwap(false, true) { // else one death for all that come meanwhile
+		if s.dying.CompareAndSwap(false, true) { // Otherwise one crash for all such requests until then.
 			s.faults.fatal.count.Add(1)
 			s.faults.order(order{crash: true, back: d.back})
 		}
@@ -53,7 +54,7 @@ func (s *httpServer) crashOnFatal(h fasthttp.RequestHandler) fasthttp.RequestHan
 	}
 }
 
-// hasUnknownToken reports whether a prompt holds a token id that the model does not have.
+// hasUnknownToken reports whether a prompt has a token id outside the vocabulary.
 func hasUnknownToken(body []byte) bool {
 	o, err := parseObject(body)
 	if err != nil {
@@ -79,7 +80,7 @@ func hasUnknownToken(body []byte) bool {
 	return false
 }
 
-// checkBias judges logit_bias as SGLang does, whose refusal tells the size of the vocabulary.
+// checkBias refuses a logit_bias as SGLang does; the error contains the size of the vocabulary.
 func checkBias(o object) error {
 	raw := o.raw("logit_bias")
 	if raw == nil {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// listener remembers its connections, so that a crash can reset them all.
+// listener tracks its connections, so that a crash can reset them all.
 type listener struct {
 	net.Listener
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
-	dead  bool // accept no more
+	dead  bool // Accept nothing more.
 }
 
 func newListener(ln net.Listener) *listener {
@@ -35,8 +35,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// kill closes the listener and resets every connection, as the kernel does for a
-// process that was killed with unread data.
+// kill closes the listener and resets every connection, as the kernel does for a killed process
+// with unread data.
 func (l *listener) kill() {
 	_ = l.Close()
 	l.mu.Lock()
@@ -53,14 +53,14 @@ func (l *listener) kill() {
 	}
 }
 
-// conn is a connection that its listener knows of.
+// conn is a connection tracked by its listener.
 type conn struct {
 	net.Conn
 	owner    *listener
 	survives bool // guarded by owner.mu
 }
 
-// surviveCrash lets c outlive a crash: who orders one is told that it was heard.
+// surviveCrash lets c outlive a crash, so that the client that orders one receives its answer.
 func (c *conn) surviveCrash() {
 	c.owner.mu.Lock()
 	defer c.owner.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// resetConn ends c as a killed process would.
+// resetConn ends c like a killed process.
 func resetConn(c net.Conn) {
 	if c, ok := c.(*conn); ok {
 		_ = c.reset()

@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// loadHeartbeat is after how long SGLang repeats an unchanged load message.
+	// loadHeartbeat is the interval after which SGLang repeats an unchanged load message.
 	loadHeartbeat = time.Second
-	// loadEvery is how often a changing load is sent. SGLang sends each fifth
-	// batch, about every 100 ms of decoding; a quicker time scale must not turn
-	// that into thousands of messages a second.
+	// loadEvery is the least interval of changed load messages. SGLang sends one every fifth
+	// batch, about every 100 ms of decoding; a high time scale must not make thousands a second
+	// of it.
 	loadEvery = 20 * time.Millisecond
 )
 
-// counters only ever grow. Times are as a client's clock would see them.
+// counters only grow. Times are on the client's clock.
 type counters struct {
-	prefilled    int           // prompt tokens computed
-	prefillBusy  time.Duration // time spent on them
+	prefilled    int           // Prompt tokens computed.
+	prefillBusy  time.Duration // Time spent on them.
 	generated    int
 	prompts      int // prompt tokens of finished requests
-	cached       int // of these, found in the cache
+	cached       int // Of these, found in the cache.
 	answers      int // generated tokens of finished requests
 	requests     int // finished
 	aborted      int
@@ -41,12 +41,12 @@ func (c *counters) finish(r *request) {
 	}
 }
 
-// snapshot is a rank's state as the HTTP side may see it.
+// snapshot is a rank's state for the HTTP handlers.
 type snapshot struct {
 	load     kvevent.Load
 	count    counters
 	active   int           // tokens of running requests
-	free     int           // pages nobody holds
+	free     int           // free pages
 	tree     int           // pages in the prefix cache
 	evicted  int           // tokens
 	rate     float64       // generated tokens a second, over the last window
@@ -60,10 +60,10 @@ type snapshot struct {
 	stalled  int            // by a fault
 	held     int            // pages locked or private, or promised
 	batches  uint64         // of events that were published
-	idle     bool           // it has nothing to do, and all that it has to tell was published
+	idle     bool           // no work, and all events are published
 }
 
-// rateMark is where the window of snapshot.rate began.
+// rateMark is the begin of the window of snapshot.rate.
 type rateMark struct {
 	at        time.Time
 	generated int
@@ -86,13 +86,13 @@ type loadReport struct {
 	last snapshot // guarded by mu
 }
 
-// observePrefill notes what the batch about to run takes from the cache.
+// observePrefill notes the share of the next batch that comes from the cache.
 func (o *loadReport) observePrefill(b []batchShare) {
 	k := o.rank
 	k.count.matchedLast, k.count.computedLast = 0, 0
 	for _, p := range b {
 		k.count.computedLast += p.tokens
-		if p.r.computed == p.r.cached { // its first piece
+		if p.r.computed == p.r.cached { // Its first share.
 			k.count.matchedLast += p.r.cached
 		}
 	}
@@ -122,7 +122,7 @@ func (o *loadReport) observe(idle bool) {
 	o.send(now, l, idle)
 }
 
-// send publishes l if it is news, not too soon after the one before.
+// send publishes a changed load, at most every loadEvery.
 func (o *loadReport) send(now time.Time, l kvevent.Load, idle bool) {
 	since := now.Sub(o.sent.at)
 	changed := l != o.sent.load && (idle || since >= loadEvery)
@@ -133,7 +133,7 @@ func (o *loadReport) send(now time.Time, l kvevent.Load, idle bool) {
 	o.loads.Publish(kvevent.AppendLoad(nil, &l))
 }
 
-// load is the rank's load now.
+// load returns the rank's load now.
 func (o *loadReport) load() kvevent.Load {
 	k := o.rank
 	l := kvevent.Load{
@@ -148,7 +148,7 @@ func (o *loadReport) load() kvevent.Load {
 	if k.chunked != nil {
 		l.Running++
 	}
-	// What is locked or private is in use; the rest of the tree can be evicted.
+	// Locked and private pages are in use; the rest of the tree can be evicted.
 	l.Tokens = int64((k.pool.cache.locked + k.pool.private) * k.cfg.PageSize)
 	if k.faults.cachedAsUsed.Load() {
 		l.Tokens = int64((k.cfg.CachePages - k.pool.free()) * k.cfg.PageSize)
@@ -160,7 +160,7 @@ func (o *loadReport) load() kvevent.Load {
 	}
 	for _, r := range k.legs.list {
 		switch r.leg.state {
-		case legComputing, legSending: // in waiting or in no queue that SGLang counts
+		case legComputing, legSending: // In waiting, or in no queue that SGLang counts.
 			continue
 		case legParked, legMeeting, legReady: // no pages yet
 			l.TotalTokens += int64(len(r.prompt))
@@ -186,17 +186,17 @@ func (o *loadReport) snapshot() snapshot {
 	return o.last
 }
 
-// Work is what a worker has in hand; of one that is away or idle, nothing.
+// Work is a worker's work in progress; none while it is away.
 type Work struct {
-	Requests int // that are being answered
-	Legs     int // of pairs that neither run nor are answered
+	Requests int // Requests being answered.
+	Legs     int // Legs of pairs that neither run nor are answered.
 	Queued   int // for prefill
 	Running  int
 	Stalled  int // by a fault
-	Pages    int // that requests hold or were promised
+	Pages    int // Pages that requests hold or were promised.
 }
 
-// Work returns what the worker has in hand. It may be called while it runs.
+// Work returns the work in progress. It may be called while the worker runs.
 func (w *Worker) Work() (sum Work) {
 	l := w.now.Load()
 	if l == nil {
@@ -218,8 +218,9 @@ func (w *Worker) Work() (sum Work) {
 	return sum
 }
 
-// Batches returns how many batches of events each rank has published, of which the last has that number less one, and whether
-// the ranks rest: they have nothing more to tell of what was answered before. A worker that is away does not rest.
+// Batches returns the number of event batches that each rank has published, one more than the
+// last sequence number, and whether the ranks are idle: all events of earlier answers are
+// published. A worker that is away is not idle.
 func (w *Worker) Batches() (published []uint64, rest bool) {
 	l := w.now.Load()
 	if l == nil {
@@ -233,8 +234,8 @@ func (w *Worker) Batches() (published []uint64, rest bool) {
 	return published, rest
 }
 
-// Rooms returns the bootstrap rooms that the worker's requests have named, in no order,
-// and how many named one that was used before. A worker remembers about a million.
+// Rooms returns the bootstrap rooms named by the worker's requests, unordered, and how many
+// requests named a used one. A worker remembers about a million.
 func (w *Worker) Rooms() (seen []int64, reused int) {
 	w.rooms.mu.Lock()
 	defer w.rooms.mu.Unlock()

@@ -2,14 +2,13 @@ package sim
 
 import "strconv"
 
-// logprob is what the simulated model says of token id after token prev. It depends on
-// nothing else, so that an answer has the same ones however it is computed; its 512ths
-// survive JSON exactly.
+// logprob is the simulated model's log probability of token id after token prev. It depends on
+// nothing else, so every worker computes the same one; its 512ths survive JSON exactly.
 func logprob(prev, id uint32) float64 {
 	return -float64(mix(uint64(prev)<<32|uint64(id))&4095) / 512
 }
 
-// alternativeToken is the nth best token beside id at its place, with its log probability.
+// alternativeToken returns the nth best token at the position of id, and its log probability.
 func alternativeToken(prev, id uint32, n int) (uint32, float64) {
 	if n == 0 {
 		return id, logprob(prev, id)
@@ -17,7 +16,8 @@ func alternativeToken(prev, id uint32, n int) (uint32, float64) {
 	return generatedToken(mix(uint64(prev)<<32 ^ uint64(id) + uint64(n))), logprob(prev, id) - float64(n)
 }
 
-// previousToken is the token before place i of r's answer; negative places are the prompt's.
+// previousToken returns the token before position i of r's answer; negative positions are the
+// prompt's.
 func previousToken(r *request, out []uint32, i int) uint32 {
 	if i > 0 {
 		return out[i-1]
@@ -25,12 +25,12 @@ func previousToken(r *request, out []uint32, i int) uint32 {
 	return r.prompt[len(r.prompt)-1+i]
 }
 
-// hasInputLogprobs says whether r's answer has log probabilities of its prompt. Those of a
-// pair are in the prefill leg's answer only.
+// hasInputLogprobs reports whether r's answer has log probabilities of its prompt. For a pair,
+// only the prefill leg's answer has them.
 func (r *request) hasInputLogprobs() bool { return r.leg == nil || r.home.cfg.Mode == ModePrefill }
 
-// place calls f for each prompt token whose log probability is wanted; the first has
-// none, as nothing known stands before it.
+// eachInput calls f for each prompt token with a log probability. The first one has none, as no
+// known token precedes it.
 func (r *request) eachInput(f func(first bool, prev, id uint32)) {
 	if !r.hasInputLogprobs() {
 		return
@@ -74,7 +74,7 @@ func appendLogprobs(dst []byte, r *request, out []uint32, top int) []byte {
 	return append(trimComma(dst), ']')
 }
 
-// trimComma takes a last comma away.
+// trimComma removes a final comma.
 func trimComma(dst []byte) []byte {
 	if dst[len(dst)-1] == ',' {
 		return dst[:len(dst)-1]
@@ -82,7 +82,7 @@ func trimComma(dst []byte) []byte {
 	return dst
 }
 
-// appendTriple appends [logprob, id, text], without the text that nobody asked for.
+// appendTriple appends [logprob, id, text], without a text.
 func appendTriple(dst []byte, none bool, lp float64, id uint32) []byte {
 	if none {
 		dst = append(dst, "[null"...)
@@ -102,8 +102,8 @@ func appendTops(dst []byte, prev, id uint32, top int) []byte {
 	return append(trimComma(dst), ']')
 }
 
-// choiceLogprobs is which log probabilities a choice of an OpenAI answer carries: those of the
-// answer's tokens from sent on, and of the prompt. Without a request there are none.
+// choiceLogprobs are the log probabilities of a choice of an OpenAI answer: of the answer's
+// tokens from sent on, and of the prompt. Without a request there are none.
 type choiceLogprobs struct {
 	r     *request
 	out   []uint32
@@ -113,7 +113,7 @@ type choiceLogprobs struct {
 	chat  bool
 }
 
-// choiceLogprobs is what sequence i carries of p behind the first sent tokens.
+// logged returns the log probabilities of sequence i's tokens after the first sent ones.
 func (j *job) logged(i, sent int, p progress, chat bool) choiceLogprobs {
 	if !j.logprobs {
 		return choiceLogprobs{}
@@ -131,7 +131,7 @@ func (g choiceLogprobs) append(dst []byte) []byte {
 	return g.appendCompletion(dst)
 }
 
-// appendChat words them as /v1/chat/completions does.
+// appendChat appends them in the format of /v1/chat/completions.
 func (g choiceLogprobs) appendChat(dst []byte) []byte {
 	dst = append(dst, `{"content":[`...)
 	for i, id := range g.out[g.sent:] {
@@ -156,7 +156,7 @@ func appendChatToken(dst []byte, id uint32, lp float64) []byte {
 	return appendFloat(append(trimComma(dst), `],"logprob":`...), lp)
 }
 
-// appendCompletion words them as /v1/completions does: four lists side by side.
+// appendCompletion appends them in the format of /v1/completions: four parallel lists.
 func (g choiceLogprobs) appendCompletion(dst []byte) []byte {
 	type entry struct {
 		none     bool
@@ -198,7 +198,7 @@ func (g choiceLogprobs) appendCompletion(dst []byte) []byte {
 	return append(trimComma(dst), "]}"...)
 }
 
-// appendTopTexts appends the best tokens by text; one that two ids share counts once.
+// appendTopTexts appends the best tokens by text; equal texts count once.
 func appendTopTexts(dst []byte, prev, id uint32, top int) []byte {
 	dst = append(dst, '{')
 	for n := range top {

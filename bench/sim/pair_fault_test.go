@@ -174,7 +174,8 @@ func TestDecodeDies(t *testing.T) {
 	}
 }
 
-// killDecode kills the decode worker of a pair while keys and values are on their way, unless all was sent before.
+// killDecode kills the decode worker of a pair while keys and values are on their way, unless
+// all was sent before.
 func killDecode(t *testing.T, latency time.Duration) (c *couple, p *pair, sent bool) {
 	t.Helper()
 	c = startCouple(t, func(cfg *Config) { cfg.Service.TransferLatency = latency })

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// awaitDecode lets r wait until a decode worker comes to its room.
+// awaitDecode parks r until a decode worker connects to its room.
 func (l *legScheduler) awaitDecode(r *request) {
 	lg := r.leg
 	began := time.Now()
@@ -24,7 +24,7 @@ func (l *legScheduler) awaitDecode(r *request) {
 	}
 }
 
-// decodeConnected lets r be computed: its decode worker has pages for it.
+// decodeConnected queues r for prefill: its decode worker has pages for it.
 func (l *legScheduler) decodeConnected(r *request, j *decodeConn) {
 	if r.leg.state == legParked && slices.Contains(l.list, r) {
 		r.leg.late.Stop()
@@ -33,7 +33,7 @@ func (l *legScheduler) decodeConnected(r *request, j *decodeConn) {
 	}
 }
 
-// expire ends a leg that no decode worker has come for.
+// expire ends a leg without a decode worker.
 func (l *legScheduler) expire(r *request, began time.Time) {
 	if r.leg.state == legParked {
 		waited := float64(time.Since(began).Seconds()) * l.rank.cfg.TimeScale
@@ -42,19 +42,19 @@ func (l *legScheduler) expire(r *request, began time.Time) {
 	}
 }
 
-// decodeAborted ends a leg whose decode worker has given up. What is being computed is
-// computed to its end, as in SGLang, and fails when it would be sent.
+// decodeAborted ends a leg after its decode worker has given up. A leg that is being computed
+// is computed to its end, as in SGLang, and fails when it is sent.
 func (l *legScheduler) decodeAborted(r *request) {
 	if r.leg.state != legComputing {
 		l.failPrefill(r, "Prefill transfer", "Aborted by decode-side abort notification.")
 	}
 }
 
-// abortPrefill ends a leg by /abort_request. The decode worker is not told, as in
-// SGLang: whoever aborts one leg has to abort the other.
+// abortPrefill ends a leg by /abort_request. As in SGLang, its decode worker is not told: a
+// client that aborts one leg has to abort the other.
 func (l *legScheduler) abortPrefill(r *request) {
 	if r.leg.state == legComputing {
-		l.leaveRoom(r) // it is in a queue that abort goes through
+		l.leaveRoom(r) // Rank.abort removes it from its queue.
 		return
 	}
 	stage := "Prefill bootstrap"
@@ -71,30 +71,30 @@ func (l *legScheduler) failPrefill(r *request, stage, why string) {
 	}
 }
 
-// leaveRoom takes r out of its room.
+// leaveRoom removes r from its room.
 func (l *legScheduler) leaveRoom(r *request) bool {
 	r.leg.late.Stop()
 	l.table.removeLeg(roomKey{l.rank.id, r.leg.room})
 	return l.remove(r)
 }
 
-// send gives the link what a batch has left of r's prompt: chunks travel while the
-// next ones are computed.
+// send adds a batch's part of r's prompt to the link: chunks are sent while the next ones are
+// computed.
 func (l *legScheduler) send(r *request) {
 	if r.leg == nil {
 		return
 	}
 	n := r.computed - min(r.leg.shipped, r.computed)
 	if r.leg.conn != nil && r.leg.shipped == 0 {
-		n = max(0, n-r.leg.conn.cached) // the decode worker's own cache holds these
+		n = max(0, n-r.leg.conn.cached) // In the decode worker's own cache.
 	}
 	r.leg.shipped = r.computed
 	d := float64(l.rank.cfg.Service.transfer(n)) * l.rank.faults.transferSlowdown()
 	l.linkFree = max(l.linkFree, l.rank.clock.now) + time.Duration(d)
 }
 
-// handOver begins the transfer of a prompt that is computed. Its pages stay locked
-// until the transfer ends.
+// handOver begins the transfer of a computed prompt. Its pages stay locked until the transfer
+// ends.
 func (l *legScheduler) handOver(r *request, now time.Time) {
 	l.rank.count.generated++
 	r.hand(now)

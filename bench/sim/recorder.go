@@ -2,16 +2,16 @@ package sim
 
 import "github.com/warmpath/warmpath/zmq/kvevent"
 
-// recorder collects the changes of one cache until they are published, joined
-// the way SGLang joins them: a store that continues the one before it becomes one
-// event with more hashes, and so do removals in a row.
+// recorder collects the changes of one cache until they are published, and joins them as SGLang
+// does: a store that continues the previous one adds hashes to its event, and so does a removal
+// after a removal.
 type recorder struct {
-	off    bool // the worker publishes no events
+	off    bool // The worker publishes no events.
 	page   int
 	events []kvevent.Event
 }
 
-// stored records that n's pages came into the cache.
+// stored records that n's pages were inserted.
 func (r *recorder) stored(n *node) {
 	if r.off {
 		return
@@ -37,7 +37,7 @@ func (r *recorder) stored(n *node) {
 	})
 }
 
-// removed records that n's pages left the cache.
+// removed records that n's pages were evicted.
 func (r *recorder) removed(n *node) {
 	if r.off {
 		return
@@ -61,7 +61,7 @@ func (r *recorder) cleared() {
 	r.events = append(r.events, kvevent.Event{Kind: kvevent.Cleared})
 }
 
-// take returns what was recorded and starts afresh.
+// take returns the recorded events and removes them.
 func (r *recorder) take() []kvevent.Event {
 	events := r.events
 	r.events = nil
@@ -80,7 +80,7 @@ func (r *recorder) tail(k kvevent.Kind) *kvevent.Event {
 	return e
 }
 
-// continues says whether a store below parent in space s joins e.
+// continues reports whether a store after parent in domain s can join e.
 func continues(e *kvevent.Event, parent uint64, s domain) bool {
 	return e.Hashes[len(e.Hashes)-1] == parent &&
 		string(e.CacheSalt) == s.salt && string(e.LoRAName) == s.lora

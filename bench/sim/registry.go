@@ -2,11 +2,11 @@ package sim
 
 import "sync"
 
-// activeIDs knows the requests in work by id. /abort_request looks here first: an
-// id that is unknown aborts nothing.
+// activeIDs counts the sequences of each request id in progress. /abort_request ignores other
+// ids.
 type activeIDs struct {
 	mu   sync.Mutex
-	byID map[string]int // how many sequences carry the id
+	byID map[string]int // Number of sequences with the id.
 }
 
 func (g *activeIDs) add(id string) {

@@ -10,17 +10,15 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// maxBody is the largest request body in bytes. SGLang sets no limit; this one
-// only keeps a mistake from eating the memory of all workers of the process.
+// maxBody is the largest request body in bytes. SGLang has no limit; this one keeps a mistake
+// from taking the memory of all workers in the process.
 const maxBody = 256 << 20
 
-// idleWorker is how long fasthttp keeps an idle goroutine, and how long after the end
-// of a server its last one ends. Its default of 10 s would let those of crashed
-// workers pile up.
+// idleWorker bounds fasthttp's idle goroutines, and so the time after a server's end until its
+// last one ends. With the default of 10 s those of crashed workers would pile up.
 const idleWorker = 100 * time.Millisecond
 
-// discardLog is fasthttp's logger: it speaks of broken connections only, and those are
-// what a crash is for.
+// discardLog is fasthttp's logger. It only reports broken connections, which crashes cause.
 type discardLog struct{}
 
 // Printf implements fasthttp.Logger.
@@ -37,7 +35,7 @@ type httpServer struct {
 	tokens   *tokenAPI
 	loaded   atomic.Pointer[modelWeights]
 	served   requestCounts
-	dying    atomic.Bool // Of a request.
+	dying    atomic.Bool // Of a fatal body.
 }
 
 func newHTTPServer(p *process, ln net.Listener, ranks []*rank) *httpServer {
@@ -85,10 +83,10 @@ func (c *requestCounts) add(endpoint string) {
 	c.by[endpoint]++
 }
 
-// serve answers one request, or hangs with the worker.
+// serve answers one request, unless the worker hangs.
 func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 	if string(ctx.Path()) == "/sim/fault" {
-		s.admin.fault(ctx) // also while the worker hangs: how else could it be told not to
+		s.admin.fault(ctx) // Also while the worker hangs, so that it can be told not to.
 		return
 	}
 	if !s.faults.awaitUnhang(s.ctx) {
@@ -107,7 +105,7 @@ func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// route finds what serves path, and whether by POST.
+// route returns the handler of path, and whether it takes POST.
 func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 	switch path {
 	case "/generate":
@@ -154,7 +152,7 @@ func (s *httpServer) routeGet(path string) fasthttp.RequestHandler {
 	return nil
 }
 
-// generate serves SGLang's own /generate.
+// generate serves /generate.
 func (s *httpServer) generate(ctx *fasthttp.RequestCtx) {
 	j, err := s.jobs.generateJob(ctx)
 	if err != nil {

@@ -11,8 +11,8 @@ func started(serverInfo []byte) string {
 	return string(regexp.MustCompile(`"random_seed":\d+,"startup_time":\{[^}]*\}[^}]*\}`).Find(serverInfo))
 }
 
-// TestUpdateWeights: as SGLang 0.5.23 does, the path becomes the name in /v1/models and /model_info, the cache is empty, and
-// /server_info stays.
+// TestUpdateWeights: as SGLang 0.5.23 does, the path becomes the name in /v1/models and
+// /model_info, the cache is empty, and /server_info stays.
 func TestUpdateWeights(t *testing.T) {
 	w := startWorker(t, fast())
 	ask := func() int {
