@@ -17,8 +17,8 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestLoadDoesNotAllocate checks what runs thousands of times a second at a
-// high time scale: a decode step's bookkeeping.
+// TestLoadDoesNotAllocate: at a high time scale a decode step's bookkeeping runs thousands of
+// times a second.
 func TestLoadDoesNotAllocate(t *testing.T) {
 	cfg := fast().withDefaults()
 	k := newRank(0, &cfg, newFaults(), nil, nil)

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// twin drives a cache and its naive counterpart with the same operations, and
-// replays the events of the cache as a router would.
+// twin applies the same operations to a cache and its naive counterpart, and the cache's events
+// as a router would.
 type twin struct {
 	t     testing.TB
 	fast  *cache
@@ -71,7 +71,7 @@ func (w *twin) step(op int, s domain, tokens []uint32) {
 	w.compare()
 }
 
-// hold matches and locks what was found.
+// hold matches a prefix and locks it.
 func (w *twin) hold(s domain, tokens []uint32) {
 	at, n := w.fast.match(s, tokens)
 	path := w.naive.match(s, tokens)
@@ -83,7 +83,7 @@ func (w *twin) hold(s domain, tokens []uint32) {
 	w.held = append(w.held, held{at, path})
 }
 
-// compare checks that both hold the same pages and that the events said so.
+// compare checks that both have the same pages, and that the events agree.
 func (w *twin) compare() {
 	w.hear()
 	want := w.naive.hashes()

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// started is what tells one process from the next.
+// started holds the fields that differ between two processes.
 func started(serverInfo []byte) string {
 	return string(regexp.MustCompile(`"random_seed":\d+,"startup_time":\{[^}]*\}[^}]*\}`).Find(serverInfo))
 }
 
-// TestUpdateWeights: as SGLang 0.5.23 does, the path becomes the name in /v1/models and
+// TestUpdateWeights: as in SGLang 0.5.23, the path becomes the name in /v1/models and
 // /model_info, the cache is empty, and /server_info stays.
 func TestUpdateWeights(t *testing.T) {
 	w := startWorker(t, fast())
