@@ -180,7 +180,7 @@ func TestScansAreQuiet(t *testing.T) {
 	}
 }
 
-// An exposed address needs authentication, or an operator who insists.
+// An exposed address needs authentication, or the operator's insistence.
 func TestExposedListenIsRefused(t *testing.T) {
 	open := Config{Bytes: minBytes, Socket: filepath.Join(t.TempDir(), "s"), Listen: "0.0.0.0:0"}
 	tier, err := New(open)

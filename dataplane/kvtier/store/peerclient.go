@@ -37,7 +37,7 @@ const (
 const (
 	// DefaultPrefillRate is the least number of prompt tokens that an engine computes in a
 	// second: a large model on one older GPU. It rules out links as slow as 1 Gb/s for KV pages;
-	// an operator who knows the engines' speed sets it and rules out more.
+	// a setting of the engines' true speed rules out more.
 	DefaultPrefillRate = 2000
 	// slowRetry is the interval at which a link that is too slow is tried again.
 	slowRetry = 30 * time.Second

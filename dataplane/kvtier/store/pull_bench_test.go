@@ -49,7 +49,7 @@ func benchPull(b *testing.B, trust Trust) {
 		}
 	}()
 	far, here := tiers[0], tiers[1]
-	prompts := make([][]proto.Hash, 8) // twice what fits here
+	prompts := make([][]proto.Hash, 8) // twice the memory here
 	for i := range prompts {
 		prompts[i] = chain(uint32(i), benchPulled)
 		ns, err := far.pages.namespace("m", benchPage)
