@@ -24,8 +24,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/store"
 )
 
-// tierSite is two nodes with a worker and a KV tier each, and a router. The first node is a process; the second one is told of by the test, since only
-// it can say that the link between them was measured where there is no NIXL.
+// tierSite is two nodes with a worker and a KV tier each, and a router. The first node is a
+// process; the second one is told of by the test, since only it can say that the link between
+// them was measured where there is no NIXL.
 type tierSite struct {
 	t       *testing.T
 	front   string
@@ -34,7 +35,8 @@ type tierSite struct {
 	sockets []string
 }
 
-// socketDir is a folder for sockets, whose paths may have 107 bytes: t.TempDir's has more where TMPDIR is long.
+// socketDir is a folder for sockets, whose paths may have 107 bytes: t.TempDir's has more where
+// TMPDIR is long.
 func socketDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "warmpath-")
@@ -75,7 +77,7 @@ func (s *tierSite) runSecond(url string, pulls bool) *store.Store {
 		Name: "second", Workers: []cluster.Worker{{URL: s.workers[1]}}, Tier: pages.Record(),
 		Links: []cluster.Link{{To: "first", Read: 50e9, Write: 50e9}},
 	}))
-	a := announce.New(announce.Config{Node: "second", Bus: joined, Source: pages.Feed(), Log: quiet})
+	a := announce.New(announce.Config{Node: "second", Bus: joined, Source: pages.ChangeFeed(), Log: quiet})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	var stops []func()
@@ -89,7 +91,7 @@ func (s *tierSite) runSecond(url string, pulls bool) *store.Store {
 			}
 			pages.SetPeers(peers)
 		}))
-		silence, err := joined.Subscribe(hint.Subject("second"), pages.Hinted)
+		silence, err := joined.Subscribe(hint.Subject("second"), pages.TakeHint)
 		require.NoError(s.t, err)
 		stops = append(stops, silence)
 	}
@@ -136,7 +138,8 @@ func (s *tierSite) explain(ids []uint32) (winner string, got map[string]tierOver
 	return said.Winner, got, text
 }
 
-// await waits until the router says this of the first and the second worker; a worker that it does not know counts as one that could fetch nothing.
+// await waits until the router says this of the first and the second worker; a worker that it
+// does not know counts as one that could fetch nothing.
 func (s *tierSite) await(ids []uint32, first, second tierOverlap) {
 	s.t.Helper()
 	var last string

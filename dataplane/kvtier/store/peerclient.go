@@ -274,9 +274,9 @@ func (c *peerClient) quarantine(slots *batch, busy *nixl.Transfer) {
 	})
 }
 
-// tell tells all peers of a clear, for wait at most. It returns the number of peers that have
+// broadcast tells all peers of a clear, for wait at most. It returns the number of peers that have
 // done it and of those out of reach.
-func (c *peerClient) tell(cleared clears, wait time.Duration) (told, missing int) {
+func (c *peerClient) broadcast(cleared clears, wait time.Duration) (told, missing int) {
 	c.mu.Lock()
 	ctx, all := c.ctx, len(c.all)
 	c.mu.Unlock()
