@@ -56,7 +56,9 @@ var rules = map[string]rule{
 	// Rules that can be replayed: what they say of a machine follows from the facts alone, and their clock is passed in.
 	"dataplane/sidecar/health":     {allow: []string{"nvml"}, never: append([]string{"sync", "os", "net", "context", "log", "unsafe"}, anyHTTP...)},
 	"dataplane/request/disagg":     {allow: []string{"dataplane/prompt/openai"}},
-	"dataplane/upstream":           {allow: []string{"dataplane/tlsconfig"}},
+	"dataplane/socket":             {never: anyHTTP},
+	"dataplane/ingress":            {allow: []string{"dataplane/socket", "dataplane/tlsconfig"}, never: []string{"net/http"}},
+	"dataplane/upstream":           {allow: []string{"dataplane/socket", "dataplane/tlsconfig"}, never: []string{"net/http"}},
 	"dataplane/admin/console":      {},
 	"dataplane/prompt/promptcache": {allow: []string{"radix"}, never: anyHTTP},
 	"dataplane/fleet/worker":       {allow: []string{"dataplane/routing/policy", "dataplane/tlsconfig"}},
@@ -74,7 +76,7 @@ var rules = map[string]rule{
 	"dataplane/request": {allow: []string{
 		"radix", "dataplane/request/accesslog", "dataplane/request/disagg", "dataplane/request/quarantine", "dataplane/prompt/openai",
 		"dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens", "dataplane/routing", "dataplane/routing/policy",
-		"dataplane/routing/queue", "dataplane/upstream", "dataplane/fleet/worker",
+		"dataplane/routing/queue", "dataplane/ingress", "dataplane/upstream", "dataplane/fleet/worker",
 	}},
 	"dataplane/admin": {allow: []string{
 		"radix", "radix/approx", "dataplane/admin/console", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest",
@@ -88,7 +90,7 @@ var rules = map[string]rule{
 	}, never: anyHTTP},
 	"dataplane/router": {allow: []string{
 		"radix/hugepage", "zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
-		"dataplane/ingest", "dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
+		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
 		"dataplane/request", "dataplane/request/accesslog", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/upstream",
 	}},
 	"dataplane/bubbletest":        {never: anyHTTP},
@@ -247,6 +249,35 @@ func TestRulePermits(t *testing.T) {
 	}
 	if !(rule{allow: []string{"..."}}).permits(module + "/radix") {
 		t.Error("a rule that allows all of the module does not permit radix")
+	}
+}
+
+// routerNeverNeeds are folders of the sidecar that the router must not reach, directly or not: it runs without a driver.
+var routerNeverNeeds = []string{"nvml", "dataplane/sidecar"}
+
+func TestRouterNeedsNoDriver(t *testing.T) {
+	folders := sources(t)
+	reached, todo := map[string]string{}, []string{"dataplane/router"}
+	for len(todo) > 0 {
+		folder := todo[0]
+		todo = todo[1:]
+		for _, s := range folders[folder] {
+			for _, spec := range s.file.Imports {
+				next, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
+				if _, seen := reached[next]; ours && !seen && !s.isTest() {
+					reached[next] = folder
+					todo = append(todo, next)
+				}
+			}
+		}
+	}
+	if len(reached) < 20 {
+		t.Fatalf("dataplane/router reaches %d folders: the walk is broken", len(reached))
+	}
+	for _, folder := range routerNeverNeeds {
+		if by := reached[folder]; by != "" {
+			t.Errorf("dataplane/router reaches %s by %s", folder, by)
+		}
 	}
 }
 

@@ -1,9 +1,9 @@
 package policies
 
-// adaptivePrefix is DualMap's adaptive prefix: it names a prompt by as much of its beginning as no
-// more than one rank's share of all late requests have in common. Counting is as good as knowing
-// the whole trace in 49 workloads, except for tool loops behind long instructions (mean TTFT twice
-// as long): lengths double, and theirs end between two. The zero value is ready.
+// adaptivePrefix is DualMap's adaptive prefix: it names a prompt by as much of its beginning as
+// no more than one rank's share of all late requests have in common. Counting is as good as
+// knowing the whole trace in 49 workloads, except for tool loops behind long instructions (mean
+// TTFT twice as long): lengths double, and theirs end between two. The zero value is ready.
 type adaptivePrefix struct {
 	seen   uint32
 	counts [prefixCounts]uint32 // of beginnings, by hash; two that share a count look more popular

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// beginnings names three beginnings of a prompt: all prompts share the first, those of a group the
-// second, none the third.
+// beginnings names three beginnings of a prompt: all prompts share the first, those of a group
+// the second, none the third.
 func beginnings(group, prompt uint64) []uint64 { return []uint64{1, 100 + group, 1e6 + prompt} }
 
 func TestAdaptivePrefixIsAsLongAsItMustBe(t *testing.T) {

@@ -10,9 +10,10 @@ import (
 // beginning, which a router does not compute.
 type baseline interface {
 	policy.Policy
-	// pickByPrefix picks a candidate for a prompt whose beginning has that hash.
+	// pickByPrefix picks a candidate; prefix is a hash of the prompt's beginning.
 	pickByPrefix(prefix uint64, req policy.Request, candidates []policy.Candidate) policy.Choice
-	// adaptive reports whether the hash is of an adaptive prefix, else of the first prefixTokens.
+	// adaptive reports whether the hash is of an adaptive prefix, else of the first
+	// prefixTokens.
 	adaptive() bool
 }
 
@@ -34,19 +35,20 @@ func policyNames() []string {
 	return names
 }
 
-// prefixHash sends prompts with the same first tokens to the same rank unless that rank has more
-// than 1.25 times the mean load, and then to the least loaded one (consistent hashing with bounded
-// loads; smg's prefix_hash over 256 tokens). Rendezvous hashing replaces the ring: it moves as few
-// prefixes when a rank comes or goes and needs no state.
+// prefixHash sends prompts with the same first tokens to the same rank unless that rank has
+// more than 1.25 times the mean load, and then to the least loaded one (consistent hashing with
+// bounded loads; smg's prefix_hash over 256 tokens). Rendezvous hashing replaces the ring: it
+// moves as few prefixes when a rank comes or goes and needs no state.
 type prefixHash struct{}
 
 // dualMap gives each prefix two ranks by two hash functions and takes the one with the larger
-// overlap. Where that one is expected to miss the objective for the time to first token it takes
-// the faster one (Yuan and others, "DualMap", ICLR 2026, arXiv 2602.06502). Its migration of queued
-// requests is left out.
+// overlap. Where that one is expected to miss the objective for the time to first token it
+// takes the faster one (Yuan and others, "DualMap", ICLR 2026, arXiv 2602.06502). Its migration
+// of queued requests is left out.
 //
-// The prefix must be adaptive: two ranks would get everything by the first 256 tokens, which all
-// requests of many deployments share (mean TTFT of the conversation trace 1,500 times as long).
+// The prefix must be adaptive: two ranks would get everything by the first 256 tokens, which
+// all requests of many deployments share (mean TTFT of the conversation trace 1,500 times as
+// long).
 type dualMap struct {
 	objective float64 // seconds to the first token that affinity may not endanger
 }
@@ -128,7 +130,8 @@ func (p dualMap) pickByPrefix(prefix uint64, req policy.Request, candidates []po
 	return policy.Choice{Index: a, Cost: waitA, Why: "larger overlap of two"}
 }
 
-// slowed reports whether the candidate has lost a part of its speed, by the facts about its GPUs.
+// slowed reports whether the candidate has lost a part of its speed, by the facts about its
+// GPUs.
 func slowed(c *policy.Candidate) bool { return c.Weight > 0 && c.Weight < 1 }
 
 // meanRate is the mean of the known prefill rates, of slowed candidates the rate before.

@@ -50,7 +50,7 @@ func TestDualMapRule(t *testing.T) {
 	for prefix := uint64(1); prefix <= 500; prefix++ {
 		req := policy.Request{Tokens: 1000}
 		pair := map[int]bool{}
-		for range candidates { // The pair is found by filling whoever wins.
+		for range candidates { // filling each winner finds the pair
 			all := append([]policy.Candidate(nil), candidates...)
 			for i := range pair {
 				all[i].Pending = 5000

@@ -117,7 +117,7 @@ func (o *policiesOptions) flags(c *cobra.Command) {
 // workloadHelp lists the generated workloads.
 func workloadHelp() string {
 	var b strings.Builder
-	names, texts := policies.Families()
+	names, texts := policies.Workloads()
 	for i, name := range names {
 		fmt.Fprintf(&b, "  %-14s %s\n", name, texts[i])
 	}

@@ -60,7 +60,7 @@ a synthetic one: conversations of several turns over shared system prompts.`,
 	f.StringSliceVar(&o.policies, "policy", []string{"kv", "round-robin"}, "`list` of policies to compare, each on a fresh cluster")
 	f.IntVar(&o.workers, "workers", 8, "simulated workers")
 	f.IntVar(&o.routers, "routers", 1, "routers for them, each with its share of the requests by chance; they are one cluster over NATS")
-	f.StringVar(&o.replicas, "replicas", config.ReplicasAuto, "sharing between these routers: auto or off")
+	f.StringVar(&o.replicas, "replicas", config.PeersAuto, "sharing between these routers: auto or off")
 	f.IntVar(&o.cacheTokens, "cache-tokens", 1_000_000, "KV pool of each simulated worker, in tokens")
 	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens a cache page; with --url the servers' own, to read X-Warmpath-Overlap")
 	f.StringVar(&o.api, "api", "completions", "generate, completions or chat")
@@ -190,7 +190,7 @@ func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cl
 		Probes: config.Probes{Timeout: time.Minute, HangAfter: time.Hour},
 	}
 	if o.routers > 1 {
-		router.Cluster.Replicas = o.replicas
+		router.Cluster.Peers = o.replicas
 		return o.severalRouters(ctx, worker, router)
 	}
 	cl, err := newCluster(clusterSize{workers: o.workers}, worker, router)

@@ -133,8 +133,8 @@ func routersOwn(v *cluster.View) (urls []string) {
 			ofNodes[v.Nodes[i].Workers[j].URL] = true
 		}
 	}
-	for i := range v.Replicas {
-		for _, url := range v.Replicas[i].Workers {
+	for i := range v.Routers {
+		for _, url := range v.Routers[i].Workers {
 			if !ofNodes[url] && !slices.Contains(urls, url) {
 				urls = append(urls, url)
 			}
@@ -195,8 +195,8 @@ func (o *drainOptions) left(v *cluster.View, target string) (string, error) {
 			}
 		}
 	}
-	for i := range v.Replicas {
-		text, err := o.askRouter(v.Replicas[i].Operator, urls)
+	for i := range v.Routers {
+		text, err := o.askRouter(v.Routers[i].Operator, urls)
 		if err != nil || text != "" {
 			return text, err
 		}

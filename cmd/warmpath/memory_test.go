@@ -38,6 +38,7 @@ func TestCollectorSettings(t *testing.T) {
 
 // restoreCollector undoes what a test sets.
 func restoreCollector(t *testing.T) {
+	t.Helper()
 	percent, limit := debug.SetGCPercent(77), debug.SetMemoryLimit(math.MaxInt64)
 	t.Cleanup(func() {
 		debug.SetGCPercent(percent)

@@ -66,12 +66,12 @@ func writeNodes(out io.Writer, v *cluster.View, now time.Time) error {
 	for i := range v.Nodes {
 		writeNodeNotes(out, &v.Nodes[i])
 	}
-	if len(v.Replicas) == 0 {
+	if len(v.Routers) == 0 {
 		return nil
 	}
 	fmt.Fprintln(t, "\nROUTER\tCLIENTS\tOPERATORS\tAGE\tVERSION")
-	for i := range v.Replicas {
-		r := &v.Replicas[i]
+	for i := range v.Routers {
+		r := &v.Routers[i]
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.ID, r.Addr, orNone(r.Operator), age(r.Started, now), r.Version)
 	}
 	return t.Flush()

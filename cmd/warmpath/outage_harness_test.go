@@ -142,7 +142,7 @@ func nodeName(i int) string { return "node-" + strconv.Itoa(i) }
 func (s *site) awaitView(nodes, routers int) time.Duration {
 	s.t.Helper()
 	begin := time.Now()
-	awaitThat(s.t, func() bool { v := s.seen.View(); return v.Up && len(v.Nodes) == nodes && len(v.Replicas) == routers },
+	awaitThat(s.t, func() bool { v := s.seen.View(); return v.Up && len(v.Nodes) == nodes && len(v.Routers) == routers },
 		func() string { return fmt.Sprintf("%+v %+v", s.seen.View(), s.seen.Status()) })
 	return time.Since(begin)
 }

@@ -82,13 +82,15 @@ func New(cfg Config, parts Parts) *API {
 	status := &statusReport{Parts: parts, version: cfg.Version, started: time.Now(), readiness: ready}
 	a := &API{
 		cfg: cfg, responder: out, index: parts.Index,
-		metrics:   newMetrics(&parts, status),
+		metrics:   newMetrics(&parts),
 		status:    status,
 		readiness: ready,
 		workers:   &workers{responder: out, fleet: parts.Fleet, status: status},
 		explainer: &explainer{responder: out, router: parts.Router, ingest: parts.Ingest, peers: parts.Peers},
-		flusher:   &cacheFlusher{responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx},
-		models:    &modelList{responder: out, registry: parts.Registry, started: status.started},
+		flusher: &cacheFlusher{
+			responder: out, registry: parts.Registry, transport: parts.Transport, approx: parts.Router.Approx,
+		},
+		models: &modelList{responder: out, registry: parts.Registry, started: status.started},
 	}
 	a.SetKey(cfg.Key)
 	return a

@@ -28,16 +28,19 @@ type ClusterStatus struct {
 func clusterStatus(c Cluster) *ClusterStatus {
 	v := c.View()
 	return &ClusterStatus{
-		Status: c.Status(), Nodes: len(v.Nodes), Routers: len(v.Replicas), Marks: len(v.Marks), AgeSeconds: time.Since(v.At).Seconds(),
+		Status: c.Status(), Nodes: len(v.Nodes), Routers: len(v.Routers), Marks: len(v.Marks),
+		AgeSeconds: time.Since(v.At).Seconds(),
 	}
 }
 
 var (
-	descClusterUp      = desc("cluster_up", "1 while the cluster's NATS answers.")
-	descClusterAge     = desc("cluster_view_age_seconds", "Time since the view of the cluster last changed, or the last message of NATS.")
-	descClusterMembers = desc("cluster_members", "Members of the cluster, by kind: node or router.", "kind")
-	descClusterMarks   = desc("cluster_marks", "Workers and nodes that are drained or cordoned.")
-	descClusterEvents  = desc("cluster_events_total",
+	descClusterUp  = desc("cluster_up", "1 while the cluster's NATS answers.")
+	descClusterAge = desc("cluster_view_age_seconds",
+		"Time since the view of the cluster last changed, or the last message of NATS.")
+	descClusterMembers = desc("cluster_members",
+		"Members of the cluster, by kind: node or router.", "kind")
+	descClusterMarks  = desc("cluster_marks", "Workers and nodes that are drained or cordoned.")
+	descClusterEvents = desc("cluster_events_total",
 		"Events between this process and NATS: reconnect, resync (all records were read), write (of this process's record), "+
 			"skipped (a record or beat could not be read), dropped (messages came faster than they were read) or "+
 			"conflict (another process took this one's name).", "event")
@@ -48,7 +51,9 @@ type clusterCollector struct{ cluster Cluster }
 
 // Describe implements prometheus.Collector.
 func (clusterCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descClusterUp, descClusterAge, descClusterMembers, descClusterMarks, descClusterEvents} {
+	for _, d := range []*prometheus.Desc{
+		descClusterUp, descClusterAge, descClusterMembers, descClusterMarks, descClusterEvents,
+	} {
 		ch <- d
 	}
 }
@@ -62,7 +67,8 @@ func (c clusterCollector) Collect(ch chan<- prometheus.Metric) {
 	out.gauge(descClusterMembers, float64(st.Routers), "router")
 	out.gauge(descClusterMarks, float64(st.Marks))
 	for event, n := range map[string]uint64{
-		"reconnect": st.Reconnects, "resync": st.Resyncs, "write": st.Writes, "skipped": st.Skipped, "dropped": st.Dropped, "conflict": st.Conflicts,
+		"reconnect": st.Reconnects, "resync": st.Resyncs, "write": st.Writes,
+		"skipped": st.Skipped, "dropped": st.Dropped, "conflict": st.Conflicts,
 	} {
 		out.counter(descClusterEvents, float64(n), event)
 	}

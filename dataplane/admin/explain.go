@@ -112,7 +112,9 @@ func (e *explainer) serve(ctx *fasthttp.RequestCtx) {
 		seed = n
 	}
 	var answer Explained
-	err := e.requests.Explain(ctx, seed, func(x *routing.Explanation, p *routing.Prompt) { answer = e.explained(x, p) })
+	err := e.requests.Explain(ctx, seed, func(x *routing.Explanation, p *routing.Prompt) {
+		answer = e.explained(x, p)
+	})
 	if err != nil {
 		e.fail(ctx, request.ErrorFor(err, ""))
 		return
@@ -127,9 +129,11 @@ func (e *explainer) serve(ctx *fasthttp.RequestCtx) {
 
 func (e *explainer) explained(x *routing.Explanation, p *routing.Prompt) Explained {
 	out := Explained{
-		Policy: e.router.Policy().Name(), Seed: strconv.FormatUint(x.Request.Seed, 10), Turn: x.Request.Turn,
+		Policy: e.router.Policy().Name(), Seed: strconv.FormatUint(x.Request.Seed, 10),
+		Turn: x.Request.Turn,
 		Prompt: ExplainedPrompt{
-			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "", Session: x.Request.Home != 0,
+			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "",
+			Session: x.Request.Home != 0,
 		},
 		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
 	}
@@ -149,8 +153,10 @@ func (e *explainer) explained(x *routing.Explanation, p *routing.Prompt) Explain
 func (e *explainer) rank(x *routing.Explanation, c *routing.Considered, now time.Time) ExplainedRank {
 	w := c.Rank.Worker
 	r := ExplainedRank{
-		ID: c.Rank.ID(), Role: c.Role.String(), State: w.State().String(), Error: w.LastError(), Excluded: c.Excluded, Events: "none",
-		Load: loadStatus(c.Rank, &c.Load), Trust: trustStatus(c.Rank, now), GPUs: gpuHealth(w, now), Weight: c.Weight,
+		ID: c.Rank.ID(), Role: c.Role.String(), State: w.State().String(), Error: w.LastError(),
+		Excluded: c.Excluded, Events: "none",
+		Load: loadStatus(c.Rank, &c.Load), Trust: trustStatus(c.Rank, now),
+		GPUs: gpuHealth(w, now), Weight: c.Weight,
 	}
 	if stream := e.ingest.Stream(c.Rank); stream != nil {
 		r.Events = stream.Stats.State().String()
@@ -160,7 +166,8 @@ func (e *explainer) rank(x *routing.Explanation, c *routing.Considered, now time
 	}
 	r.Trust.Credit = c.Credit
 	r.Overlap = &ExplainedOverlap{
-		GPU: c.GPU, Host: c.Cached - c.GPU, Predicted: c.Candidate.Predicted, Credited: c.Candidate.Cached, Source: c.Source.String(),
+		GPU: c.GPU, Host: c.Cached - c.GPU, Predicted: c.Candidate.Predicted,
+		Credited: c.Candidate.Cached, Source: c.Source.String(),
 		Tier: int(c.Candidate.Tier), Remote: int(c.Candidate.Remote),
 	}
 	r.Cost = &ExplainedCost{Cost: c.Cost, TTFT: c.Cost.TTFT(), Total: c.Cost.Total()}

@@ -44,16 +44,20 @@ func explainedPair(x *routing.Explanation) *ExplainedPair {
 	if x.First == nil {
 		return nil
 	}
-	out := &ExplainedPair{Prefill: x.First.ID(), Decode: x.Second.ID(), TTFT: x.PairTTFT, Decodes: []ExplainedDecode{}}
+	out := &ExplainedPair{
+		Prefill: x.First.ID(), Decode: x.Second.ID(), TTFT: x.PairTTFT, Decodes: []ExplainedDecode{},
+	}
 	if x.Err == nil && x.Decision.Decode != nil {
 		out.Chosen, out.Why = true, x.Decision.DecodeChoice.Why
 	}
 	for i := range x.Decodes {
 		d := &x.Decodes[i]
 		out.Decodes = append(out.Decodes, ExplainedDecode{
-			ID: d.Rank.ID(), State: d.Rank.Worker.State().String(), Held: d.Candidate.Cached, Load: loadStatus(d.Rank, &d.Load),
-			GPUs: gpuHealth(d.Rank.Worker, time.Now()),
-			Cost: ExplainedDecodeCost{DecodeCost: d.Cost, Total: d.Cost.Total()}, Broken: d.Broken, Winner: out.Chosen && d.Rank == x.Second,
+			ID: d.Rank.ID(), State: d.Rank.Worker.State().String(), Held: d.Candidate.Cached,
+			Load:   loadStatus(d.Rank, &d.Load),
+			GPUs:   gpuHealth(d.Rank.Worker, time.Now()),
+			Cost:   ExplainedDecodeCost{DecodeCost: d.Cost, Total: d.Cost.Total()},
+			Broken: d.Broken, Winner: out.Chosen && d.Rank == x.Second,
 		})
 	}
 	return out

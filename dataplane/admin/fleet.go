@@ -68,7 +68,8 @@ func (registryFleet) Origins(string) []string { return nil }
 var (
 	descSourceWorkers = desc("source_workers", "Workers that a source lists.", "source")
 	descSourceUp      = desc("source_up", "1 while the source answers without an error.", "source")
-	descConfigReloads = desc("config_reloads_total", "Reloads of the configuration, by result: applied or failed.", "result")
+	descConfigReloads = desc("config_reloads_total",
+		"Reloads of the configuration, by result: applied or failed.", "result")
 )
 
 // fleetCollector reads sources and reloads at each scrape.

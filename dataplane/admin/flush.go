@@ -111,7 +111,8 @@ func (f *cacheFlusher) flush(target []byte) Flushed {
 // forgets the worker here.
 func (f *cacheFlusher) flushWorker(w *worker.Worker, target []byte) error {
 	resp, err := f.transport.Do(nil, &upstream.Request{
-		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: []byte(fasthttp.MethodPost), Path: target,
+		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: []byte(fasthttp.MethodPost),
+		Path:          target,
 		HeaderTimeout: flushTimeout, ReadTimeout: flushTimeout,
 	})
 	if err != nil {

@@ -50,18 +50,27 @@ type gpuCollector struct {
 
 var (
 	descGPUState = desc("worker_health",
-		"1 for the health state of the worker's GPUs; unknown where there are no facts about them.", "worker", "state")
+		"1 for the health state of the worker's GPUs; unknown where there are no facts about "+
+			"them.", "worker", "state")
 	descGPUWeight = desc("worker_health_weight",
-		"Share of its speed that the worker has left by its GPU facts; absent where there are none.", "worker")
-	descGPUAge       = desc("worker_health_age_seconds", "Age of the worker's GPU facts; absent where there are none.", "worker")
-	descGPUDoubted   = desc("worker_health_doubted", "1 for a worker that is dead by GPU facts that choices ignore.", "worker")
-	descGPUExcluded  = desc("health_excluded_total", "Ranks excluded from choices because of their GPUs.", "reason")
-	descGPUOverruled = desc("health_overruled_total", "Choices for which GPU facts excluded every candidate: the least bad rank was used.")
+		"Share of its speed that the worker has left by its GPU facts; absent where there are "+
+			"none.", "worker")
+	descGPUAge = desc("worker_health_age_seconds",
+		"Age of the worker's GPU facts; absent where there are none.", "worker")
+	descGPUDoubted = desc("worker_health_doubted",
+		"1 for a worker that is dead by GPU facts that choices ignore.", "worker")
+	descGPUExcluded = desc("health_excluded_total",
+		"Ranks excluded from choices because of their GPUs.", "reason")
+	descGPUOverruled = desc("health_overruled_total",
+		"Choices for which GPU facts excluded every candidate: the least bad rank was used.")
 )
 
 // Describe implements prometheus.Collector.
 func (gpuCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descGPUState, descGPUWeight, descGPUAge, descGPUDoubted, descGPUExcluded, descGPUOverruled} {
+	for _, d := range []*prometheus.Desc{
+		descGPUState, descGPUWeight, descGPUAge, descGPUDoubted, descGPUExcluded,
+		descGPUOverruled,
+	} {
 		ch <- d
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
@@ -200,7 +201,7 @@ func listen(t *testing.T) net.Listener {
 
 func (h *harness) run(cfg request.ServerConfig, requests *request.Handler, transport *upstream.Transport) {
 	h.t.Helper()
-	watcher, err := upstream.NewWatcher()
+	watcher, err := ingress.NewWatcher()
 	require.NoError(h.t, err)
 	server := request.NewServer(cfg, watcher, requests, h.admin)
 	serving, stopServing := context.WithCancel(context.Background())

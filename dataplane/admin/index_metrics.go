@@ -9,22 +9,30 @@ import (
 )
 
 var (
-	descIndexBlocks  = desc("index_blocks", "Block copies in the index, all workers.")
-	descIndexNodes   = desc("index_nodes", "Runs in the index's tree.")
-	descIndexBytes   = desc("index_bytes", "Estimated memory of the index.")
-	descPredictions  = desc("index_predictions", "Prompts in flight, or answered just now, whose blocks the index predicts.")
-	descIndexMax     = desc("index_max_bytes", "Bound of index_bytes, without predictions; 0: none.")
-	descIndexDomains = desc("index_domains", "Models, block sizes, adapters and salts that the index keeps apart.")
-	descIndexEvicted = desc("index_evicted_blocks_total", "Block copies that the index evicted to keep its bound.")
-	descIndexRefused = desc("index_refused_stores_total", "Stores that the index refused: parent (it was evicted) or room.", "reason")
+	descIndexBlocks = desc("index_blocks", "Block copies in the index, all workers.")
+	descIndexNodes  = desc("index_nodes", "Runs in the index's tree.")
+	descIndexBytes  = desc("index_bytes", "Estimated memory of the index.")
+	descPredictions = desc("index_predictions",
+		"Prompts in flight, or answered just now, whose blocks the index predicts.")
+	descIndexMax = desc("index_max_bytes",
+		"Bound of index_bytes, without predictions; 0: none.")
+	descIndexDomains = desc("index_domains",
+		"Models, block sizes, adapters and salts that the index keeps apart.")
+	descIndexEvicted = desc("index_evicted_blocks_total",
+		"Block copies that the index evicted to keep its bound.")
+	descIndexRefused = desc("index_refused_stores_total",
+		"Stores that the index refused: parent (it was evicted) or room.", "reason")
 
 	descApproxBytes = desc("approx_bytes", "Memory of the approximate tree.")
 	descApproxMax   = desc("approx_max_bytes", "Bound of approx_bytes.")
 	descApproxNodes = desc("approx_nodes", "Nodes of the approximate tree.")
-	descApproxGone  = desc("approx_evictions_total", "Parts dropped from the approximate tree: memory (approx_max_bytes), capacity (of "+
-		"the worker), stale (an answer showed that the engine had evicted them) or failed (their request did).", "reason")
+	descApproxGone  = desc("approx_evictions_total",
+		"Parts dropped from the approximate tree: memory (approx_max_bytes), capacity (of "+
+			"the worker), stale (an answer showed that the engine had evicted them) or failed "+
+			"(their request did).", "reason")
 	descApproxCorrected = desc("approx_corrections_total",
-		"Answers that reported less (contradicted) or more (surprised) cached tokens than the approximate tree had.", "kind")
+		"Answers that reported less (contradicted) or more (surprised) cached tokens than the "+
+			"approximate tree had.", "kind")
 )
 
 // indexCollector reads the index and the approximate tree at each scrape.
@@ -38,7 +46,8 @@ var _ prometheus.Collector = indexCollector{}
 // Describe implements prometheus.Collector.
 func (c indexCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descIndexBlocks, descIndexNodes, descIndexBytes, descPredictions, descIndexMax, descIndexDomains, descIndexEvicted, descIndexRefused,
+		descIndexBlocks, descIndexNodes, descIndexBytes, descPredictions, descIndexMax,
+		descIndexDomains, descIndexEvicted, descIndexRefused,
 		descApproxBytes, descApproxMax, descApproxNodes, descApproxGone, descApproxCorrected,
 	} {
 		ch <- d

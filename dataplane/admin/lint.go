@@ -7,11 +7,16 @@ import (
 )
 
 var (
-	descLintSampled  = desc("lint_sampled_total", "Prompts that were searched for changing parts before stable ones.")
-	descLintDropped  = desc("lint_dropped_total", "Sampled prompts that were dropped because earlier ones were not done yet.")
-	descLintNow      = desc("lint_prefix_share", "Share of the sampled prompts' tokens in a prefix of another sampled prompt.")
-	descLintThen     = desc("lint_possible_prefix_share", "The same share if stable parts stood first.")
-	descLintFindings = desc("lint_findings", "Templates whose changing parts stand before stable ones; /status has them.")
+	descLintSampled = desc("lint_sampled_total",
+		"Prompts that were searched for changing parts before stable ones.")
+	descLintDropped = desc("lint_dropped_total",
+		"Sampled prompts that were dropped because earlier ones were not done yet.")
+	descLintNow = desc("lint_prefix_share",
+		"Share of the sampled prompts' tokens in a prefix of another sampled prompt.")
+	descLintThen = desc("lint_possible_prefix_share",
+		"The same share if stable parts stood first.")
+	descLintFindings = desc("lint_findings",
+		"Templates whose changing parts stand before stable ones; /status has them.")
 )
 
 // lintCollector reads the sampler at each scrape.
@@ -21,7 +26,9 @@ var _ prometheus.Collector = lintCollector{}
 
 // Describe implements prometheus.Collector.
 func (c lintCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLintSampled, descLintDropped, descLintNow, descLintThen, descLintFindings} {
+	for _, d := range []*prometheus.Desc{
+		descLintSampled, descLintDropped, descLintNow, descLintThen, descLintFindings,
+	} {
 		ch <- d
 	}
 }

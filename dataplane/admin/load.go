@@ -44,13 +44,16 @@ type SetAsideField struct {
 
 func loadStatus(r *worker.Rank, v *worker.LoadView) LoadStatus {
 	st := LoadStatus{
-		Source: "dispatch", InFlight: v.InFlight, Waiting: v.Waiting, PendingTokens: v.Pending, UsedTokens: v.Used, PoolTokens: v.Pool,
-		MaxRunning: v.Most, PrefillPerSecond: math.Round(v.Rate), OwnInFlight: r.Load.InFlight(), OwnPendingTokens: r.Load.Pending(),
-		ReservedTokens: v.Reserved,
+		Source: "dispatch", InFlight: v.InFlight, Waiting: v.Waiting, PendingTokens: v.Pending,
+		UsedTokens: v.Used, PoolTokens: v.Pool,
+		MaxRunning: v.Most, PrefillPerSecond: math.Round(v.Rate), OwnInFlight: r.Load.InFlight(),
+		OwnPendingTokens: r.Load.Pending(),
+		ReservedTokens:   v.Reserved,
 	}
 	for _, a := range r.Load.SetAside() {
 		st.SetAside = append(st.SetAside, SetAsideField{
-			Field: a.Field, Why: a.Why, Since: a.Since.UTC().Format(time.RFC3339), Reported: math.Round(a.Reported), Instead: math.Round(a.Instead),
+			Field: a.Field, Why: a.Why, Since: a.Since.UTC().Format(time.RFC3339),
+			Reported: math.Round(a.Reported), Instead: math.Round(a.Instead),
 		})
 	}
 	if v.Age >= 0 {
@@ -107,20 +110,30 @@ func rounded(s float64) float64 { return math.Round(s*1e4) / 1e4 }
 
 var (
 	descRate = desc("rank_prefill_tokens_per_second",
-		"Prompt tokens that the rank computes a second, learnt from its load reports; 0: not known yet.", "rank")
-	descBacklog  = desc("rank_backlog_tokens", "Prompt tokens left to compute at the rank, of all routers as far as it reports.", "rank")
+		"Prompt tokens that the rank computes a second, learnt from its load reports; 0: not "+
+			"known yet.", "rank")
+	descBacklog = desc("rank_backlog_tokens",
+		"Prompt tokens left to compute at the rank, of all routers as far as it reports.", "rank")
 	descRequests = desc("rank_requests",
-		"Requests at the rank, of all routers as far as it reports: running or waiting for a first token.", "rank", "state")
-	descPoolUsed = desc("rank_pool_used_tokens", "Tokens of the rank's KV pool that running requests hold.", "rank")
+		"Requests at the rank, of all routers as far as it reports: running or waiting for a "+
+			"first token.", "rank", "state")
+	descPoolUsed = desc("rank_pool_used_tokens",
+		"Tokens of the rank's KV pool that running requests hold.", "rank")
 	descPool     = desc("rank_pool_tokens", "Tokens of the rank's KV pool.", "rank")
 	descSetAside = desc("rank_report_set_aside",
-		"1 while a field of the rank's load reports contradicts this router's own measurements, and is not used.", "rank", "field")
-	descReportAge = desc("load_report_age_seconds", "Age of the rank's last load report, by its source.", "rank", "source")
-	descAccuracy  = desc("rank_accuracy",
-		"Share of the rank's last answers, of at most 64 with an expected overlap, that had at least 0.8 of it.", "rank")
-	descCredit  = desc("rank_credit", "Share of the rank's overlap that counts in the choice, by its accuracy and age.", "rank")
-	descSilence = desc("rank_silence_seconds", "Time since an event batch or a check confirmed the rank's cache.", "rank")
-	descCheck   = desc("rank_check_seconds", "Time between two checks of the rank's events, by its accuracy.", "rank")
+		"1 while a field of the rank's load reports contradicts this router's own "+
+			"measurements, and is not used.", "rank", "field")
+	descReportAge = desc("load_report_age_seconds",
+		"Age of the rank's last load report, by its source.", "rank", "source")
+	descAccuracy = desc("rank_accuracy",
+		"Share of the rank's last answers, of at most 64 with an expected overlap, that had at "+
+			"least 0.8 of it.", "rank")
+	descCredit = desc("rank_credit",
+		"Share of the rank's overlap that counts in the choice, by its accuracy and age.", "rank")
+	descSilence = desc("rank_silence_seconds",
+		"Time since an event batch or a check confirmed the rank's cache.", "rank")
+	descCheck = desc("rank_check_seconds",
+		"Time between two checks of the rank's events, by its accuracy.", "rank")
 )
 
 // loadCollector reads load and overlap credit of each rank at each scrape.
@@ -131,7 +144,8 @@ var _ prometheus.Collector = loadCollector{}
 // Describe implements prometheus.Collector.
 func (loadCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descRate, descBacklog, descRequests, descPoolUsed, descPool, descSetAside, descReportAge, descAccuracy, descCredit, descSilence, descCheck,
+		descRate, descBacklog, descRequests, descPoolUsed, descPool, descSetAside, descReportAge,
+		descAccuracy, descCredit, descSilence, descCheck,
 	} {
 		ch <- d
 	}

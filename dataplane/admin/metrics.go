@@ -20,7 +20,7 @@ type metrics struct {
 	log      *slog.Logger
 }
 
-func newMetrics(p *Parts, status *statusReport) *metrics {
+func newMetrics(p *Parts) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), log: p.Requests.Log()}
 	m.registry.MustRegister(
 		newGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -55,7 +55,8 @@ func newMetrics(p *Parts, status *statusReport) *metrics {
 		m.registry.MustRegister(snapshotCollector(p.Snapshots))
 	}
 	if p.HugeBytes != nil {
-		m.gauge("huge_page_bytes", "Memory of the process in huge pages, at most half a minute ago.",
+		m.gauge("huge_page_bytes",
+			"Memory of the process in huge pages, at most half a minute ago.",
 			func() float64 { return float64(p.HugeBytes()) })
 	}
 	return m
@@ -70,20 +71,24 @@ func newGoCollector() prometheus.Collector {
 
 // counter registers a counter that is read at each scrape.
 func (m *metrics) counter(name, help string, value func() uint64) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help},
-		func() float64 { return float64(value()) }))
+	opts := prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help}
+	m.registry.MustRegister(prometheus.NewCounterFunc(opts, func() float64 { return float64(value()) }))
 }
 
 // gauge registers a gauge that is read at each scrape.
 func (m *metrics) gauge(name, help string, value func() float64) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "warmpath", Name: name, Help: help}, value))
+	opts := prometheus.GaugeOpts{Namespace: "warmpath", Name: name, Help: help}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, value))
 }
 
 func (m *metrics) registerQuarantine(q *quarantine.Quarantine) {
-	m.counter("quarantine_losses_total", "Requests in flight at the death of an engine that may have caused it.", q.Deaths.Load)
+	m.counter("quarantine_losses_total",
+		"Requests in flight at the death of an engine that may have caused it.", q.Deaths.Load)
 	m.counter("quarantine_caught_total", "Requests found to end engines.", q.Culprits.Load)
-	m.counter("quarantine_refused_total", "Requests refused because they were found to end engines.", q.Refusals.Load)
-	m.gauge("quarantine_cases", "Requests that are suspected or refused now.", func() float64 { return float64(q.Suspects()) })
+	m.counter("quarantine_refused_total",
+		"Requests refused because they were found to end engines.", q.Refusals.Load)
+	m.gauge("quarantine_cases",
+		"Requests that are suspected or refused now.", func() float64 { return float64(q.Suspects()) })
 }
 
 func (m *metrics) registerAccessLog(l *accesslog.Log) {

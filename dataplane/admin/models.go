@@ -41,7 +41,8 @@ func (l *modelList) serve(ctx *fasthttp.RequestCtx) {
 			at := slices.IndexFunc(data, func(m modelCard) bool { return m.ID == name })
 			if at < 0 {
 				at = len(data)
-				data = append(data, modelCard{ID: name, Object: "model", Created: l.started.Unix(), OwnedBy: "sglang", Root: name})
+				data = append(data,
+					modelCard{ID: name, Object: "model", Created: l.started.Unix(), OwnedBy: "sglang", Root: name})
 			}
 			if least := data[at].MaxLen; info.MaxLen > 0 && (least == nil || *least > info.MaxLen) {
 				data[at].MaxLen = &info.MaxLen

@@ -27,8 +27,10 @@ func queueStatus(gate *queue.Gate) *QueueStatus {
 	}
 	st := gate.Stats()
 	out := &QueueStatus{
-		Waiting: st.Waiting, Clients: st.Clients, OldestSeconds: st.Oldest.Seconds(), FullModels: st.Models, Rate: st.Rate,
-		Passed: st.Passed, Refused: st.RefusedFull + st.RefusedDisplaced + st.RefusedLate, Gone: st.Gone,
+		Waiting: st.Waiting, Clients: st.Clients, OldestSeconds: st.Oldest.Seconds(),
+		FullModels: st.Models, Rate: st.Rate,
+		Passed: st.Passed, Refused: st.RefusedFull + st.RefusedDisplaced + st.RefusedLate,
+		Gone: st.Gone,
 	}
 	if st.Passed > 0 {
 		out.MeanWait = st.Waited.Seconds() / float64(st.Passed)
@@ -37,12 +39,16 @@ func queueStatus(gate *queue.Gate) *QueueStatus {
 }
 
 var (
-	descQueueDepth   = desc("queue_depth", "Requests that wait at the router because every rank that could take them is full.")
+	descQueueDepth = desc("queue_depth",
+		"Requests that wait at the router because every rank that could take them is full.")
 	descQueueClients = desc("queue_clients", "Clients of the waiting requests.")
 	descQueueOldest  = desc("queue_oldest_seconds", "Wait of the request that has waited longest.")
-	descQueueRate    = desc("queue_drain_rate", "Requests a second that leave the queue for a worker, of late.")
-	descQueueRefused = desc("queue_refused_total", "Requests answered with 429: full (the queue was), displaced (by a request of higher rank) "+
-		"or deadline (no rank had room in time).", "reason")
+	descQueueRate    = desc("queue_drain_rate",
+		"Requests a second that leave the queue for a worker, of late.")
+	descQueueRefused = desc("queue_refused_total",
+		"Requests answered with 429: full (the queue was), displaced (by a request of higher "+
+			"rank) "+
+			"or deadline (no rank had room in time).", "reason")
 	descQueueGone = desc("queue_gone_total", "Requests whose client left while they waited.")
 )
 

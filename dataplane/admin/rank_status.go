@@ -103,12 +103,16 @@ func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 	w, now := r.Worker, time.Now()
 	seen := r.Load.View(now)
 	st := WorkerStatus{
-		RankIdentity: RankIdentity{ID: r.ID(), URL: w.URL, Rank: r.DPRank, Role: w.Role().String(), Bootstrap: bootstrapOf(w)},
-		State:        w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(), Error: w.LastError(),
+		RankIdentity: RankIdentity{
+			ID: r.ID(), URL: w.URL, Rank: r.DPRank, Role: w.Role().String(), Bootstrap: bootstrapOf(w),
+		},
+		State: w.State().String(), StateSeconds: time.Since(w.Since()).Seconds(),
+		Error: w.LastError(),
 		Drain: w.DrainReasons(), Sources: s.Fleet.Origins(w.URL),
 		RankTraffic: rankTraffic(r),
 		Overlap:     routing.Answers.String(), Events: &EventsStatus{State: "none"},
-		Load: loadStatus(r, &seen), Trust: trustStatus(r, now), Breaker: breakerStatus(w, now), GPUs: gpuHealth(w, now),
+		Load: loadStatus(r, &seen), Trust: trustStatus(r, now), Breaker: breakerStatus(w, now),
+		GPUs: gpuHealth(w, now),
 	}
 	if r.Exact() {
 		st.Overlap = routing.Events.String()
@@ -117,7 +121,9 @@ func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 		st.ApproxTokens = a.Held(r)
 	}
 	if info := w.Info(); info != nil {
-		st.EngineStatus = EngineStatus{Model: info.Model(), Engine: info.Engine, Version: info.Version, PageSize: info.PageSize}
+		st.EngineStatus = EngineStatus{
+			Model: info.Model(), Engine: info.Engine, Version: info.Version, PageSize: info.PageSize,
+		}
 	}
 	if stream := s.Ingest.Stream(r); stream != nil {
 		st.Blocks, st.Events = stream.Blocks(), eventsStatus(&stream.Stats)
@@ -127,7 +133,8 @@ func (s *statusReport) rank(r *worker.Rank) WorkerStatus {
 
 func rankTraffic(r *worker.Rank) RankTraffic {
 	st := RankTraffic{
-		InFlight: r.Load.InFlight(), PendingTokens: r.Load.Pending(), Requests: r.Count.Requests.Load(), Failed: r.Count.Errors.Load(),
+		InFlight: r.Load.InFlight(), PendingTokens: r.Load.Pending(),
+		Requests: r.Count.Requests.Load(), Failed: r.Count.Errors.Load(),
 		PromptTokens: r.Count.PromptTokens.Load(), HitTokens: r.Count.CachedTokens.Load(),
 	}
 	st.HitRate = ratio(st.HitTokens, st.PromptTokens)
@@ -136,9 +143,12 @@ func rankTraffic(r *worker.Rank) RankTraffic {
 
 func eventsStatus(e *ingest.Stats) *EventsStatus {
 	return &EventsStatus{
-		State: e.State().String(), Sequence: e.Sequence.Load(), LagMS: float64(e.Lag().Microseconds()) / 1000,
-		Batches: e.Batches.Load(), Gaps: e.Gaps.Load(), Lost: e.Lost.Load(), Replayed: e.Replayed.Load(),
-		Restarts: e.Restarts.Load(), Mutes: e.Mutes.Load(), Malformed: e.Malformed.Load(), UnknownEvents: e.UnknownEvents.Load(),
+		State: e.State().String(), Sequence: e.Sequence.Load(),
+		LagMS:   float64(e.Lag().Microseconds()) / 1000,
+		Batches: e.Batches.Load(), Gaps: e.Gaps.Load(), Lost: e.Lost.Load(),
+		Replayed: e.Replayed.Load(),
+		Restarts: e.Restarts.Load(), Mutes: e.Mutes.Load(), Malformed: e.Malformed.Load(),
+		UnknownEvents: e.UnknownEvents.Load(),
 		UnknownFields: e.UnknownFields.Load(), UnknownParents: e.UnknownParents.Load(),
 		UnknownRemovals: e.UnknownRemovals.Load(), BeyondBudget: e.BeyondBudget.Load(),
 	}

@@ -112,6 +112,7 @@ func (r *readiness) serve(ctx *fasthttp.RequestCtx) {
 		status = fasthttp.StatusServiceUnavailable
 	}
 	r.json(ctx, status, map[string]any{
-		"ready": status == fasthttp.StatusOK, "workers_ready": workers, "models": models, "lacks": lacks, "draining": draining,
+		"ready": status == fasthttp.StatusOK, "workers_ready": workers, "models": models,
+		"lacks": lacks, "draining": draining,
 	})
 }

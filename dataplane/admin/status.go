@@ -84,15 +84,18 @@ type statusReport struct {
 // now returns the router's state.
 func (s *statusReport) now() Status {
 	st := Status{
-		Version: s.version, UptimeSeconds: time.Since(s.started).Seconds(), Policy: s.Router.Policy().Name(),
+		Version: s.version, UptimeSeconds: time.Since(s.started).Seconds(),
+		Policy:   s.Router.Policy().Name(),
 		Draining: s.Requests.Draining(),
-		Index:    indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()), Tokens: s.Models.Status(),
+		Index:    indexStatus(s.Index), Queue: queueStatus(s.Requests.Queue()),
+		Tokens: s.Models.Status(),
 		Models: s.readiness.models(), Sources: s.Fleet.Sources(),
 	}
 	totals := s.Requests.Metrics().Totals()
 	st.TrafficStatus = TrafficStatus{
 		Requests: totals.Requests, Errors: totals.Errors, InFlight: s.Requests.InFlight(),
-		Compared: totals.Exact.Compared, Accuracy: ratio(totals.Exact.Accurate, totals.Exact.Compared),
+		Compared: totals.Exact.Compared,
+		Accuracy: ratio(totals.Exact.Accurate, totals.Exact.Compared),
 	}
 	st.Approx = s.approx(totals.Approximate)
 	st.Workers = s.ranks(&st.TrafficStatus)
@@ -128,7 +131,8 @@ func (s *statusReport) optional(st *Status) {
 func indexStatus(x *radix.Index) IndexStatus {
 	st := x.Stats()
 	return IndexStatus{
-		Blocks: int64(st.Entries), Nodes: int64(st.Runs), Bytes: int64(st.Bytes), MaxBytes: int64(st.MaxBytes), Evicted: st.EvictedBlocks,
+		Blocks: int64(st.Entries), Nodes: int64(st.Runs), Bytes: int64(st.Bytes),
+		MaxBytes: int64(st.MaxBytes), Evicted: st.EvictedBlocks,
 	}
 }
 

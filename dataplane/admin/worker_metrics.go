@@ -12,24 +12,36 @@ import (
 )
 
 var (
-	descUp      = desc("worker_up", "1 while the worker may be chosen.", "worker", "state")
-	descRole    = desc("worker_role", "1, with the worker's role: aggregated, prefill or decode.", "worker", "role")
+	descUp   = desc("worker_up", "1 while the worker may be chosen.", "worker", "state")
+	descRole = desc("worker_role",
+		"1, with the worker's role: aggregated, prefill or decode.", "worker", "role")
 	descBreaker = desc("worker_breaker",
-		"1, with the state of the worker's circuit breaker: closed, open (no requests while other workers are there) or half-open (one at a time).",
+		"1, with the state of the worker's circuit breaker: closed, open (no requests while "+
+			"other workers are there) or half-open (one at a time).",
 		"worker", "state")
 	descOpened = desc("worker_breaker_opened_total",
-		"Times that the worker's breaker has opened: three failures in a row, five among the last twenty answers, or a failed trial.", "worker")
+		"Times that the worker's breaker has opened: three failures in a row, five among the "+
+			"last twenty answers, or a failed trial.", "worker")
 
-	descReserved   = desc("reserved_kv_tokens", "KV tokens that decode legs in flight at the rank will need.", "rank")
-	descInFlight   = desc("in_flight_requests", "Requests dispatched to the rank and not ended.", "rank")
-	descPending    = desc("pending_prefill_tokens", "Prompt tokens dispatched to the rank, expected uncached and not prefilled.", "rank")
-	descRankErrors = desc("attempts_failed_total", "Attempts at the rank that ended without an answer.", "rank")
-	descExact      = desc("rank_exact", "1 while the rank's overlap is exact, by its events; else it is approximate, by its answers.", "rank")
-	descApprox     = desc("approx_rank_tokens", "Prompt tokens of the rank in the approximate tree.", "rank")
-	descBlocks     = desc("index_rank_blocks", "KV block copies of the rank by its events.", "rank")
-	descLag        = desc("event_lag_seconds", "Age of the last event batch when it was applied.", "rank")
-	descBatches    = desc("event_batches_total", "Event batches applied.", "rank")
-	descFaults     = desc("event_faults_total", "Faults of the rank's event stream.", "rank", "kind")
+	descReserved = desc("reserved_kv_tokens",
+		"KV tokens that decode legs in flight at the rank will need.", "rank")
+	descInFlight = desc("in_flight_requests",
+		"Requests dispatched to the rank and not ended.", "rank")
+	descPending = desc("pending_prefill_tokens",
+		"Prompt tokens dispatched to the rank, expected uncached and not prefilled.", "rank")
+	descRankErrors = desc("attempts_failed_total",
+		"Attempts at the rank that ended without an answer.", "rank")
+	descExact = desc("rank_exact",
+		"1 while the rank's overlap is exact, by its events; else it is approximate, by its "+
+			"answers.", "rank")
+	descApprox = desc("approx_rank_tokens",
+		"Prompt tokens of the rank in the approximate tree.", "rank")
+	descBlocks = desc("index_rank_blocks", "KV block copies of the rank by its events.", "rank")
+	descLag    = desc("event_lag_seconds",
+		"Age of the last event batch when it was applied.", "rank")
+	descBatches = desc("event_batches_total", "Event batches applied.", "rank")
+	descFaults  = desc("event_faults_total",
+		"Faults of the rank's event stream.", "rank", "kind")
 )
 
 // workerCollector reads the workers, their ranks and event streams at each scrape.
@@ -45,7 +57,8 @@ var _ prometheus.Collector = workerCollector{}
 func (workerCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descUp, descRole, descBreaker, descOpened,
-		descReserved, descInFlight, descPending, descRankErrors, descExact, descApprox, descBlocks, descLag, descBatches, descFaults,
+		descReserved, descInFlight, descPending, descRankErrors, descExact, descApprox,
+		descBlocks, descLag, descBatches, descFaults,
 	} {
 		ch <- d
 	}

@@ -120,15 +120,22 @@ func (s *workers) change(ctx *fasthttp.RequestCtx, apply func(url string, answer
 	case err == nil:
 		s.json(ctx, fasthttp.StatusOK, answer)
 	case errors.Is(err, worker.ErrUnknown):
-		s.fail(ctx, &openai.Error{Status: fasthttp.StatusNotFound, Type: "invalid_request_error", Param: "url", Code: "worker_not_found", Message: err.Error()})
+		s.fail(ctx, urlError(fasthttp.StatusNotFound, "worker_not_found", err))
 	case errors.Is(err, worker.ErrDuplicate):
-		s.fail(ctx, &openai.Error{Status: fasthttp.StatusConflict, Type: "invalid_request_error", Param: "url", Code: "worker_exists", Message: err.Error()})
+		s.fail(ctx, urlError(fasthttp.StatusConflict, "worker_exists", err))
 	case errors.Is(err, cluster.ErrDown):
 		s.fail(ctx, openai.Overloaded(err.Error()))
 	case errors.Is(err, worker.ErrBadURL):
 		s.fail(ctx, openai.BadRequest("url", err.Error()))
 	default:
 		s.fail(ctx, openai.Internal(err.Error()))
+	}
+}
+
+// urlError is an error about the worker that a request names.
+func urlError(status int, code string, err error) *openai.Error {
+	return &openai.Error{
+		Status: status, Type: "invalid_request_error", Param: "url", Code: code, Message: err.Error(),
 	}
 }
 

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// beat says that the process behind a record lives, or that it goes.
+// beat shows that the process behind a record lives, or that it leaves.
 type beat struct {
 	Version  int     `json:"v"`
 	Kind     string  `json:"k"`
 	Name     string  `json:"n"`
 	Instance string  `json:"i"`
 	Seq      uint64  `json:"s,omitempty"`   // of the record that is in the bucket
-	Facts    []int64 `json:"f,omitempty"`   // numbers of the record's node where they differ from the record's
+	Facts    []int64 `json:"f,omitempty"`   // numbers of the node that differ from its record
 	Bye      bool    `json:"bye,omitempty"` // the record is taken back
 }
 
@@ -36,25 +36,25 @@ func decodeBeat(data []byte) (beat, error) {
 	switch {
 	case b.Version > version:
 		return b, fmt.Errorf("%w: beat of version %d", errNewer, b.Version)
-	case b.Version < 1 || b.Kind != kindNode && b.Kind != kindReplica || b.Instance == "" || len(b.Instance) > maxName:
+	case b.Version < 1 || b.Kind != kindNode && b.Kind != kindRouter || b.Instance == "" || len(b.Instance) > maxName:
 		return b, fmt.Errorf("%w: beat %.64q", errMalformed, data)
 	}
 	return b, checkName(b.Name)
 }
 
-// sayings remembers the last beat of each process: one that has nothing new says the same again, and is not read again. Of 141
-// processes that beat twice a second, reading is most of what listening costs.
+// beatCache remembers the last beat of each process: a repeated beat is not decoded again. With
+// 141 processes that beat twice a second, decoding is most of the cost of listening.
 type beatCache struct {
 	known map[string]*beat // by their text
 	texts map[key]string   // the last one
 }
 
-// maxSayings bounds what is remembered: all is read anew then.
+// maxCachedBeats bounds the cache; beyond it all beats are decoded again.
 const maxCachedBeats = 8192
 
 func newBeatCache() beatCache { return beatCache{map[string]*beat{}, map[key]string{}} }
 
-// read is decodeBeat, whose result must not be changed.
+// read is decodeBeat with a shared result, which must not be changed.
 func (s *beatCache) read(data []byte) (*beat, error) {
 	if b := s.known[string(data)]; b != nil {
 		return b, nil

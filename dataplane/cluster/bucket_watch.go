@@ -10,16 +10,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// lookEvery is how often streams are compared with their watches. One question costs NATS some 20 µs: a thousand processes are
-// half a percent of a core.
+// lookEvery is the time between two comparisons of streams with their watches. One question
+// costs NATS some 20 µs: a thousand processes are half a percent of a core.
 const lookEvery = 5 * time.Second
 
-// errOutlived says that a watch no longer follows its stream.
+// errStaleWatch is a watch that no longer follows its stream.
 var errStaleWatch = errors.New("cluster: a watch has outlived its bucket")
 
-// watched is a bucket's stream with its watch. The client library keeps a watch alive: after an outage, or when its consumer is
-// gone, it asks for the revisions after the last one that it read. It does not look whether that is still the same stream, and a
-// new one counts from 1, so the watch would say nothing until the new stream has overtaken the old one. compare finds that out.
+// bucketWatch is a bucket's stream with its watch. The client library keeps a watch alive: after
+// an outage, or when its consumer is gone, it asks for the revisions after the last one that it
+// read, whether the stream is still the same or not. A new stream counts from 1, so the watch
+// would be silent until it overtakes the old one. compare finds that out.
 type bucketWatch struct {
 	kv      jetstream.KeyValue
 	watch   jetstream.KeyWatcher
@@ -35,7 +36,8 @@ type bucketWatch struct {
 	count atomic.Int64        // of keys
 }
 
-// open watches a bucket. The stream is looked at before and after, so that created is that of the stream that is watched.
+// open watches a bucket. It reads the stream's state before and after, so that created belongs
+// to the watched stream.
 func (b *bucketWatch) open(ctx context.Context, kv jetstream.KeyValue) error {
 	b.kv, b.keys = kv, map[string]struct{}{}
 	info, err := b.info(ctx)
@@ -64,8 +66,8 @@ func (b *bucketWatch) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return s.StreamInfo(), nil
 }
 
-// read takes an entry of the watch in; nil ends the snapshot. It returns false where revisions go back, which they do not within
-// one stream.
+// read takes in an entry of the watch; nil ends the snapshot. It returns false where revisions
+// go back, which never happens within one stream.
 func (b *bucketWatch) read(e jetstream.KeyValueEntry) bool {
 	ordered := true
 	if e == nil {
@@ -82,7 +84,8 @@ func (b *bucketWatch) read(e jetstream.KeyValueEntry) bool {
 	return ordered
 }
 
-// compare asks for the stream's state and returns an error that wraps errOutlived unless the watch follows it.
+// compare asks for the stream's state and returns an error that wraps errStaleWatch unless the
+// watch follows it.
 func (b *bucketWatch) compare(ctx context.Context) error {
 	seen, count := b.seen.Load(), b.count.Load() // before the question: the stream has them at least
 	if seen == 0 && b.first != 0 {

@@ -12,9 +12,9 @@ import (
 
 // Subjects of our own, below the prefix. Others may not begin with "cluster".
 const (
-	ownSubjects = "cluster"
-	beatSubject = ownSubjects + ".beat"
-	wantSubject = ownSubjects + ".want" // and the key of the record that is wanted
+	ownSubjects    = "cluster"
+	beatSubject    = ownSubjects + ".beat"
+	requestSubject = ownSubjects + ".want" // and the key of the record that is wanted
 )
 
 // bus carries messages over core NATS.
@@ -26,7 +26,8 @@ type bus struct {
 
 func (b *bus) subject(s string) string { return b.prefix + "." + s }
 
-// checkSubject refuses what NATS would, and what is ours. Wildcards are for those who listen.
+// checkSubject refuses subjects that NATS refuses, and the subjects of this package. Only
+// subscribers may use wildcards.
 func checkSubject(s string, wild bool) error {
 	for token := range strings.SplitSeq(s, ".") {
 		switch {
@@ -41,7 +42,8 @@ func checkSubject(s string, wild bool) error {
 	return nil
 }
 
-// Publish sends to all who listen now, at most once. It does not wait; where NATS is out of reach it fails at once.
+// Publish sends to all present subscribers, at most once. It does not wait; where NATS is out of
+// reach it fails at once.
 func (b *bus) Publish(subject string, data []byte) error {
 	if err := checkSubject(subject, false); err != nil {
 		return err
@@ -55,8 +57,9 @@ func (b *bus) Publish(subject string, data []byte) error {
 	return nil
 }
 
-// Subscribe calls f with each message on a subject, in order, from one goroutine; * stands for one token and a last > for all that
-// follow. f owns data. Messages that come while f is far behind are dropped (Status.Dropped). It holds through outages until stop.
+// Subscribe calls f with each message on a subject, in order, from one goroutine; * stands for
+// one token and a last > for all further ones. f owns data. Messages are dropped while f is far
+// behind (Status.Dropped). It survives outages until stop.
 func (b *bus) Subscribe(subject string, f func(data []byte)) (stop func(), err error) {
 	return b.listen(subject, func(m *nats.Msg) { f(m.Data) })
 }
@@ -72,8 +75,8 @@ func (b *bus) listen(subject string, f nats.MsgHandler) (stop func(), err error)
 	return func() { _ = s.Unsubscribe() }, nil // fails where all is over
 }
 
-// Request asks who replies on a subject and returns the first answer. It fails with ErrNoReply at once where nobody does, and
-// when ctx ends, or after 3 s where ctx has no deadline: a request may reach somebody who goes away.
+// Request returns the first reply on a subject. Without a subscriber it fails with ErrNoReply at
+// once. It ends with ctx, or after 3 s where ctx has no deadline: the replier may go away.
 func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
 	if err := checkSubject(subject, false); err != nil {
 		return nil, err
@@ -96,11 +99,12 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 	return m.Data, nil
 }
 
-// Reply answers requests on a subject with what f returns, one after the other, from one goroutine.
+// Reply answers requests on a subject with the result of f, one after the other, from one
+// goroutine.
 func (b *bus) Reply(subject string, f func(data []byte) []byte) (stop func(), err error) {
 	return b.listen(subject, func(m *nats.Msg) {
 		if m.Reply != "" {
-			_ = m.Respond(f(m.Data)) // who asked gives up by himself
+			_ = m.Respond(f(m.Data)) // the requester gives up by itself
 		}
 	})
 }

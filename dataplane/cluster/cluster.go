@@ -17,7 +17,7 @@ import (
 // Cluster is this process's part in a cluster.
 type Cluster struct {
 	cfg    Config
-	server *embedded // nil: the operator's NATS
+	server *natsServer // nil: the operator's NATS
 	js     jetstream.JetStream
 	bus
 	views
@@ -26,11 +26,11 @@ type Cluster struct {
 	own     ownRecords
 	buckets atomic.Pointer[buckets] // nil: none yet
 
-	beats, wants chan *nats.Msg      // as NATS delivers them; read by state
-	pongs        chan time.Time      // from pulse to state
-	opened       chan *bucketWatches // from writer to state; nil: the present one is over
-	lostMarks    chan []Mark         // from state to writer: marks that a lost store had
-	leaving      chan withdrawal     // from Withdraw to writer
+	beats, requests chan *nats.Msg      // as NATS delivers them; read by state
+	pongs           chan time.Time      // from pulse to state
+	opened          chan *bucketWatches // from writer to state; nil: the present one is over
+	lostMarks       chan []Mark         // from state to writer: marks that a lost store had
+	leaving         chan withdrawal     // from Withdraw to writer
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -38,15 +38,15 @@ type Cluster struct {
 	closing sync.Once
 }
 
-// Queues between NATS's reader and run, in messages: what a cluster of thousands says in seconds. What does not fit is dropped
-// and begins all leases anew.
+// Queues between NATS's connection and the reader, in messages: a cluster of thousands fills
+// them in seconds. Overflow is dropped and renews all leases.
 const (
-	beatQueue = 16384
-	wantQueue = 256
+	beatQueue    = 16384
+	requestQueue = 256
 )
 
-// Open starts or joins a cluster. It fails for settings that cannot be used and for an embedded server that cannot start; a NATS
-// that is out of reach is tried for ever. ctx bounds the start alone.
+// Open starts or joins a cluster. It fails for unusable settings and for an embedded server that
+// cannot start; it tries a NATS that is out of reach for ever. ctx bounds the start alone.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg.setDefaults()
 	c := &Cluster{
 		cfg: cfg, own: ownRecords{instance: NewInstance(), list: map[key]*ownRecord{}}, signals: newSignals(),
-		beats: make(chan *nats.Msg, beatQueue), wants: make(chan *nats.Msg, wantQueue), pongs: make(chan time.Time),
+		beats: make(chan *nats.Msg, beatQueue), requests: make(chan *nats.Msg, requestQueue), pongs: make(chan time.Time),
 		opened: make(chan *bucketWatches), lostMarks: make(chan []Mark, 1), leaving: make(chan withdrawal),
 	}
 	c.prefix, c.log = cfg.Prefix, cfg.Log
@@ -89,7 +89,7 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	if _, err = c.nc.ChanSubscribe(c.subject(beatSubject), c.beats); err != nil {
 		return fmt.Errorf("cannot listen to NATS: %w", err)
 	}
-	if _, err = c.nc.ChanSubscribe(c.subject(wantSubject)+"."+c.own.instance+".>", c.wants); err != nil {
+	if _, err = c.nc.ChanSubscribe(c.subject(requestSubject)+"."+c.own.instance+".>", c.requests); err != nil {
 		return fmt.Errorf("cannot listen to NATS: %w", err)
 	}
 	c.resync.raise()
@@ -102,7 +102,8 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 // Instance returns the random name of this process that its records carry.
 func (c *Cluster) Instance() string { return c.own.instance }
 
-// URL returns where other processes join: the embedded server's, or the operator's. It holds no secret.
+// URL returns the address at which other processes join: the embedded server's, or the
+// operator's. It holds no secret.
 func (c *Cluster) URL() string {
 	if c.server != nil {
 		return c.server.ClientURL()
@@ -114,8 +115,9 @@ func (c *Cluster) URL() string {
 	return strings.Join(list, ",")
 }
 
-// AnnounceNode tells the cluster of this node, again whenever something changed: numbers cost next to nothing, the rest a write,
-// at most every 500 ms. The record holds until Withdraw or Close. Without an Instance it gets the process's.
+// AnnounceNode publishes this node's record; call it again at each change. Numbers cost next to
+// nothing, other changes a write, at most every 500 ms. The record holds until Withdraw or
+// Close. Without an Instance it gets the process's.
 func (c *Cluster) AnnounceNode(n Node) error {
 	fresh := n.clone()
 	if fresh.Instance == "" {
@@ -128,29 +130,29 @@ func (c *Cluster) AnnounceNode(n Node) error {
 	return c.announce(key{kindNode, n.Name}, fresh, nil)
 }
 
-// AnnounceReplica tells the cluster of this router, as AnnounceNode does of a node.
-func (c *Cluster) AnnounceReplica(r Replica) error {
-	if err := checkReplica(&r); err != nil {
+// AnnounceRouter publishes this router's record, as AnnounceNode does a node's.
+func (c *Cluster) AnnounceRouter(r Router) error {
+	if err := checkRouter(&r); err != nil {
 		return fmt.Errorf("cannot announce router %.64q: %w: %w", r.ID, ErrRecord, err)
 	}
-	return c.announce(key{kindReplica, r.ID}, nil, &r)
+	return c.announce(key{kindRouter, r.ID}, nil, &r)
 }
 
-func (c *Cluster) announce(k key, n *Node, r *Replica) error {
+func (c *Cluster) announce(k key, n *Node, r *Router) error {
 	dirty, err := c.own.set(k, n, r)
 	if err != nil {
 		return fmt.Errorf("cannot announce %s: %w", k.name, err)
 	}
 	if dirty {
-		c.wake.raise()
+		c.write.raise()
 	}
 	return nil
 }
 
-// Withdraw takes our records out of all views at once, for a clean shutdown. It takes up to some seconds where NATS does not
-// answer; then the leases end by themselves.
+// Withdraw removes this process's records from all views at once, for a clean shutdown. Where
+// NATS does not answer it takes some seconds; the leases then end by themselves.
 func (c *Cluster) Withdraw() {
-	taken := c.own.take()
+	taken := c.own.clear()
 	if !c.hearing.Load() || len(taken) == 0 {
 		return
 	}
@@ -176,7 +178,7 @@ func (c *Cluster) Close() error {
 		c.cancel()
 		c.nc.Close()
 		c.running.Wait()
-		c.views.close()
+		c.closeWatches()
 		if c.server != nil {
 			c.server.stop()
 		}
@@ -184,7 +186,7 @@ func (c *Cluster) Close() error {
 	return nil
 }
 
-// WaitUp returns when the view is whole, or an error that says why it is not when ctx ends.
+// WaitUp returns when the view is whole, or at the end of ctx with the reason why it is not.
 func (c *Cluster) WaitUp(ctx context.Context) error {
 	up := newSignal()
 	defer c.Watch(func(v *View) {
@@ -202,19 +204,19 @@ func (c *Cluster) WaitUp(ctx context.Context) error {
 	}
 }
 
-// cut notes that the connection is lost, or was not made.
-func (c *Cluster) cut(err error) {
+// lostConnection notes that the connection is lost, or was not made.
+func (c *Cluster) lostConnection(err error) {
 	if err != nil {
 		c.noteFailure(err)
 	}
-	c.gone.raise()
+	c.disconnected.raise()
 }
 
-// fault notes an error that NATS tells beside the calls.
-func (c *Cluster) fault(err error) {
+// asyncError takes an error that NATS reports outside a call.
+func (c *Cluster) asyncError(err error) {
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		c.counts.dropped.Add(1)
-		c.deaf.raise()
+		c.overflowed.raise()
 		return
 	}
 	c.noteFailure(err)

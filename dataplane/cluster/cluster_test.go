@@ -25,14 +25,14 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// patience is how long a test waits for what must come, however slow the machine.
-const missingAfter = 2 * time.Minute
+// patience is how long a test waits for an expected event on a slow machine.
+const patience = 2 * time.Minute
 
 var quiet = slog.New(slog.DiscardHandler)
 
 func eventually(t *testing.T, ok func() bool, what func() any) {
 	t.Helper()
-	for end := time.Now().Add(missingAfter); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			require.Fail(t, "waited for too long", "%+v", what())
 		}
@@ -61,7 +61,7 @@ func join(t *testing.T, url string) *cluster.Cluster {
 
 func up(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), missingAfter)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	require.NoError(t, c.WaitUp(ctx))
 }
@@ -102,18 +102,18 @@ func TestNodesAndRoutersSeeEachOther(t *testing.T) {
 	b := join(t, a.URL())
 	require.NoError(t, a.AnnounceNode(node("a")))
 	require.NoError(t, b.AnnounceNode(node("b.example")))
-	require.NoError(t, b.AnnounceReplica(cluster.Replica{ID: "r1", Addr: "127.0.0.1:8000", Version: "test"}))
+	require.NoError(t, b.AnnounceRouter(cluster.Router{ID: "r1", Addr: "127.0.0.1:8000", Version: "test"}))
 	for _, c := range []*cluster.Cluster{a, b, join(t, a.URL())} {
 		sees(t, c, "a", "b.example")
 		want := node("a")
 		want.Instance = a.Instance()
 		shows(t, c, func(v *cluster.View) bool {
-			return len(v.Nodes) == 2 && len(v.Replicas) == 1 && assert.ObjectsAreEqual(want, v.Nodes[0]) && v.Replicas[0].Addr == "127.0.0.1:8000"
+			return len(v.Nodes) == 2 && len(v.Routers) == 1 && assert.ObjectsAreEqual(want, v.Nodes[0]) && v.Routers[0].Addr == "127.0.0.1:8000"
 		})
 	}
 	require.NoError(t, b.Close())
 	sees(t, a, "a")
-	eventually(t, func() bool { return len(a.View().Replicas) == 0 }, func() any { return a.View() })
+	eventually(t, func() bool { return len(a.View().Routers) == 0 }, func() any { return a.View() })
 }
 
 func TestNumbersTravelWithoutWrites(t *testing.T) {

@@ -50,7 +50,7 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		"no instance":      func(r *record) { r.Instance = "" },
 		"no sequence":      func(r *record) { r.Seq = 0 },
 		"nothing":          func(r *record) { r.Node = nil },
-		"two things":       func(r *record) { r.Replica = &Replica{ID: "x"} },
+		"two things":       func(r *record) { r.Router = &Router{ID: "x"} },
 		"another's name":   func(r *record) { r.Node.Name = "other" },
 		"no URL":           func(r *record) { r.Node.Workers[0].URL = "" },
 		"a path":           func(r *record) { r.Node.Workers[0].URL = "/etc/passwd" },
@@ -82,7 +82,8 @@ func TestDecodeRecordRefuses(t *testing.T) {
 	assert.ErrorIs(t, err, errMalformed, "too long")
 }
 
-// FuzzDecodeRecord: what is taken in is sane by an independent look at the bytes, and survives a round trip.
+// FuzzDecodeRecord: accepted records are sane by an independent look at the bytes, and survive a
+// round trip.
 func FuzzDecodeRecord(f *testing.F) {
 	good, err := json.Marshal(record{Version: version, Instance: "i", Seq: 1, Node: full(2)})
 	require.NoError(f, err)
@@ -108,7 +109,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		}
 		if r.Node != nil {
 			sane(t, r.Node, k.name)
-		} else if r.Replica == nil || r.Replica.ID != k.name {
+		} else if r.Router == nil || r.Router.ID != k.name {
 			t.Fatalf("took neither a node nor a router: %q", data)
 		}
 		again, err := json.Marshal(r)
@@ -139,7 +140,7 @@ func saneFacts(list []int64) bool {
 	return true
 }
 
-// sane is what readers of a view rely on.
+// sane checks properties that readers of a view rely on.
 func sane(t *testing.T, n *Node, name string) {
 	t.Helper()
 	if n.Name != name {
@@ -155,7 +156,7 @@ func sane(t *testing.T, n *Node, name string) {
 	}
 }
 
-// FuzzDecodeBeat: a beat that is taken in is what its JSON says, and comes back from its own bytes.
+// FuzzDecodeBeat: an accepted beat equals its JSON, and survives a round trip.
 func FuzzDecodeBeat(f *testing.F) {
 	f.Add((&beat{Kind: kindNode, Name: "a", Instance: "i", Seq: 3, Facts: []int64{1, 2}}).encode())
 	f.Add([]byte(`{"v":1,"k":"node","n":"a","i":"i","bye":true}`))
@@ -173,7 +174,7 @@ func FuzzDecodeBeat(f *testing.F) {
 			b.Facts = nil
 		}
 		require.Equal(t, b, back)
-		// No beat harms a table, whatever it holds.
+		// No beat harms a table.
 		tb := loaded("a")
 		tb.beat(&b)
 		tb.beat(&back)
@@ -215,7 +216,7 @@ func BenchmarkDecodeBeat(b *testing.B) {
 	}
 }
 
-// TestSayings: what is remembered is what would be read.
+// TestSayings: a cached beat equals the decoded one.
 func TestSayings(t *testing.T) {
 	s := newBeatCache()
 	for i := range 1000 {
@@ -228,7 +229,7 @@ func TestSayings(t *testing.T) {
 		require.Equal(t, want, *got)
 		require.LessOrEqual(t, len(s.known), 26, "one for each process")
 	}
-	for i := range maxCachedBeats + 100 { // names that nobody has
+	for i := range maxCachedBeats + 100 { // unused names
 		_, err := s.read((&beat{Kind: kindNode, Name: strconv.Itoa(i), Instance: "i"}).encode())
 		require.NoError(t, err)
 	}
@@ -248,7 +249,7 @@ func BenchmarkBeatAgain(b *testing.B) {
 	}
 }
 
-// BenchmarkView is what a change costs among 125 nodes of 8 workers and 16 routers.
+// BenchmarkView is the cost of a change among 125 nodes of 8 workers and 16 routers.
 func BenchmarkView(b *testing.B) {
 	tb := loaded()
 	for i := range 125 {
@@ -258,7 +259,7 @@ func BenchmarkView(b *testing.B) {
 	}
 	for i := range 16 {
 		id := strings.Repeat("r", i+1)
-		tb.put(key{kindReplica, id}, &record{Version: version, Instance: "i", Seq: 1, Replica: &Replica{ID: id}})
+		tb.put(key{kindRouter, id}, &record{Version: version, Instance: "i", Seq: 1, Router: &Router{ID: id}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

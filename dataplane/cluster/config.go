@@ -17,14 +17,18 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
-// Config says where NATS is; zero fields take the defaults. Without URLs the server runs in this process.
+// Config holds the address of NATS and this process's identity there; zero fields take the
+// defaults. Without URLs the server runs in this process.
 type Config struct {
-	URLs        []string // nats://, tls:// or ws:// of the operator's servers, with user:password@ or token@; none: embedded
-	Listen      string   // embedded: where other processes join; default 127.0.0.1 and any port
-	StoreDir    string   // embedded: folder that keeps marks and records; "": memory
-	Token       string   // embedded: what who joins must show, as nats://TOKEN@host:port; needed off loopback. Else: shown to NATS
-	Credentials string   // file with the user's JWT and key, as nsc writes it
-	NKey        string   // file with the seed of the user's key
+	// Nats://, tls:// or ws:// URLs of the operator's servers, with user:password@ or token@;
+	// none: embedded.
+	URLs     []string
+	Listen   string // embedded: where other processes join; default 127.0.0.1 and any port
+	StoreDir string // embedded: folder that keeps marks and records; "": memory
+	// Shown to NATS; embedded: required from joiners, as nats://TOKEN@host:port, off loopback.
+	Token       string
+	Credentials string // file with the user's JWT and key, as nsc writes it
+	NKey        string // file with the seed of the user's key
 	TLS         TLS
 	Prefix      string // of buckets and subjects, so that clusters can share a NATS; default warmpath
 	Replicas    int    // copies of the buckets in a NATS cluster; default 1
@@ -34,22 +38,23 @@ type Config struct {
 	lookEvery time.Duration // 0 is the constant of that name; tests set it
 }
 
-// TLS names files, all PEM. For the embedded server Cert and Key are its own and CA, where it is given, signs who may join.
+// TLS names PEM files. The embedded server shows Cert and Key; with CA it asks joiners for
+// certificates.
 type TLS struct {
 	CA   string // authorities of NATS's certificate; "": the system's
 	Cert string // shown to NATS
 	Key  string
 }
 
-// Errors of Open and of what needs NATS.
+// Errors of Open and of calls that need NATS.
 var (
 	ErrConfig  = errors.New("cluster: unusable settings")
 	ErrDown    = errors.New("cluster: NATS is out of reach")
 	ErrRecord  = errors.New("cluster: unusable record")
-	ErrNoReply = errors.New("cluster: nobody answers")
+	ErrNoReply = errors.New("cluster: no process answers")
 )
 
-// prefixForm is what bucket names and subjects may both hold.
+// prefixForm matches names that both buckets and subjects may have.
 var prefixForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 func (c *Config) setDefaults() {
@@ -63,7 +68,8 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Check tells whether Open would take the settings, as far as that can be told without files and sockets.
+// Check returns an error for settings that Open would refuse, as far as no file or socket is
+// needed.
 func (c Config) Check() error {
 	c.setDefaults()
 	switch {
@@ -105,12 +111,12 @@ func (c *Config) checkEmbedded() error {
 		return nil
 	}
 	if c.Token == "" && (c.TLS.Cert == "" || c.TLS.CA == "") {
-		return fmt.Errorf("%w: the embedded NATS on %s would be open to the network: give a token, or a certificate and the authority of those who join", ErrConfig, c.Listen)
+		return fmt.Errorf("%w: the embedded NATS on %s would be open to the network: give a token, or a certificate and the authority of the joiners", ErrConfig, c.Listen)
 	}
 	return nil
 }
 
-// redact hides what a URL must not show in logs.
+// redact hides the secrets of a URL.
 func redact(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

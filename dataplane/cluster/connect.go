@@ -13,13 +13,14 @@ import (
 
 // Times of the connection.
 const (
-	// A NATS that comes back is tried again within firstRetry to lastRetry, so that all are there within the leases' grace, and
-	// not all at once.
+	// A NATS that comes back is tried again after firstRetry to lastRetry, so that all processes
+	// are back within the leases' grace, and not all at once.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Second
-	// deadPing closes a connection that says nothing for twice as long: half-open ones, and servers that hang.
-	deadPing = 2 * time.Second
-	// writeTimeout bounds a write into a connection that nobody reads.
+	// pingTimeout closes a connection that is silent for twice as long: half-open ones, and
+	// hanging servers.
+	pingTimeout = 2 * time.Second
+	// writeTimeout bounds a write into a connection that the server does not read.
 	writeTimeout = 2 * time.Second
 )
 
@@ -33,14 +34,15 @@ func retryDelay(attempts int) time.Duration {
 func connect(c *Cluster) (*nats.Conn, error) {
 	opts := []nats.Option{
 		nats.Name(c.cfg.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
-		nats.CustomReconnectDelay(retryDelay), nats.PingInterval(deadPing), nats.MaxPingsOutstanding(2),
+		nats.CustomReconnectDelay(retryDelay), nats.PingInterval(pingTimeout), nats.MaxPingsOutstanding(2),
 		nats.Timeout(writeTimeout), nats.FlusherTimeout(writeTimeout),
 		// Nothing is kept for a server that is away: old beats would be lies.
 		nats.ReconnectBufSize(-1),
-		nats.ReconnectHandler(func(*nats.Conn) { c.counts.reconnects.Add(1) }), // run asks for what it needs
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.cut(err) }),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.cut(err) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.fault(err) }),
+		// The reader asks for missing records.
+		nats.ReconnectHandler(func(*nats.Conn) { c.counts.reconnects.Add(1) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.lostConnection(err) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.lostConnection(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.asyncError(err) }),
 	}
 	opts, err := identity(&c.cfg, c.server != nil, opts)
 	if err != nil {
@@ -58,12 +60,12 @@ func connect(c *Cluster) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// identity adds who we are and whom we trust.
+// identity adds this process's credentials and the trusted authorities.
 func identity(cfg *Config, embedded bool, opts []nats.Option) ([]nats.Option, error) {
 	if cfg.Token != "" {
 		opts = append(opts, nats.Token(cfg.Token))
 	}
-	for _, file := range []string{cfg.Credentials, cfg.TLS.CA} { // NATS would look at them at each attempt only
+	for _, file := range []string{cfg.Credentials, cfg.TLS.CA} { // NATS would read them at each attempt only
 		if file == "" {
 			continue
 		}

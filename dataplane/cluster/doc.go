@@ -1,35 +1,42 @@
-// Package cluster is what the processes of a Warmpath cluster know of each other: nodes with their workers and GPUs, routers,
-// and operators' marks, shared over NATS. The NATS server is the operator's own, or one inside this process that others join.
+// Package cluster shares the records of a Warmpath cluster over NATS: nodes with their workers
+// and GPUs, routers, and operators' drain and cordon marks. The NATS server is the operator's
+// own, or one inside this process that others join.
 //
 // # How it works
 //
-// A record (what a node or a router says of itself) is JSON in a JetStream key-value bucket, written when something in it
-// changes; every process watches the bucket. That a process lives is told apart from what it says: by beats, messages of some
-// 100 bytes on core NATS twice a second. A record whose beats stop is taken out of every View after Lease. The two are apart
-// because writing records as often as leases need it would send every process some KB of each other one each second, and store
-// it; and because the server's own expiry (a TTL for each key) counts while NATS is down, so that a short outage would empty
-// every View at once. Numbers that change all the time, like GPU memory, travel in the beats.
+// A record describes a node or a router. It is JSON in a JetStream key-value bucket, written
+// when it changes; every process watches the bucket. Beats, messages of some 100 bytes on core
+// NATS twice a second, show that the process behind a record lives; after Lease without one the
+// record leaves every View. Leases by records would send every process some KB of each other
+// one each second, and store it. The server's own expiry (a TTL for each key) counts while NATS
+// is down, so that a short outage would empty every View at once. Numbers that change all the
+// time, like GPU memory, travel in the beats.
 //
-// A lease is counted by a clock that only runs while this process hears NATS: every PING that comes back as PONG adds the time
-// since the one before. NATS delivers a connection's messages in order, so all beats that NATS had are heard before the PONG.
-// Hence no lease ends because of an outage, a stopped server or a stopped process of our own, and no machine's clock is
-// compared with another's.
+// The clock of the leases runs only while this process hears NATS: every PING that comes back
+// as PONG adds the time since the one before. NATS delivers a connection's messages in order,
+// so all beats that NATS had arrive before the PONG. Hence no lease ends because of an outage,
+// a stopped server or a pause of this process, and no machine's clock is compared with
+// another's.
 //
-// The client library resumes a watch at the revision after the last one, on whatever stream has the bucket's name. Streams are
-// therefore compared with their watches every 5 s, and at any sign of a loss; see watched.
+// The client library resumes a watch at the revision after the last one, on any stream with the
+// bucket's name. Streams are therefore compared with their watches every 5 s, and at any sign
+// of a loss; see bucketWatch.
 //
 // # Concurrency
 //
-// Everything may be called from any goroutine. A Cluster has three: run owns all that was heard and publishes views, pulse
-// sends beats and PINGs, write keeps the bucket, the watches and our own records. Each Watch adds one. All end with Close.
-// The only lock guards our own records and is never held across I/O. View is one atomic load.
+// Everything may be called from any goroutine. A Cluster has three: reader owns all received
+// state and publishes views, pulse sends beats and PINGs, writer keeps the bucket, the watches
+// and the records of this process. Each Watch adds one. All end with Close. The only lock
+// guards the records of this process and is never held across I/O. View is one atomic load.
 //
 // # Ownership
 //
-// A View and everything below it is never changed after it was published: do not change it. What is announced is copied.
+// A View and everything below it never changes once published: do not change it. Announced
+// records are copied.
 //
 // # Errors
 //
-// An unreachable NATS, or one that refuses us, is a state (View.Up, Status) and not an error of Open. ErrConfig: settings that
-// cannot be meant. ErrDown: something needs NATS now. ErrRecord: a record that cannot be announced. ErrNoReply: nobody answers a subject.
+// A NATS that is out of reach or refuses this process is a state (View.Up, Status) and not an
+// error of Open. ErrConfig means unusable settings, ErrDown a call that needs NATS now,
+// ErrRecord a record that cannot be announced, ErrNoReply a subject without a subscriber.
 package cluster

@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// embedded is a NATS server in this process.
-type embedded struct {
+// natsServer is a NATS server in this process.
+type natsServer struct {
 	*server.Server
 	folder string // to be removed with it; "": it is the operator's
 }
@@ -24,14 +24,16 @@ type embedded struct {
 // embeddedStart bounds the start of the server; it takes some 40 ms.
 const embeddedStart = 20 * time.Second
 
-// Bounds of the embedded JetStream. A cluster's state is far smaller: they keep a fault from filling a disk.
+// Bounds of the embedded JetStream. A cluster's state is far smaller: they keep a bug from
+// filling a disk.
 const (
 	embeddedMemory = 256 << 20
 	embeddedStore  = 1 << 30
 )
 
-// embed starts a server. Its listener is for other processes; this one talks to it without a socket.
-func embed(ctx context.Context, cfg *Config) (*embedded, error) {
+// embed starts a server. Its listener is for other processes; this one connects without a
+// socket.
+func embed(ctx context.Context, cfg *Config) (*natsServer, error) {
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -43,9 +45,9 @@ func embed(ctx context.Context, cfg *Config) (*embedded, error) {
 	if number == 0 {
 		number = server.RANDOM_PORT
 	}
-	e := &embedded{}
+	e := &natsServer{}
 	folder := cfg.StoreDir
-	if folder != "" { // the server would say nothing of one that it cannot use, and not get ready
+	if folder != "" { // the server would not report an unusable folder, and never get ready
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return nil, fmt.Errorf("cannot use the embedded NATS's folder: %w", err)
 		}
@@ -80,7 +82,7 @@ func embeddedTLS(files TLS) (*tls.Config, error) {
 
 var errNotReady = errors.New("it does not get ready: is the port taken, and can its folder be written?")
 
-func (e *embedded) start(ctx context.Context, opts *server.Options, cfg *Config) error {
+func (e *natsServer) start(ctx context.Context, opts *server.Options, cfg *Config) error {
 	if opts.Port > 0 { // the server would only log that it cannot listen
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen)
 		if err != nil {
@@ -102,7 +104,7 @@ func (e *embedded) start(ctx context.Context, opts *server.Options, cfg *Config)
 }
 
 // stop ends the server and waits for it.
-func (e *embedded) stop() {
+func (e *natsServer) stop() {
 	if e.Server != nil {
 		e.Shutdown()
 		e.WaitForShutdown()
@@ -112,7 +114,7 @@ func (e *embedded) stop() {
 	}
 }
 
-// serverLog shows what the server warns of.
+// serverLog passes on the server's warnings.
 type serverLog struct{ log *slog.Logger }
 
 func (serverLog) Noticef(string, ...any) {}

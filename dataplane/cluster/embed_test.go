@@ -102,7 +102,7 @@ func TestNKeyAtARealServer(t *testing.T) {
 	require.ErrorIs(t, err, cluster.ErrConfig)
 }
 
-// TestNATSWithoutJetStream says what is wrong.
+// TestNATSWithoutJetStream wants the cause in the error.
 func TestNATSWithoutJetStream(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "nats.conf")
 	require.NoError(t, os.WriteFile(conf, []byte("accounts { A { users: [ { user: u, password: p } ] } }\n"), 0o600))
@@ -148,7 +148,7 @@ func TestAnnounceRefuses(t *testing.T) {
 	for name, n := range map[string]cluster.Node{"no name": node(""), "a line break": node("a\nb"), "too large": large, "a worker twice": twice} {
 		require.ErrorIs(t, c.AnnounceNode(n), cluster.ErrRecord, name)
 	}
-	require.ErrorIs(t, c.AnnounceReplica(cluster.Replica{}), cluster.ErrRecord)
+	require.ErrorIs(t, c.AnnounceRouter(cluster.Router{}), cluster.ErrRecord)
 	require.ErrorIs(t, c.Mark(t.Context(), cluster.Mark{}), cluster.ErrRecord)
 	require.ErrorIs(t, c.Unmark(t.Context(), ""), cluster.ErrRecord)
 	assert.Empty(t, c.View().Nodes)

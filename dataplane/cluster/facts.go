@@ -2,10 +2,11 @@ package cluster
 
 import "math"
 
-// Numbers of a node that change all the time travel in its beats, as a list whose order follows from the record: of each GPU
-// the memory used, the weight and the memory free of its health; of each worker the weight and the memory free; of the tier,
-// where there is one, bytes used and pages. Memory is in MiB, weights are in ten thousandths: nobody chooses by less, and the
-// list of 8 GPUs and 8 workers has some 150 bytes.
+// Numbers of a node that change all the time travel in its beats, as a list in the record's
+// order: for each GPU the used memory, and the weight and free memory of its health; for each
+// worker the weight and free memory; for the tier, if there is one, used bytes and pages. Memory
+// is in MiB and weights in ten thousandths: no choice depends on less, and the list of 8 GPUs
+// and 8 workers has some 150 bytes.
 const (
 	factUnit   = 1 << 20
 	weightUnit = 1e4
@@ -36,7 +37,8 @@ func weightFact(w float64) int64 {
 	return max(1, int64(math.Round(w*weightUnit)))
 }
 
-// setFacts puts a list into a node. It changes nothing and returns false for a list of another shape or with a number that cannot be.
+// setFacts puts a list into a node. It changes nothing and returns false for a list of another
+// shape or with an impossible number.
 func (n *Node) setFacts(list []int64) bool {
 	size := 3*len(n.GPUs) + 2*len(n.Workers)
 	if n.Tier != nil {
@@ -83,7 +85,7 @@ func weightsFit(list []int64, gpus, workers int) bool {
 	return true
 }
 
-// skeleton is a node without these numbers: what is worth a record.
+// skeleton is a node without these numbers: only changes of the rest are worth a write.
 func (n *Node) skeleton() *Node {
 	c := n.clone()
 	for i := range c.GPUs {

@@ -31,8 +31,8 @@ func fleetNode(i int) cluster.Node {
 	return n
 }
 
-// TestFleet has many nodes and routers at one NATS. WARMPATH_FLEET is how many nodes there are, with a router for each eight: it then
-// prints what their state costs. 125 want some cores.
+// TestFleet has many nodes and routers at one NATS. WARMPATH_FLEET is the number of nodes, with
+// a router for each eight; the test then prints the cost of their state. 125 want some cores.
 func TestFleet(t *testing.T) {
 	nodes, routers, seconds := 12, 4, 0
 	if n, err := strconv.Atoi(os.Getenv("WARMPATH_FLEET")); err == nil {
@@ -46,14 +46,14 @@ func TestFleet(t *testing.T) {
 		if i < nodes {
 			require.NoError(t, c.AnnounceNode(fleetNode(i)))
 		} else {
-			require.NoError(t, c.AnnounceReplica(cluster.Replica{ID: strconv.Itoa(i), Addr: "127.0.0.1:8000", Version: "1.0.0"}))
+			require.NoError(t, c.AnnounceRouter(cluster.Router{ID: strconv.Itoa(i), Addr: "127.0.0.1:8000", Version: "1.0.0"}))
 		}
 	}
 	whole := func(c *cluster.Cluster) bool {
-		return c.View().Up && len(c.View().Nodes) == nodes && len(c.View().Replicas) == routers
+		return c.View().Up && len(c.View().Nodes) == nodes && len(c.View().Routers) == routers
 	}
 	for _, c := range all {
-		eventually(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Replicas), c.Status()} })
+		eventually(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Routers), c.Status()} })
 	}
 	if seconds > 0 {
 		measureFleet(t, s, all, nodes, seconds)
@@ -64,12 +64,12 @@ func TestFleet(t *testing.T) {
 	s.Run()
 	begin := time.Now()
 	for _, c := range all {
-		eventually(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Replicas), c.Status()} })
+		eventually(t, func() bool { return whole(c) }, func() any { return []any{len(c.View().Nodes), len(c.View().Routers), c.Status()} })
 	}
 	t.Logf("%d nodes and %d routers whole again %v after NATS was back", nodes, routers, time.Since(begin).Round(time.Millisecond))
 }
 
-// measureFleet prints what NATS carries at rest and while each node's numbers change every second.
+// measureFleet prints NATS's traffic at rest and while each node's numbers change every second.
 func measureFleet(t *testing.T, s *natstest.Server, all []*cluster.Cluster, nodes, seconds int) {
 	t.Helper()
 	record, err := json.Marshal(fleetNode(1))
@@ -104,7 +104,7 @@ func measureFleet(t *testing.T, s *natstest.Server, all []*cluster.Cluster, node
 	}
 }
 
-// changed is a node whose GPUs use other memory at each step.
+// changed is a node with other used GPU memory at each step.
 func changed(j, step int) cluster.Node {
 	n := fleetNode(j)
 	for k := range n.GPUs {

@@ -7,8 +7,8 @@ import (
 
 // Kinds of records, as they begin keys of the bucket and stand in beats.
 const (
-	kindNode    = "node"
-	kindReplica = "replica"
+	kindNode   = "node"
+	kindRouter = "replica"
 )
 
 // key names a record.
@@ -20,15 +20,15 @@ func (k key) String() string { return k.kind + "." + escape(k.name) }
 // parseKey is the reverse of String.
 func parseKey(s string) (key, error) {
 	kind, name, _ := strings.Cut(s, ".")
-	if kind != kindNode && kind != kindReplica {
+	if kind != kindNode && kind != kindRouter {
 		return key{}, fmt.Errorf("%w: key %q is of no known kind", errMalformed, s)
 	}
 	name, err := unescape(name)
 	return key{kind, name}, err
 }
 
-// escape makes one token of a name that may hold anything: other bytes than letters, digits, - and _ become = and two hex digits.
-// NATS allows = in keys and in subjects.
+// escape turns a name of any bytes into one token: bytes other than letters, digits, - and _
+// become = and two hex digits. NATS allows = in keys and in subjects.
 func escape(name string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -48,7 +48,7 @@ func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// unescape is the reverse of escape; it refuses what escape does not write, so that a name has one key.
+// unescape is the reverse of escape; it refuses other tokens, so that a name has one key.
 func unescape(token string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(token); i++ {

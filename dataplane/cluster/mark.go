@@ -32,7 +32,8 @@ func decodeMark(k string, data []byte) (Mark, error) {
 
 func encodeMark(m Mark) ([]byte, error) { return json.Marshal(markRecord{version, m}) }
 
-// Mark sets what an operator wants of a node or a worker, in place of what was set before. It returns when NATS has it.
+// Mark sets the drain and cordon of a node or a worker, in place of the ones before. It returns
+// when NATS has them.
 func (c *Cluster) Mark(ctx context.Context, m Mark) error {
 	if err := checkName(m.Target); err != nil {
 		return fmt.Errorf("cannot mark %.64q: %w: %w", m.Target, ErrRecord, err)
@@ -50,7 +51,7 @@ func (c *Cluster) Mark(ctx context.Context, m Mark) error {
 	})
 }
 
-// Unmark takes a target's mark back; one that has none stays as it is.
+// Unmark removes a target's mark, if it has one.
 func (c *Cluster) Unmark(ctx context.Context, target string) error {
 	if err := checkName(target); err != nil {
 		return fmt.Errorf("cannot unmark %.64q: %w: %w", target, ErrRecord, err)
@@ -66,29 +67,30 @@ func (c *Cluster) marking(ctx context.Context, target string, do func(context.Co
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if err := do(ctx, b); err != nil {
-		c.doubt.raise() // the bucket may be gone
+		c.compare.raise() // the bucket may be gone
 		return fmt.Errorf("cannot change the mark of %s: %w", target, err)
 	}
 	return nil
 }
 
-// marks are those that are known, with what a new snapshot of their bucket says of them.
-type marks struct {
+// markSet are the known drain and cordon marks, with the state of a snapshot of their bucket.
+type markSet struct {
 	list    map[string]Mark
 	seen    map[string]bool // targets in the snapshot that is being read, deleted ones too
-	lost    map[string]bool // targets whose marks are to be written again: their store was lost
+	lost    map[string]bool // targets with marks to write again: their store was lost
 	created time.Time       // of the bucket that list came from
 	last    uint64          // revision that the bucket had at least
-	fresh   bool            // the bucket that is being read is another one, or an older state of it: marks were lost
+	fresh   bool            // the bucket is another one, or an older state of it: marks were lost
 }
 
-// begin notes that a snapshot follows, of the bucket made at created whose last revision is last or higher.
-func (t *marks) begin(created time.Time, last uint64) {
+// begin starts a snapshot of the bucket made at created, with last or a higher one as its last
+// revision.
+func (t *markSet) begin(created time.Time, last uint64) {
 	t.fresh = !t.created.IsZero() && (!t.created.Equal(created) || last < t.last)
 	t.created, t.last, t.seen = created, last, map[string]bool{}
 }
 
-func (t *marks) set(m Mark) {
+func (t *markSet) set(m Mark) {
 	delete(t.lost, m.Target)
 	t.list[m.Target] = m
 	if t.seen != nil {
@@ -96,7 +98,7 @@ func (t *marks) set(m Mark) {
 	}
 }
 
-func (t *marks) remove(target string) {
+func (t *markSet) remove(target string) {
 	delete(t.lost, target)
 	delete(t.list, target)
 	if t.seen != nil {
@@ -104,9 +106,9 @@ func (t *marks) remove(target string) {
 	}
 }
 
-// end notes that the snapshot is over. Marks that a lost store had are kept, to be written again: marks have no owner, so every
-// process that knew them puts them back.
-func (t *marks) end() {
+// end ends the snapshot. Marks of a lost store are kept and written again: marks have no owner,
+// so every process that knew them restores them.
+func (t *markSet) end() {
 	for target := range t.list {
 		switch {
 		case t.seen[target]:
@@ -120,7 +122,7 @@ func (t *marks) end() {
 }
 
 // unsaved returns the marks to be written again.
-func (t *marks) unsaved() (list []Mark) {
+func (t *markSet) unsaved() (list []Mark) {
 	for target := range t.lost {
 		list = append(list, t.list[target])
 	}

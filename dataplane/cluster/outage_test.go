@@ -51,7 +51,8 @@ func TestOpenWithoutNATSHeals(t *testing.T) {
 	sees(t, b, "a")
 }
 
-// TestNATSKilled kills NATS, with and without its store: what was known stays, who died meanwhile goes after it is back.
+// TestNATSKilled kills NATS, with and without its store: known members stay, and dead ones go
+// after it is back.
 func TestNATSKilled(t *testing.T) {
 	t.Parallel() // it waits most of its time
 	for name, lose := range map[string]bool{"with its store": false, "without its store": true} {
@@ -70,7 +71,7 @@ func TestNATSKilled(t *testing.T) {
 				s.Lose()
 			}
 			down(t, c)
-			require.NoError(t, b.Close()) // while nobody can hear it
+			require.NoError(t, b.Close()) // while it reaches no other
 			time.Sleep(2 * cluster.Lease) // longer than any lease: the clock stands still
 			assert.Equal(t, []string{"a", "b"}, names(c.View()))
 			s.Run()
@@ -132,7 +133,8 @@ func jet(t *testing.T, s *natstest.Server) jetstream.JetStream {
 	return js
 }
 
-// TestStrangeRecordsHarmNobody puts what no process of this version writes beside good records.
+// TestStrangeRecordsHarmNobody puts records that no process of this version writes beside good
+// ones.
 func TestStrangeRecordsHarmNobody(t *testing.T) {
 	s := natstest.Start(t)
 	a, c := join(t, s.URL()), join(t, s.URL())
@@ -156,14 +158,15 @@ func TestStrangeRecordsHarmNobody(t *testing.T) {
 		eventually(t, func() bool { return late.Status().Skipped >= 14 }, func() any { return late.Status() })
 		sees(t, late, "a")
 		assert.Empty(t, late.View().Marks)
-		assert.Empty(t, late.View().Replicas)
+		assert.Empty(t, late.View().Routers)
 	}
-	// They go on to be told of what changes.
+	// They still hear of changes.
 	require.NoError(t, a.AnnounceNode(node("b")))
 	sees(t, c, "a", "b")
 }
 
-// TestSecondOfAName has two processes of one name: the last one has it, and gives it back when it goes.
+// TestSecondOfAName has two processes of one name: the last one has it, and gives it back when
+// it goes.
 func TestSecondOfAName(t *testing.T) {
 	s := natstest.Start(t)
 	a, b, c := join(t, s.URL()), join(t, s.URL()), join(t, s.URL())
@@ -180,7 +183,8 @@ func TestSecondOfAName(t *testing.T) {
 	has(a)
 }
 
-// member is the environment variable with the NATS URL that makes this test binary a member instead of a test.
+// member is the environment variable with the NATS URL that makes this test binary a member
+// instead of a test.
 const member = "WARMPATH_TEST_MEMBER"
 
 // TestMember is no test: it is the process of a node called "other" that others kill.
@@ -218,8 +222,9 @@ func startMember(t *testing.T, url string) *exec.Cmd {
 	return cmd
 }
 
-// TestProcessKilled measures how fast a killed process is out of the view. The bound is asserted on the leases' own clock in
-// TestLeaseOnTheClock; here it is printed, as a busy machine may be late.
+// TestProcessKilled measures how fast a killed process is out of the view. The bound is
+// asserted on the leases' own clock in TestLeaseOnTheClock; here it is printed, as a busy
+// machine may be late.
 func TestProcessKilled(t *testing.T) {
 	t.Parallel() // it waits most of its time
 	s := natstest.Start(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 )
 
-// remake deletes a bucket and makes it anew with as many revisions as more says, so that the members' writes do not fail and
-// the new stream may be ahead of the old one or behind it.
+// remake deletes a bucket and makes it anew with as many revisions as more says, so that the
+// members' writes do not fail and the new stream may be ahead of the old one or behind it.
 func remake(ctx context.Context, js jetstream.JetStream, bucket string, more int) error {
 	if err := js.DeleteKeyValue(ctx, bucket); err != nil {
 		return err
@@ -34,7 +34,8 @@ func remake(ctx context.Context, js jetstream.JetStream, bucket string, more int
 	return nil
 }
 
-// TestMarksMadeAnew has an operator delete and make the bucket of marks between two looks. No write fails and no beat tells.
+// TestMarksMadeAnew has an operator delete and make the bucket of marks between two looks. No
+// write fails and no beat tells.
 func TestMarksMadeAnew(t *testing.T) {
 	t.Parallel() // it waits most of its time
 	s := natstest.Start(t)
@@ -67,8 +68,8 @@ func remakeEmpty(ctx context.Context, js jetstream.JetStream) error {
 	return err
 }
 
-// TestWatchesOutliveNothing loses buckets again and again, in each way and at any moment, while records and marks change. All
-// members agree after each loss.
+// TestWatchesOutliveNothing loses buckets again and again, in each way and at any moment, while
+// records and marks change. All members agree after each loss.
 func TestWatchesOutliveNothing(t *testing.T) {
 	t.Parallel() // it waits most of its time
 	const losses = 16

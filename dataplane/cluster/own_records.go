@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// owned is one record of our own.
+// ownRecord is one record of our own.
 type ownRecord struct {
 	node     *Node // or
-	replica  *Replica
-	skeleton []byte  // JSON of what is worth a write
+	router   *Router
+	skeleton []byte  // JSON of the node without facts
 	facts    []int64 // numbers now
 	base     []int64 // numbers in the bucket
 	seq      uint64  // of the last write that was tried
 	acked    uint64  // of the last write that NATS has; 0: none
 	revision uint64  // of that in the bucket
 	dirty    bool    // something is to be written
-	repeat   bool    // the write is what NATS had already: it keeps its number
+	sameSeq  bool    // NATS had this record already: it keeps its number
 	yielded  bool    // another process has our name
 	written  time.Time
 }
 
-// ownRecords are those that this process announces.
+// ownRecords are the records of this process.
 type ownRecords struct {
 	instance string
 
@@ -34,9 +34,9 @@ type ownRecords struct {
 	list map[key]*ownRecord // guarded by mu
 }
 
-// set replaces what is announced under k and tells whether it must be written.
-func (o *ownRecords) set(k key, node *Node, replica *Replica) (bool, error) {
-	skeleton, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: 1, Node: skeletonOf(node), Replica: replica})
+// set replaces the record under k and reports whether it must be written.
+func (o *ownRecords) set(k key, node *Node, replica *Router) (bool, error) {
+	skeleton, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: 1, Node: skeletonOf(node), Router: replica})
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
@@ -50,12 +50,12 @@ func (o *ownRecords) set(k key, node *Node, replica *Replica) (bool, error) {
 		r = &ownRecord{}
 		o.list[k] = r
 	}
-	r.node, r.replica = node, replica
+	r.node, r.router = node, replica
 	if node != nil {
 		r.facts = node.facts()
 	}
 	if !bytes.Equal(r.skeleton, skeleton) {
-		r.skeleton, r.dirty, r.repeat = skeleton, true, false
+		r.skeleton, r.dirty, r.sameSeq = skeleton, true, false
 	}
 	return r.dirty, nil
 }
@@ -93,7 +93,8 @@ type write struct {
 	facts []int64
 }
 
-// next returns a record that must be written and was not within gap, or how long until there is one (0: nothing is to be written).
+// next returns a record to write that was not written within gap, or the time until there is one
+// (0: there is none).
 func (o *ownRecords) next(now time.Time, gap time.Duration) (*write, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -108,12 +109,12 @@ func (o *ownRecords) next(now time.Time, gap time.Duration) (*write, time.Durati
 			}
 			continue
 		}
-		if !r.repeat {
+		if !r.sameSeq {
 			o.seq++
 			r.seq = o.seq
 		}
-		r.written, r.dirty, r.repeat = now, false, false
-		data, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: r.seq, Node: r.node, Replica: r.replica})
+		r.written, r.dirty, r.sameSeq = now, false, false
+		data, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: r.seq, Node: r.node, Router: r.router})
 		if err != nil { // set has made the same JSON before
 			continue
 		}
@@ -136,21 +137,22 @@ func (o *ownRecords) wrote(w *write, revision uint64, ok bool) {
 	}
 }
 
-// again has records written once more: those that which names, of those that NATS had. They keep their numbers, so that whoever
-// is behind in reading does not fall further behind.
-func (o *ownRecords) again(which func(k key, r *ownRecord) bool) (found bool) {
+// rewrite has the records that NATS had and that which selects written once more. They keep their
+// numbers, so that readers that are behind do not fall further behind.
+func (o *ownRecords) rewrite(which func(k key, r *ownRecord) bool) (found bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for k, r := range o.list {
 		if r.yielded || r.acked == 0 || r.dirty || !which(k, r) {
 			continue
 		}
-		r.dirty, r.repeat, found = true, true, true
+		r.dirty, r.sameSeq, found = true, true, true
 	}
 	return found
 }
 
-// yield notes that another process has taken, or given back, our name. It tells whether that is news.
+// yield notes that another process has taken, or released, the name of this one. It reports
+// whether that is news.
 func (o *ownRecords) yield(k key, yielded bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -162,8 +164,8 @@ func (o *ownRecords) yield(k key, yielded bool) bool {
 	return true
 }
 
-// take empties the list and returns what NATS may have of it.
-func (o *ownRecords) take() []key {
+// clear empties the list and returns the keys that NATS may have.
+func (o *ownRecords) clear() []key {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var taken []key
@@ -186,7 +188,7 @@ func (o *ownRecords) revision(k key) (uint64, bool) {
 	return 0, false
 }
 
-// renumber forgets revisions: the bucket is another one, which counts anew.
+// renumber forgets revisions: the bucket is a new one, which counts from 1.
 func (o *ownRecords) renumber() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

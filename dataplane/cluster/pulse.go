@@ -29,7 +29,7 @@ func (p pulse) run() {
 
 func (p pulse) ping(beat bool) {
 	if !p.nc.IsConnected() {
-		p.gone.raise()
+		p.disconnected.raise()
 		return
 	}
 	if beat {
@@ -37,12 +37,12 @@ func (p pulse) ping(beat bool) {
 			_ = p.nc.Publish(p.subject(beatSubject), b.encode()) // the PING finds out
 		}
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, deafAfter)
+	ctx, cancel := context.WithTimeout(p.ctx, pongGap)
 	defer cancel()
 	if err := p.nc.FlushWithContext(ctx); err != nil {
 		if p.ctx.Err() == nil {
 			p.noteFailure(fmt.Errorf("no answer to PING: %w", err))
-			p.mute.raise()
+			p.unresponsive.raise()
 		}
 		return
 	}

@@ -8,25 +8,26 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// state is what run owns.
+// reader owns all received state; its run method has a goroutine.
 type reader struct {
 	*Cluster
-	table    *table
-	said     beatCache
-	marks    marks
-	now      *bucketWatches                 // that records and marked come from
-	created  time.Time                      // of the stream of records
-	restored time.Duration                  // when lost marks were handed to write
-	records  <-chan jetstream.KeyValueEntry // nil: not watched
-	marked   <-chan jetstream.KeyValueEntry // nil: not watched
-	lastPong time.Time                      // zero: none since the connection was lost
-	begun    time.Duration                  // when the snapshot began
-	moved    bool                           // marks changed since the last view
-	logged   map[string]bool                // what was skipped and said so
+	table         *memberTable
+	decoded       beatCache
+	marks         markSet
+	now           *bucketWatches                 // that records and marked come from
+	created       time.Time                      // of the stream of records
+	restored      time.Duration                  // when lost marks were handed to write
+	records       <-chan jetstream.KeyValueEntry // nil: not watched
+	marked        <-chan jetstream.KeyValueEntry // nil: not watched
+	lastPong      time.Time                      // zero: none since the connection was lost
+	snapshotBegan time.Duration                  // when the snapshot began
+	marksChanged  bool                           // marks changed since the last view
+	logged        map[string]bool                // skipped sources that were logged
 }
 
-// wantGap is the least age of a record that is written again because somebody lacks it: all others lack it at the same time.
-const wantGap = 10 * time.Second
+// requestGap is the least age of a record that is written again on request: all processes lack it
+// at the same time.
+const requestGap = 10 * time.Second
 
 // deadGap is the least time between two readings of all buckets because one record is missing.
 const deadGap = 10 * time.Second
@@ -34,20 +35,20 @@ const deadGap = 10 * time.Second
 // restoreGap is the least time between two tries to write the marks of a lost store.
 const restoreGap = 2 * time.Second
 
-// longLoad is how long a snapshot may take, of the time that NATS is heard: it has some hundred KB.
+// maxSnapshotRead bounds the reading of a snapshot, in time with NATS: it has some hundred KB.
 const maxSnapshotRead = 5 * time.Second
 
-// maxLogged bounds what is remembered of skipped records.
+// maxLogged bounds the memory of logged sources.
 const maxLogged = 1024
 
 func newReader(c *Cluster) *reader {
 	return &reader{
-		Cluster: c, table: newTable(), said: newBeatCache(), marks: marks{list: map[string]Mark{}, lost: map[string]bool{}},
+		Cluster: c, table: newMemberTable(), decoded: newBeatCache(), marks: markSet{list: map[string]Mark{}, lost: map[string]bool{}},
 		logged: map[string]bool{},
 	}
 }
 
-// run reads everything that NATS tells and publishes views.
+// run reads all messages of NATS and publishes views.
 func (s *reader) run() {
 	for {
 		select {
@@ -56,8 +57,8 @@ func (s *reader) run() {
 		case m := <-s.beats:
 			s.beat(m)
 			s.drain()
-		case m := <-s.wants:
-			s.want(m)
+		case m := <-s.requests:
+			s.recordRequested(m)
 		case w := <-s.opened:
 			s.open(w)
 		case e, ok := <-s.records:
@@ -67,12 +68,12 @@ func (s *reader) run() {
 		case at := <-s.pongs:
 			s.drain() // all that NATS sent before the PONG
 			s.pong(at)
-		case <-s.deaf:
-			s.table.grace()
-		case <-s.mute:
-			s.silence()
-		case <-s.gone:
-			s.silence()
+		case <-s.overflowed:
+			s.table.renewLeases()
+		case <-s.unresponsive:
+			s.disconnect()
+		case <-s.disconnected:
+			s.disconnect()
 			s.table.lost()
 		}
 		s.publish()
@@ -86,7 +87,7 @@ func (s *reader) drain() {
 }
 
 func (s *reader) beat(m *nats.Msg) {
-	b, err := s.said.read(m.Data)
+	b, err := s.decoded.read(m.Data)
 	if err != nil {
 		s.skip("beat", err)
 		return
@@ -94,7 +95,7 @@ func (s *reader) beat(m *nats.Msg) {
 	s.table.beat(b)
 }
 
-// skip counts what cannot be read and says so once for each source.
+// skip counts unreadable data and logs it once for each source.
 func (s *reader) skip(what string, err error) {
 	s.counts.skipped.Add(1)
 	if errors.Is(err, errNewer) {
@@ -102,7 +103,7 @@ func (s *reader) skip(what string, err error) {
 	}
 	if !s.logged[what] && len(s.logged) < maxLogged {
 		s.logged[what] = true
-		s.cfg.Log.Warn("cluster: skipped what cannot be read", "what", what, "error", err)
+		s.cfg.Log.Warn("cluster: skipped unreadable data", "source", what, "error", err)
 	}
 }
 
@@ -115,7 +116,7 @@ func (s *reader) open(w *bucketWatches) {
 	}
 	s.now, s.records, s.marked = w, w.records.watch.Updates(), w.marks.watch.Updates()
 	s.table.begin()
-	s.begun = s.table.now
+	s.snapshotBegan = s.table.now
 	if !w.records.created.Equal(s.created) {
 		s.created = w.records.created
 		s.own.renumber()
@@ -132,7 +133,7 @@ func (s *reader) record(e jetstream.KeyValueEntry, ok bool) {
 		return
 	}
 	if !s.now.records.read(e) {
-		s.doubt.raise()
+		s.compare.raise()
 	}
 	if e == nil {
 		s.table.end()
@@ -146,8 +147,8 @@ func (s *reader) record(e jetstream.KeyValueEntry, ok bool) {
 	}
 	if e.Operation() != jetstream.KeyValuePut {
 		s.table.remove(k)
-		if s.own.again(func(mine key, r *ownRecord) bool { return mine == k && e.Revision() > r.revision }) {
-			s.wake.raise()
+		if s.own.rewrite(func(mine key, r *ownRecord) bool { return mine == k && e.Revision() > r.revision }) {
+			s.write.raise()
 		}
 		return
 	}
@@ -158,11 +159,12 @@ func (s *reader) record(e jetstream.KeyValueEntry, ok bool) {
 		return
 	}
 	s.table.put(k, rec)
-	s.contest(k, rec, e.Revision())
+	s.resolveConflict(k, rec, e.Revision())
 }
 
-// contest yields our name to a process that took it after us: the last one wins, as after a restart.
-func (s *reader) contest(k key, rec *record, revision uint64) {
+// resolveConflict yields the name of this process to one that took it later: the last one wins,
+// as after a restart.
+func (s *reader) resolveConflict(k key, rec *record, revision uint64) {
 	if mine, ok := s.own.revision(k); !ok || rec.Instance == s.own.instance || revision < mine {
 		return
 	}
@@ -174,20 +176,20 @@ func (s *reader) contest(k key, rec *record, revision uint64) {
 
 // checkOwn has records written again that a snapshot lacks: the store was lost, or is older.
 func (s *reader) checkOwn() {
-	again := s.own.again(func(k key, r *ownRecord) bool {
+	again := s.own.rewrite(func(k key, r *ownRecord) bool {
 		m := s.table.members[k]
 		return m == nil || m.rec == nil || m.pass != s.table.pass || m.rec.Instance == s.own.instance && m.rec.Seq < r.acked
 	})
 	if again {
-		s.wake.raise()
+		s.write.raise()
 	}
 }
 
 // mark takes one change of the marks in.
 func (s *reader) mark(e jetstream.KeyValueEntry, ok bool) {
-	s.moved = true
+	s.marksChanged = true
 	if ok && !s.now.marks.read(e) {
-		s.doubt.raise()
+		s.compare.raise()
 	}
 	switch {
 	case !ok:
@@ -220,80 +222,83 @@ func (s *reader) restore() {
 	s.restored = s.table.now
 	select {
 	case s.lostMarks <- lost:
-	default: // write has those of before, and these come again
+	default: // the writer has earlier ones, and these come again
 	}
 }
 
-// want writes a record of ours again because somebody who hears our beats lacks it.
-func (s *reader) want(m *nats.Msg) {
+// recordRequested writes a record again on request of a process that hears its beats and lacks
+// it.
+func (s *reader) recordRequested(m *nats.Msg) {
 	now := time.Now()
-	if s.own.again(func(k key, r *ownRecord) bool {
-		return s.wantOf(recordRequest{k, s.own.instance}) == m.Subject && now.Sub(r.written) > wantGap
+	if s.own.rewrite(func(k key, r *ownRecord) bool {
+		return s.requestSubjectOf(recordRequest{k, s.own.instance}) == m.Subject && now.Sub(r.written) > requestGap
 	}) {
-		s.wake.raise()
+		s.write.raise()
 	}
 }
 
-// pong moves the leases' clock, and asks for what is missing.
+// pong advances the leases' clock, and requests missing records.
 func (s *reader) pong(at time.Time) {
 	if s.lastPong.IsZero() {
-		s.table.grace()
+		s.table.renewLeases()
 	} else {
 		s.table.pong(at.Sub(s.lastPong))
 	}
 	s.lastPong = at
 	s.hearing.Store(true)
-	wants, dead := s.table.missed()
+	wants, dead := s.table.missingRecords()
 	for _, w := range wants {
-		_ = s.nc.Publish(s.wantOf(w), nil) // where it is lost, the buckets are read again
+		_ = s.nc.Publish(s.requestSubjectOf(w), nil) // where it is lost, the buckets are read again
 	}
 	if len(wants) > 0 {
-		s.doubt.raise()
+		s.compare.raise()
 	}
-	if dead && s.table.now-s.begun > deadGap || s.stuck() {
+	if dead && s.table.now-s.snapshotBegan > deadGap || s.stuck() {
 		s.resync.raise()
 	}
 	if s.marks.seen == nil && s.table.now-s.restored > restoreGap {
 		s.restore()
 	}
-	for _, k := range s.own.yielded() { // back, when who took it is gone
-		if m := s.table.members[k]; m == nil || !m.shown && s.table.now-m.heard > Lease {
+	for _, k := range s.own.yielded() { // yielded names come back when the other process is gone
+		if m := s.table.members[k]; m == nil || !m.shown && s.table.now-m.lastBeat > Lease {
 			s.own.yield(k, false)
-			s.wake.raise()
+			s.write.raise()
 		}
 	}
 }
 
-// wantOf is where a record is asked for.
-func (s *reader) wantOf(w recordRequest) string {
-	return s.subject(wantSubject) + "." + w.instance + "." + w.String()
+// requestSubjectOf is where a record is asked for.
+func (s *reader) requestSubjectOf(w recordRequest) string {
+	return s.subject(requestSubject) + "." + w.instance + "." + w.String()
 }
 
-// stuck tells whether the buckets must be read again: the connection was lost since, or the snapshot does not end.
+// stuck reports whether the buckets must be read again: the connection was lost since, or the
+// snapshot does not end.
 func (s *reader) stuck() bool {
 	if s.records == nil || s.marked == nil { // write is at it
 		return false
 	}
-	return s.table.synced == 0 && !s.table.loading || (s.table.loading || s.marks.seen != nil) && s.table.now-s.begun > maxSnapshotRead
+	return s.table.synced == 0 && !s.table.loading || (s.table.loading || s.marks.seen != nil) && s.table.now-s.snapshotBegan > maxSnapshotRead
 }
 
-// silence stops the clock until NATS is heard again.
-func (s *reader) silence() {
+// disconnect stops the clock until NATS answers again.
+func (s *reader) disconnect() {
 	s.lastPong = time.Time{}
 	s.hearing.Store(false)
 }
 
-// publish makes a new view where there is news. Numbers alone wait for the next PONG, at which most of them come together.
+// publish makes a new view after a change. Numbers alone wait for the next PONG, at which most
+// of them come together.
 func (s *reader) publish() {
 	old := s.view.Load()
 	up := s.hearing.Load() && s.records != nil && s.marked != nil && s.marks.seen == nil && s.table.whole()
 	now := time.Now()
 	switch {
-	case s.table.changed || s.moved || up != old.Up || s.table.minor && !s.lastPong.IsZero() && s.lastPong.After(old.At):
+	case s.table.changed || s.marksChanged || up != old.Up || s.table.numbersChanged && !s.lastPong.IsZero() && s.lastPong.After(old.At):
 		s.view.Store(s.table.view(s.marks.list, up, now))
-		s.table.changed, s.table.minor, s.moved = false, false, false
+		s.table.changed, s.table.numbersChanged, s.marksChanged = false, false, false
 		if up != old.Up {
-			s.say(up)
+			s.logState(up)
 		}
 		s.tell()
 	case up && s.lastPong.After(old.At):
@@ -303,15 +308,15 @@ func (s *reader) publish() {
 	}
 }
 
-// say logs that NATS was lost or is back.
-func (s *reader) say(up bool) {
+// logState logs that NATS was lost or is back.
+func (s *reader) logState(up bool) {
 	switch {
 	case up:
-		s.cfg.Log.Info("cluster: up", "url", s.URL(), "nodes", len(s.view.Load().Nodes), "routers", len(s.view.Load().Replicas))
+		s.cfg.Log.Info("cluster: up", "url", s.URL(), "nodes", len(s.view.Load().Nodes), "routers", len(s.view.Load().Routers))
 		return
-	case s.hearing.Load(): // a beat was here before the record of who sent it: for some ms at each start of a process of the cluster
+	case s.hearing.Load(): // a beat came before its record: for some ms at each start of a process
 		s.cfg.Log.Debug("cluster: records are being read", "url", s.URL())
 		return
 	}
-	s.cfg.Log.Warn("cluster: NATS is out of reach; what was known last holds", "url", s.URL())
+	s.cfg.Log.Warn("cluster: NATS is out of reach; the last known state holds", "url", s.URL())
 }

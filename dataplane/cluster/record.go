@@ -12,31 +12,33 @@ import (
 	"unicode/utf8"
 )
 
-// version of records, marks and beats. Another process's higher one is skipped: it may mean anything.
+// version of records, marks and beats. Data of a higher version is skipped: it may mean
+// anything.
 const version = 1
 
-// maxRecord bounds a record in bytes: a node of 16 workers and 16 GPUs with reasons has some 8 KB, and NATS takes 1 MiB by default.
+// maxRecord bounds a record in bytes: a node of 16 workers and 16 GPUs with reasons has some 8
+// KB, and NATS takes 1 MiB by default.
 const maxRecord = 512 << 10
 
 // maxName bounds names in bytes: as keys they grow threefold at most.
 const maxName = 255
 
-// Errors of what others wrote.
+// Errors of data that other processes wrote.
 var (
 	errMalformed = errors.New("cluster: malformed record")
 	errNewer     = errors.New("cluster: record of a newer version")
 )
 
-// record is what a process says of itself, as it lies in the bucket.
+// record is the JSON in the bucket.
 type record struct {
-	Version  int      `json:"v"`
-	Instance string   `json:"instance"` // of the process that wrote it
-	Seq      uint64   `json:"seq"`      // counts the instance's writes from 1
-	Node     *Node    `json:"node,omitempty"`
-	Replica  *Replica `json:"replica,omitempty"`
+	Version  int     `json:"v"`
+	Instance string  `json:"instance"` // of the process that wrote it
+	Seq      uint64  `json:"seq"`      // counts the instance's writes from 1
+	Node     *Node   `json:"node,omitempty"`
+	Router   *Router `json:"replica,omitempty"`
 }
 
-// decodeRecord reads what lies under k. The record shares no memory with data.
+// decodeRecord decodes the record under k. It shares no memory with data.
 func decodeRecord(k key, data []byte) (*record, error) {
 	if err := checkVersion(data); err != nil {
 		return nil, err
@@ -49,15 +51,15 @@ func decodeRecord(k key, data []byte) (*record, error) {
 		return nil, fmt.Errorf("%w: no instance or no sequence number", errMalformed)
 	}
 	switch {
-	case k.kind == kindNode && r.Node != nil && r.Replica == nil && r.Node.Name == k.name:
+	case k.kind == kindNode && r.Node != nil && r.Router == nil && r.Node.Name == k.name:
 		return r, checkNode(r.Node)
-	case k.kind == kindReplica && r.Replica != nil && r.Node == nil && r.Replica.ID == k.name:
-		return r, checkReplica(r.Replica)
+	case k.kind == kindRouter && r.Router != nil && r.Node == nil && r.Router.ID == k.name:
+		return r, checkRouter(r.Router)
 	}
-	return nil, fmt.Errorf("%w: it is not what its key %s says", errMalformed, k)
+	return nil, fmt.Errorf("%w: it does not match its key %s", errMalformed, k)
 }
 
-// checkVersion tells first whether data is meant for us.
+// checkVersion refuses data of other versions before it is decoded.
 func checkVersion(data []byte) error {
 	var head struct {
 		Version int `json:"v"`
@@ -85,10 +87,10 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkReplica refuses what could harm a reader of it.
-func checkReplica(r *Replica) error {
-	if len(r.Workers) > MaxReplicaWorkers {
-		return fmt.Errorf("%w: router with %d workers of its own, want at most %d", errMalformed, len(r.Workers), MaxReplicaWorkers)
+// checkRouter refuses records that could harm a reader.
+func checkRouter(r *Router) error {
+	if len(r.Workers) > MaxRouterWorkers {
+		return fmt.Errorf("%w: router with %d workers of its own, want at most %d", errMalformed, len(r.Workers), MaxRouterWorkers)
 	}
 	for _, u := range r.Workers {
 		if err := checkURL(u); err != nil {
@@ -98,7 +100,7 @@ func checkReplica(r *Replica) error {
 	return checkName(r.ID)
 }
 
-// checkNode refuses what could harm who believes it.
+// checkNode refuses records that could harm a reader.
 func checkNode(n *Node) error {
 	if err := checkName(n.Name); err != nil {
 		return err

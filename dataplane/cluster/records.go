@@ -2,8 +2,8 @@ package cluster
 
 import "time"
 
-// Node is what a sidecar says of its machine. It is one record under one lease: a node that stops renewing it is gone, and its workers with
-// it.
+// Node is a sidecar's record of its machine, under one lease: when its beats stop, its workers
+// leave with it.
 type Node struct {
 	Name     string    `json:"name"`     // by default the host's name; unique in the cluster
 	Instance string    `json:"instance"` // random, new for each process
@@ -28,15 +28,17 @@ type Worker struct {
 	GPUs          []string `json:"gpus,omitempty"` // UUIDs of the GPUs that it computes on, in its own order
 	TP            int      `json:"tp,omitempty"`   // tensor-parallel size; 0 is unknown
 	DP            int      `json:"dp,omitempty"`   // data-parallel ranks; 0 is unknown
-	Health        Health   `json:"health"`         // the worst of its GPUs, as dataplane/sidecar/health judges
+	// Of the worst of its GPUs, as dataplane/sidecar/health judges.
+	Health Health `json:"health"`
 }
 
-// Health says what facts about GPUs mean for the choice.
+// Health is the meaning of facts about GPUs for the choice.
 type Health struct {
-	State   string   `json:"state,omitempty"`   // "" (unknown: as healthy), healthy, degraded, draining, dead
-	Weight  float64  `json:"weight,omitempty"`  // share of its speed that is left, in (0, 1]; 0 is unknown: 1
-	NoTP    bool     `json:"no_tp,omitempty"`   // must not compute one request together with other GPUs
-	Free    int64    `json:"free,omitempty"`    // bytes of GPU memory, of the GPU that has least; 0 is unknown
+	State  string  `json:"state,omitempty"`  // "" (unknown: as healthy), healthy, degraded, draining, dead
+	Weight float64 `json:"weight,omitempty"` // share of its speed that is left, in (0, 1]; 0 is unknown: 1
+	NoTP   bool    `json:"no_tp,omitempty"`  // must not compute one request together with other GPUs
+	// Bytes of GPU memory, of the GPU with the least; 0 is unknown.
+	Free    int64    `json:"free,omitempty"`
 	Reasons []string `json:"reasons,omitempty"` // in words, worst first
 }
 
@@ -59,11 +61,12 @@ type Tier struct {
 	Pages    int64  `json:"pages"`
 	Endpoint string `json:"endpoint,omitempty"` // where other sidecars ask for pages: host:port
 	Agent    string `json:"agent,omitempty"`    // name of its NIXL agent; "" where there is no NIXL
-	// Speed is how fast engines copy pages out of it into their host memory, in bytes a second; 0 is not known. It changes by a quarter at least.
+	// Speed is the speed at which engines copy pages from it into their host memory, in bytes a
+	// second; 0 is unknown. It changes in steps of a quarter at least.
 	Speed float64 `json:"speed,omitempty"`
 }
 
-// Link is what was measured between two nodes.
+// Link is a measured connection between two nodes.
 type Link struct {
 	To      string    `json:"to"`               // node
 	Path    string    `json:"path"`             // rdma, cma, shm, tcp, or unknown
@@ -73,39 +76,42 @@ type Link struct {
 	Slow    string    `json:"slow,omitempty"`   // in words, where it is slower than the hardware should be
 	Broken  string    `json:"broken,omitempty"` // in words, where nothing could be moved
 	At      time.Time `json:"at"`               // of the measurement; zero where there was none
-	// Unknown is why the last try measured nothing, in words: an end without NIXL, or one that did not answer. That says nothing about the
-	// link; the other fields are those of At.
+	// Unknown is why the last try measured nothing, in words: an end without NIXL, or without an
+	// answer. The other fields hold as of At.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// Replica is a router.
-type Replica struct {
+// Router is the record of a router.
+type Router struct {
 	ID       string    `json:"id"` // random, new for each process
 	Addr     string    `json:"addr"`
 	Operator string    `json:"operator,omitempty"`
 	Version  string    `json:"version"`
 	Started  time.Time `json:"started"`
-	// Workers are the URLs of workers that the router has not from the cluster: of its flags, files and operators.
+	// Workers are the URLs of the router's workers that the cluster does not name: of its flags,
+	// files and operators.
 	Workers []string `json:"workers,omitempty"`
 }
 
-// MaxReplicaWorkers bounds Replica.Workers.
-const MaxReplicaWorkers = 1024
+// MaxRouterWorkers bounds Router.Workers.
+const MaxRouterWorkers = 1024
 
-// Mark is an operator's wish about a node or a worker. It has no lease: it holds until it is taken back.
+// Mark drains or cordons a node or a worker for an operator. It has no lease: it holds until it
+// is removed.
 type Mark struct {
-	Target string    `json:"target"` // a node's name or a worker's URL
-	Drain  bool      `json:"drain"`  // finish what it has, take nothing new. A node's holds for all its workers
-	Cordon bool      `json:"cordon"` // no new worker of the node is used; those that serve go on
+	Target string `json:"target"` // a node's name or a worker's URL
+	// Finish requests, take no new ones; a node's mark holds for all its workers.
+	Drain  bool      `json:"drain"`
+	Cordon bool      `json:"cordon"` // use no new worker of the node; the ones in use stay
 	By     string    `json:"by,omitempty"`
 	At     time.Time `json:"at"`
 }
 
 // View is the cluster at one moment. It is never changed after it was published.
 type View struct {
-	Nodes    []Node    `json:"nodes"`    // by name
-	Replicas []Replica `json:"replicas"` // by ID
-	Marks    []Mark    `json:"marks"`    // by target
-	Up       bool      `json:"up"`       // false: NATS is out of reach, and this is what was known last
-	At       time.Time `json:"at"`       // of the last change or, while Up, of the last word from NATS
+	Nodes   []Node    `json:"nodes"`    // by name
+	Routers []Router  `json:"replicas"` // by ID
+	Marks   []Mark    `json:"marks"`    // by target
+	Up      bool      `json:"up"`       // false: NATS is out of reach, and this is the last known state
+	At      time.Time `json:"at"`       // of the last change or, while Up, of the last word from NATS
 }

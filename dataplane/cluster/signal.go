@@ -13,18 +13,18 @@ func (s signal) raise() {
 	}
 }
 
-// signals are those between the goroutines of a Cluster.
+// signals connect the goroutines of a Cluster.
 type signals struct {
-	gone   signal // the connection was lost
-	mute   signal // the connection stands, and NATS does not answer
-	deaf   signal // NATS dropped messages for this process
-	resync signal // the buckets must be opened and read again
-	doubt  signal // the streams must be compared with the watches
-	wake   signal // a record of this process must be written
+	disconnected signal // the connection was lost
+	unresponsive signal // the connection stands, and NATS does not answer
+	overflowed   signal // NATS dropped messages for this process
+	resync       signal // the buckets must be opened and read again
+	compare      signal // the streams must be compared with the watches
+	write        signal // a record of this process must be written
 }
 
 func newSignals() signals {
 	return signals{
-		gone: newSignal(), mute: newSignal(), deaf: newSignal(), resync: newSignal(), doubt: newSignal(), wake: newSignal(),
+		disconnected: newSignal(), unresponsive: newSignal(), overflowed: newSignal(), resync: newSignal(), compare: newSignal(), write: newSignal(),
 	}
 }

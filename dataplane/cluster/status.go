@@ -41,7 +41,7 @@ func (c *Cluster) Status() Status {
 	return s
 }
 
-// because keeps a failure's words and logs them when they are new.
+// noteFailure keeps a failure's words and logs them when they are new.
 func (t *trouble) noteFailure(err error) {
 	text := err.Error()
 	if old := t.reason.Swap(&text); old == nil || *old != text {

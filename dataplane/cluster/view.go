@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// view makes what is published of the table and the marks.
-func (t *table) view(marks map[string]Mark, up bool, at time.Time) *View {
+// view builds a View of the table and the marks.
+func (t *memberTable) view(marks map[string]Mark, up bool, at time.Time) *View {
 	v := &View{Up: up, At: at}
 	for _, m := range t.members {
 		switch {
@@ -16,18 +16,19 @@ func (t *table) view(marks map[string]Mark, up bool, at time.Time) *View {
 		case m.node != nil:
 			v.Nodes = append(v.Nodes, *m.node)
 		default:
-			v.Replicas = append(v.Replicas, *m.rec.Replica)
+			v.Routers = append(v.Routers, *m.rec.Router)
 		}
 	}
 	slices.SortFunc(v.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(v.Replicas, func(a, b Replica) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(v.Routers, func(a, b Router) int { return strings.Compare(a.ID, b.ID) })
 	for _, target := range slices.Sorted(maps.Keys(marks)) {
 		v.Marks = append(v.Marks, marks[target])
 	}
 	return v
 }
 
-// Marked returns what holds for a worker of a node: its own mark and the node's together.
+// Marked returns the drain and cordon of a worker of a node: its own mark and the node's
+// together.
 func (v *View) Marked(node, worker string) (drain, cordon bool) {
 	for i := range v.Marks {
 		if m := &v.Marks[i]; m.Target == node || m.Target == worker {

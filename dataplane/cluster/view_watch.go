@@ -14,7 +14,7 @@ type views struct {
 	list   map[*viewWatch]struct{} // guarded by mu
 }
 
-// View returns what is known now; never nil.
+// View returns the latest view, never nil.
 func (l *views) View() *View { return l.view.Load() }
 
 type viewWatch struct {
@@ -23,8 +23,9 @@ type viewWatch struct {
 	done chan struct{}
 }
 
-// Watch calls f with the present view and then with each new one, from one goroutine; views that come while f runs are left out
-// but for the last. Views that differ in At alone are not told. stop waits for f; f must not call it.
+// Watch calls f with the present view and then with each new one, from one goroutine; of the
+// views that come while f runs only the last is delivered. A view that differs in At alone is
+// not. stop waits for f; f must not call it.
 func (l *views) Watch(f func(*View)) (stop func()) {
 	w := &viewWatch{news: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	w.news <- struct{}{}
@@ -61,7 +62,7 @@ func (l *views) end(w *viewWatch) {
 	}
 }
 
-// tell wakes all.
+// tell wakes all watchers.
 func (l *views) tell() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,8 +74,8 @@ func (l *views) tell() {
 	}
 }
 
-// close ends all, and waits for them.
-func (l *views) close() {
+// closeWatches ends all, and waits for them.
+func (l *views) closeWatches() {
 	l.mu.Lock()
 	l.closed = true
 	var ending []*viewWatch

@@ -13,11 +13,12 @@ import (
 const (
 	// askTimeout bounds one question to JetStream.
 	askTimeout = 3 * time.Second
-	// recordAge is how long the bucket keeps the record of a process that does not write it: rubbish of killed ones. Records
-	// are written again every refreshEvery.
+	// recordAge is how long the bucket keeps a record that is not written again, of a killed
+	// process. Records are written again every refreshEvery.
 	recordAge    = 15 * time.Minute
 	refreshEvery = 5 * time.Minute
-	// writeGap is the least time between two writes of one record, so that a flapping fact is no storm.
+	// writeGap is the least time between two writes of one record, so that a flapping fact
+	// causes no storm.
 	writeGap = 500 * time.Millisecond
 	// resyncGap is the least time between two readings of whole buckets.
 	resyncGap = 500 * time.Millisecond
@@ -27,20 +28,22 @@ const (
 	lastResync = 5 * time.Second
 )
 
-// buckets are the two key-value buckets. Marks have one of their own because records in theirs age.
+// buckets are the two key-value buckets. Marks have one of their own because records in theirs
+// age.
 type buckets struct{ records, marks jetstream.KeyValue }
 
-// watching is both buckets with their watches.
+// bucketWatches is both buckets with their watches.
 type bucketWatches struct {
 	buckets
 	records, marks bucketWatch
 	cancel         context.CancelFunc
 }
 
-// open finds or makes the buckets and watches them.
-func (w *writer) open() (*bucketWatches, error) {
+// openBuckets finds or makes the buckets and watches them.
+func (w *writer) openBuckets() (*bucketWatches, error) {
 	ctx, cancel := context.WithCancel(w.ctx)
-	// The watches end with ctx, so it has no deadline, and is given up where opening takes too long.
+	// The watches end with ctx, so it has no deadline; it is canceled when opening takes too
+	// long.
 	late := time.AfterFunc(2*askTimeout, cancel)
 	b := &bucketWatches{cancel: cancel}
 	err := b.open(ctx, w)
@@ -68,17 +71,17 @@ func (b *bucketWatches) open(ctx context.Context, w *writer) (err error) {
 }
 
 // close ends the watches and waits until nothing comes from them.
-func (w *bucketWatches) close() {
-	if w == nil {
+func (b *bucketWatches) close() {
+	if b == nil {
 		return
 	}
-	w.cancel()
-	for _, b := range []*bucketWatch{&w.records, &w.marks} {
-		if b.watch == nil {
+	b.cancel()
+	for _, one := range []*bucketWatch{&b.records, &b.marks} {
+		if one.watch == nil {
 			continue
 		}
-		_ = b.watch.Stop() // fails where the connection is closed
-		for range b.watch.Updates() {
+		_ = one.watch.Stop() // fails where the connection is closed
+		for range one.watch.Updates() {
 		}
 	}
 }
@@ -96,7 +99,8 @@ func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (je
 		if w.server != nil && w.cfg.StoreDir == "" {
 			cfg.Storage = jetstream.MemoryStorage
 		}
-		if kv, err = w.js.CreateKeyValue(ctx, cfg); err != nil { // somebody else was faster, with other settings
+		// Another process was faster, with other settings.
+		if kv, err = w.js.CreateKeyValue(ctx, cfg); err != nil {
 			if other, again := w.js.KeyValue(ctx, full); again == nil {
 				return other, nil
 			}
@@ -111,30 +115,31 @@ func (w *writer) bucket(ctx context.Context, name string, age time.Duration) (je
 	return kv, nil
 }
 
-// leave asks write to take records out of the bucket.
+// withdrawal asks write to take records out of the bucket.
 type withdrawal struct {
 	ctx  context.Context
 	keys []key
 	done chan struct{}
 }
 
-// writer is what the goroutine of write owns, the only one that waits for JetStream.
+// writer waits for JetStream, on a goroutine of its own.
 type writer struct {
 	*Cluster
-	now       *bucketWatches // nil: none
-	due       bool           // the buckets must be opened and read again
-	look      bool           // the streams must be compared with the watches
-	failures  int            // of opening them, in a row
-	revisions map[key]uint64 // of what we wrote
+	open       *bucketWatches // nil: none
+	reopenDue  bool           // the buckets must be opened and read again
+	compareDue bool           // the streams must be compared with the watches
+	failures   int            // of opening them, in a row
+	revisions  map[key]uint64 // of this process's writes
 }
 
 func newWriter(c *Cluster) *writer {
-	return &writer{Cluster: c, due: true, revisions: map[key]uint64{}}
+	return &writer{Cluster: c, reopenDue: true, revisions: map[key]uint64{}}
 }
 
-// run opens the buckets, at first and whenever that is asked for, and writes our records into them.
+// run opens the buckets, at first and whenever that is asked for, and writes our records into
+// them.
 func (w *writer) run() {
-	defer func() { w.now.close() }()
+	defer func() { w.open.close() }()
 	refresh := time.NewTicker(refreshEvery - rand.N(refreshEvery/10))
 	defer refresh.Stop()
 	look := time.NewTicker(w.cfg.lookEvery - rand.N(w.cfg.lookEvery/5)) // not all processes at one instant
@@ -146,14 +151,14 @@ func (w *writer) run() {
 		case <-w.ctx.Done():
 			return
 		case <-w.resync:
-			w.due = true
-		case <-w.doubt:
-			w.look = true
+			w.reopenDue = true
+		case <-w.compare:
+			w.compareDue = true
 		case <-look.C:
-			w.look = true
-		case <-w.wake:
+			w.compareDue = true
+		case <-w.write:
 		case <-refresh.C:
-			w.own.again(func(key, *ownRecord) bool { return true })
+			w.own.rewrite(func(key, *ownRecord) bool { return true })
 		case lost := <-w.lostMarks:
 			w.restore(lost)
 		case l := <-w.leaving:
@@ -166,40 +171,40 @@ func (w *writer) run() {
 	}
 }
 
-// step does what is due and returns when to come again; 0: when something is asked for.
+// step does the pending work and returns when to come again; 0: at the next signal.
 func (w *writer) step() time.Duration {
 	if !w.nc.IsConnected() {
 		return retryWrite
 	}
-	if w.look {
-		w.look = false
-		if err := w.compare(); err != nil {
+	if w.compareDue {
+		w.compareDue = false
+		if err := w.compareStreams(); err != nil {
 			w.noteFailure(err)
-			w.due = true
+			w.reopenDue = true
 		}
 	}
-	if w.due {
+	if w.reopenDue {
 		if err := w.reopen(); err != nil {
 			w.noteFailure(err)
 			w.failures++
 			return resyncGap + rand.N(min(resyncGap<<min(w.failures, 8), lastResync))
 		}
-		w.due, w.failures = false, 0
+		w.reopenDue, w.failures = false, 0
 	}
 	return w.flush()
 }
 
-// compare returns an error that wraps errOutlived where a watch no longer follows its stream. A stream that cannot be asked
-// about proves nothing.
-func (w *writer) compare() error {
-	if w.now == nil {
+// compareStreams returns an error that wraps errStaleWatch where a watch no longer follows its
+// stream. A stream without an answer proves nothing.
+func (w *writer) compareStreams() error {
+	if w.open == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
 	defer cancel()
-	err := w.now.records.compare(ctx)
+	err := w.open.records.compare(ctx)
 	if err == nil {
-		err = w.now.marks.compare(ctx)
+		err = w.open.marks.compare(ctx)
 	}
 	if errors.Is(err, errStaleWatch) {
 		return err
@@ -209,24 +214,24 @@ func (w *writer) compare() error {
 
 // reopen replaces the watches.
 func (w *writer) reopen() error {
-	if !w.hand(nil) {
+	if !w.publishWatches(nil) {
 		return nil
 	}
-	w.now.close()
-	w.now = nil
-	now, err := w.open()
+	w.open.close()
+	w.open = nil
+	now, err := w.openBuckets()
 	if err != nil {
 		return err
 	}
-	w.now = now
+	w.open = now
 	w.counts.resyncs.Add(1)
 	w.buckets.Store(&now.buckets)
-	w.hand(now)
+	w.publishWatches(now)
 	return nil
 }
 
-// hand gives run the watches to read. It returns false at the end.
-func (w *writer) hand(b *bucketWatches) bool {
+// publishWatches gives run the watches to read. It returns false at the end.
+func (w *writer) publishWatches(b *bucketWatches) bool {
 	select {
 	case w.opened <- b:
 		return true
@@ -235,58 +240,60 @@ func (w *writer) hand(b *bucketWatches) bool {
 	}
 }
 
-// flush writes what is to be written now and returns when to come again; 0: when something is asked for.
+// flush writes dirty records and returns when to come again; 0: at the next signal.
 func (w *writer) flush() time.Duration {
-	for w.now != nil {
+	for w.open != nil {
 		next, wait := w.own.next(time.Now(), writeGap)
 		if next == nil {
 			return wait
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
-		seen := w.now.records.seen.Load()
-		revision, err := w.now.buckets.records.Put(ctx, next.key.String(), next.data)
+		seen := w.open.records.seen.Load()
+		revision, err := w.open.buckets.records.Put(ctx, next.key.String(), next.data)
 		cancel()
 		w.own.wrote(next, revision, err == nil)
 		if err != nil {
 			if w.ctx.Err() == nil {
 				w.noteFailure(fmt.Errorf("cannot write %s: %w", next.key, err))
-				w.due = true // the bucket may be gone
+				w.reopenDue = true // the bucket may be gone
 			}
 			return retryWrite + rand.N(retryWrite)
 		}
 		w.revisions[next.key] = revision
 		w.counts.writes.Add(1)
 		if revision <= seen { // the write went to another stream than the watch
-			w.look = true
+			w.compareDue = true
 			return resyncGap
 		}
 	}
 	return 0
 }
 
-// leave deletes records, but not what somebody else wrote under their names since.
+// leave deletes records, but not later ones of other processes under their names.
 func (w *writer) leave(l withdrawal) {
 	defer close(l.done)
 	for _, k := range l.keys {
-		if revision := w.revisions[k]; revision != 0 && w.now != nil {
-			_ = w.now.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision)) // the bye was enough for all who live
+		if revision := w.revisions[k]; revision != 0 && w.open != nil {
+			// The bye was enough for all living processes.
+			_ = w.open.buckets.records.Delete(l.ctx, k.String(), jetstream.LastRevision(revision))
 		}
 		delete(w.revisions, k)
 	}
 }
 
-// restore writes marks of a lost store where nobody has written, or deleted, them since. Marks that do not come back through the
-// watch are handed in again.
+// restore writes marks of a lost store that no process has written, or deleted, since. Marks
+// that do not come back through the watch are handed in again.
 func (w *writer) restore(lost []Mark) {
 	for _, m := range lost {
 		data, err := encodeMark(m)
-		if err != nil || w.now == nil {
+		if err != nil || w.open == nil {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
-		_, err = w.now.buckets.marks.Update(ctx, escape(m.Target), data, 0)
+		_, err = w.open.buckets.marks.Update(ctx, escape(m.Target), data, 0)
 		cancel()
-		if refused := (*jetstream.APIError)(nil); err != nil && !errors.As(err, &refused) { // else somebody was faster
+		// Else another process was faster.
+		if refused := (*jetstream.APIError)(nil); err != nil && !errors.As(err, &refused) {
 			return
 		}
 	}

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// lostNodeGrace is how long the workers of a node stay in use after its record expired, while
-	// they answer probes. Mostly its sidecar restarts for an upgrade; the workers of a machine that
-	// is gone answer nothing. A worker that a living node does not name any more leaves at once.
+	// lostNodeGrace is how long the workers of a node stay in use after its record expired,
+	// while they answer probes. Mostly its sidecar restarts for an upgrade; the workers of a
+	// machine that is gone answer nothing. A worker that a living node does not name any more
+	// leaves at once.
 	lostNodeGrace = 30 * time.Second
 	// healthInterval is the time between two announcements of GPU health, well below
 	// worker.HealthFor, after which health counts for nothing.
@@ -169,9 +170,9 @@ func (s *ClusterSource) update(v *cluster.View, now time.Time) {
 	}
 }
 
-// cordoned reports whether a cordon keeps out a worker that is not in use yet. A router that has
-// just started uses none, so it compares times: other routers serve the workers of a node that ran
-// before it was cordoned.
+// cordoned reports whether a cordon keeps out a worker that is not in use yet. A router that
+// has just started uses none, so it compares times: other routers serve the workers of a node
+// that ran before it was cordoned.
 func (s *ClusterSource) cordoned(node *cluster.Node, url string, m *cluster.Mark) bool {
 	if !m.Cordon || s.named[url] {
 		return false

@@ -50,7 +50,7 @@ func (c *fakeCluster) show(v cluster.View) {
 	}
 }
 
-// nodeOf is a node whose sidecar started at the Unix epoch.
+// nodeOf is a node with a sidecar that started at the Unix epoch.
 func nodeOf(name string, hosts ...string) cluster.Node {
 	n := cluster.Node{Name: name, Started: time.Unix(0, 0)}
 	for _, h := range hosts {
@@ -66,7 +66,7 @@ func marked(v cluster.View, marks ...cluster.Mark) cluster.View {
 	return v
 }
 
-// watchCluster has a source follow a fake cluster until f returns; last returns what it told last.
+// watchCluster has a source follow a fake cluster until f returns; last returns its last set.
 func watchCluster(t *testing.T, c *fakeCluster, f func(s *ClusterSource, last func() (map[string]bool, int))) {
 	t.Helper()
 	nobody := func(string) (*worker.Worker, error) { return nil, errors.New("there is no registry") }
@@ -170,10 +170,10 @@ func TestClusterSourceHeedsMarks(t *testing.T) {
 	})
 }
 
-// TestClusterHealth goes through a manager: the facts must reach workers that it adds later, be told again while they hold, and grow
-// old without NATS.
+// TestClusterHealth goes through a manager: the facts must reach workers that it adds later, be
+// told again while they hold, and grow old without NATS.
 func TestClusterHealth(t *testing.T) {
-	inYard(t, func(y *yard) {
+	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b")
 		c := &fakeCluster{view: &cluster.View{}}
 		y.manager.SetSources([]discover.Source{NewClusterSource(c, y.registry.Get, slog.New(slog.DiscardHandler))})

@@ -30,7 +30,7 @@ const (
 	markInterval = 2 * time.Millisecond
 )
 
-// DrainScope says where a drain holds.
+// DrainScope is the extent of a drain.
 type DrainScope struct {
 	Cluster bool
 	Reason  string // why it does not hold in the cluster, if there is one
@@ -108,9 +108,9 @@ func (d *drainer) awaitMark(ctx context.Context, url string, on bool) {
 	}
 }
 
-// Drain drains a worker, or ends that. In a cluster it sets a mark, which holds at every router and
-// outlives this one. Without a connection to the cluster a worker can only be drained at this
-// router.
+// Drain drains a worker, or ends that. In a cluster it sets a mark, which holds at every router
+// and outlives this one. Without a connection to the cluster a worker can only be drained at
+// this router.
 func (d *drainer) Drain(ctx context.Context, url string, on bool) (DrainScope, error) {
 	spec, err := worker.Spec{URL: url}.Normal()
 	if err != nil {

@@ -18,12 +18,12 @@ const (
 	// defaultDrain bounds the requests of a worker that leaves.
 	defaultDrain = 30 * time.Second
 	// defaultGrace is how long a healthy worker stays in use after its source became empty, or
-	// while no other worker serves its model and role. Sources fail more often than all workers at
-	// once, and replacements may still load their model. The cost is 30 s of requests to workers
-	// that are meant to leave.
+	// while no other worker serves its model and role. Sources fail more often than all workers
+	// at once, and replacements may still load their model. The cost is 30 s of requests to
+	// workers that are meant to leave.
 	defaultGrace = 30 * time.Second
-	// leavingInterval is the time between two checks of leaving workers: nothing signals the end of
-	// their requests.
+	// leavingInterval is the time between two checks of leaving workers: nothing signals the
+	// end of their requests.
 	leavingInterval = 100 * time.Millisecond
 )
 
@@ -35,9 +35,9 @@ type Config struct {
 }
 
 // Manager keeps the registry equal to the workers that sources name. A worker that left its
-// sources is drained, and removed once it has nothing in flight or the drain times out; a worker
-// that is named again meanwhile stays. A source that has not answered yet removes no worker, and a
-// source that fails keeps its last answer.
+// sources is drained, and removed once it has nothing in flight or the drain times out; a
+// worker that is named again meanwhile stays. A source that has not answered yet removes no
+// worker, and a source that fails keeps its last answer.
 type Manager struct {
 	registry *worker.Registry
 	drainer
@@ -103,8 +103,8 @@ func (m *Manager) Configure(cfg Config) {
 	m.cfg = cfg
 }
 
-// SetSources replaces the sources, in order of precedence. A source with a known name goes on with
-// its state; only a discover.Static takes over new workers.
+// SetSources replaces the sources, in order of precedence. A source with a known name goes on
+// with its state; only a discover.Static takes over new workers.
 func (m *Manager) SetSources(sources []discover.Source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,7 +167,7 @@ func (m *Manager) receive(f *sourceState, specs []worker.Spec) {
 	before := f.emptied
 	f.set(specs, time.Now())
 	if before.IsZero() && !f.emptied.IsZero() {
-		m.log.Warn("source names no worker any more; healthy ones stay in use for a while", "source", f.source.Name(), "for", m.cfg.Grace)
+		m.log.Warn("source has no workers any more; healthy ones stay in use for a while", "source", f.source.Name(), "for", m.cfg.Grace)
 	}
 	m.reconcileNowLocked()
 }

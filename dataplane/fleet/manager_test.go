@@ -20,8 +20,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// yard is a manager with workers in memory, in a bubble whose time is the test's own.
-type yard struct {
+// harness is a manager with workers in memory, in a bubble with a clock of the test's own.
+type harness struct {
 	t        *testing.T
 	manager  *Manager
 	registry *worker.Registry
@@ -30,11 +30,11 @@ type yard struct {
 	model map[string]string // by host:port; "": refuses connections; guarded by mu
 }
 
-// inYard runs f with a manager that drains for a minute.
-func inYard(t *testing.T, f func(y *yard)) {
+// inHarness runs f with a manager that drains for a minute.
+func inHarness(t *testing.T, f func(y *harness)) {
 	t.Helper()
 	bubbletest.Test(t, func(t *testing.T) {
-		y := &yard{t: t, model: map[string]string{}}
+		y := &harness{t: t, model: map[string]string{}}
 		log := slog.New(slog.DiscardHandler)
 		y.registry = worker.NewRegistry(worker.Config{Dial: y.dial, LoadEvery: -1, Log: log}, nil)
 		y.manager = NewManager(y.registry, nil, Config{Drain: time.Minute, Log: log})
@@ -51,7 +51,7 @@ func inYard(t *testing.T, f func(y *yard)) {
 }
 
 // dial connects to an HTTP server that lives as long as the connection.
-func (y *yard) dial(_ context.Context, _, addr string) (net.Conn, error) {
+func (y *harness) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	if y.serves(addr) == "" {
 		return nil, syscall.ECONNREFUSED
 	}
@@ -102,14 +102,14 @@ func (c *lastConn) Close() error {
 	return c.Conn.Close()
 }
 
-func (y *yard) serves(addr string) string {
+func (y *harness) serves(addr string) string {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	return y.model[addr]
 }
 
 // run starts workers that serve a model; "" ends them.
-func (y *yard) run(model string, hosts ...string) {
+func (y *harness) run(model string, hosts ...string) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for _, h := range hosts {
@@ -118,13 +118,13 @@ func (y *yard) run(model string, hosts ...string) {
 }
 
 // pass lets time go by.
-func (y *yard) pass(d time.Duration) {
+func (y *harness) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // states are the workers of the registry: "a=ready b=draining".
-func (y *yard) states() map[string]string {
+func (y *harness) states() map[string]string {
 	all := map[string]string{}
 	for _, w := range y.registry.Snapshot().Workers {
 		all[w.URL[len("http://"):len(w.URL)-len(":1")]] = w.State().String()
@@ -132,12 +132,12 @@ func (y *yard) states() map[string]string {
 	return all
 }
 
-func (y *yard) has(want map[string]string, why string) {
+func (y *harness) has(want map[string]string, why string) {
 	y.t.Helper()
 	require.Equal(y.t, want, y.states(), why)
 }
 
-func (y *yard) worker(host string) *worker.Worker {
+func (y *harness) worker(host string) *worker.Worker {
 	y.t.Helper()
 	w, err := y.registry.Get("http://" + host + ":1")
 	require.NoError(y.t, err)
@@ -151,7 +151,7 @@ func specsOf(hosts ...string) (specs []worker.Spec) {
 	return specs
 }
 
-// scripted is a source that says what a test has it say.
+// scripted is a source that the test controls.
 type scripted struct {
 	name string
 	sets chan []worker.Spec
@@ -178,7 +178,7 @@ func (s *scripted) Run(ctx context.Context, set func([]worker.Spec)) error {
 }
 
 // says has the source name these hosts, and waits until workers that run are probed.
-func (y *yard) says(s *scripted, specs ...worker.Spec) {
+func (y *harness) says(s *scripted, specs ...worker.Spec) {
 	s.sets <- specs
 	y.pass(2 * time.Second)
 }
@@ -186,7 +186,7 @@ func (y *yard) says(s *scripted, specs ...worker.Spec) {
 const ready, draining, dead = "ready", "draining", "dead"
 
 func TestManagerDrainsWhatLeft(t *testing.T) {
-	inYard(t, func(y *yard) {
+	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b", "c", "d")
 		s := newScripted("s")
 		y.manager.SetSources([]discover.Source{s})
@@ -209,7 +209,7 @@ func TestManagerDrainsWhatLeft(t *testing.T) {
 }
 
 func TestManagerKeepsWhatIsBack(t *testing.T) {
-	inYard(t, func(y *yard) {
+	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b")
 		s := newScripted("s")
 		y.manager.SetSources([]discover.Source{s})
@@ -228,7 +228,7 @@ func TestManagerKeepsWhatIsBack(t *testing.T) {
 }
 
 func TestManagerDoubtsAnEmptySet(t *testing.T) {
-	inYard(t, func(y *yard) {
+	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b", "other")
 		s := newScripted("s")
 		y.manager.SetSources([]discover.Source{discover.Static{Title: "flags", Specs: specsOf("other")}, s})
@@ -251,7 +251,7 @@ func TestManagerDoubtsAnEmptySet(t *testing.T) {
 }
 
 func TestManagerWaitsForTheReplacement(t *testing.T) {
-	inYard(t, func(y *yard) {
+	inHarness(t, func(y *harness) {
 		y.run("m", "a")
 		s := newScripted("s")
 		y.manager.SetSources([]discover.Source{s})
@@ -270,9 +270,10 @@ func TestManagerWaitsForTheReplacement(t *testing.T) {
 	})
 }
 
-// TestManagerTrustsNoSilence replaces a source by one that has told nothing yet, and then by none.
+// TestManagerTrustsNoSilence replaces a source by one that has told nothing yet, and then by
+// none.
 func TestManagerTrustsNoSilence(t *testing.T) {
-	inYard(t, func(y *yard) {
+	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b")
 		old, young := newScripted("old"), newScripted("young")
 		y.manager.SetSources([]discover.Source{old})
@@ -295,7 +296,7 @@ func TestManagerTrustsNoSilence(t *testing.T) {
 }
 
 func TestManagerChangesInPlace(t *testing.T) {
-	inYard(t, func(y *yard) {
+	inHarness(t, func(y *harness) {
 		y.run("m", "a")
 		s, low := newScripted("s"), newScripted("low")
 		y.manager.SetSources([]discover.Source{s, low})
@@ -324,7 +325,7 @@ func TestManagerChangesInPlace(t *testing.T) {
 }
 
 func TestManagerObeysOperators(t *testing.T) {
-	inYard(t, func(y *yard) {
+	inHarness(t, func(y *harness) {
 		y.run("m", "a", "b", "c")
 		s := newScripted("s")
 		y.manager.SetSources([]discover.Source{s})

@@ -24,13 +24,13 @@ type Membership struct {
 	cluster  *cluster.Cluster
 	manager  *Manager
 	registry *worker.Registry
-	self     cluster.Replica
+	self     cluster.Router
 	log      *slog.Logger
 }
 
 // NewMembership returns the membership of the router that self describes; its ID and Workers are
 // filled in.
-func NewMembership(c *cluster.Cluster, m *Manager, self cluster.Replica, log *slog.Logger) *Membership {
+func NewMembership(c *cluster.Cluster, m *Manager, self cluster.Router, log *slog.Logger) *Membership {
 	self.ID = c.Instance()
 	return &Membership{cluster: c, manager: m, registry: m.registry, self: self, log: log}
 }
@@ -64,13 +64,13 @@ func (m *Membership) Run(ctx context.Context) error {
 func (m *Membership) announce(workers []string) {
 	self := m.self
 	self.Workers = workers
-	if err := m.cluster.AnnounceReplica(self); err != nil {
+	if err := m.cluster.AnnounceRouter(self); err != nil {
 		m.log.Warn("cannot announce this router to the cluster", "error", err)
 	}
 }
 
-// Await returns when the workers that the cluster names have answered a probe or failed it, at the
-// latest after timeout.
+// Await returns when the workers that the cluster names have answered a probe or failed it, at
+// the latest after timeout.
 func (m *Membership) Await(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -13,9 +13,9 @@ type desired struct {
 	sources []*sourceState
 }
 
-// desiredLocked merges the workers of operators and sources. The first source that gives a role or
-// a bootstrap address decides it, in order of precedence and not of answers; a worker drains if any
-// source drains it.
+// desiredLocked merges the workers of operators and sources. The first source that gives a role
+// or a bootstrap address decides it, in order of precedence and not of answers; a worker drains
+// if any source drains it.
 func (m *Manager) desiredLocked() map[string]*desired {
 	all := make(map[string]*desired, len(m.members))
 	for url, spec := range m.added {
@@ -48,8 +48,8 @@ func (m *Manager) desiredLocked() map[string]*desired {
 	return all
 }
 
-// applyMarksLocked applies drain and cordon marks. A cordon keeps a source's worker out that is not
-// used yet.
+// applyMarksLocked applies drain and cordon marks. A cordon keeps a source's worker out that is
+// not used yet.
 func (m *Manager) applyMarksLocked(all map[string]*desired) {
 	for url, mark := range m.current() {
 		d := all[url]

@@ -72,5 +72,5 @@ func (m *Manager) LocalWorkers() (urls []string) {
 		}
 	}
 	slices.Sort(urls)
-	return urls[:min(len(urls), cluster.MaxReplicaWorkers)]
+	return urls[:min(len(urls), cluster.MaxRouterWorkers)]
 }

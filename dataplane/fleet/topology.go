@@ -13,9 +13,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Topology numbers the nodes of a cluster from 1, tells each worker the number of its node, and
-// publishes the measured links between nodes. A node keeps its number while it is there, so that a
-// choice that reads a worker's node beside newer links finds the same node.
+// Topology numbers the nodes of a cluster from 1, gives each worker the number of its node, and
+// publishes the measured links between nodes. A node keeps its number while it is there, so that
+// a choice that reads a worker's node beside newer links finds the same node.
 type Topology struct {
 	registry *worker.Registry
 	links    func(*policy.Links)     // takes new links; nil: none were measured
@@ -55,7 +55,7 @@ func (t *Topology) replace(v *cluster.View) (numbers map[string]uint32) {
 	return maps.Clone(t.number)
 }
 
-// assignLocked tells all workers their nodes.
+// assignLocked gives all workers the numbers of their nodes.
 func (t *Topology) assignLocked() {
 	for _, w := range t.registry.Snapshot().Workers {
 		w.SetNodeNumber(t.number[t.node[w.URL]])
@@ -127,9 +127,9 @@ func (t *Topology) renumberLocked(nodes []cluster.Node) {
 }
 
 // linksLocked converts the measurements of nodes: the speed at which one writes to another or,
-// where that was not measured, at which the other reads from it; and the speed at which engines read
-// the KV tier of their node. It returns nil without any measurement, as without a cluster: pairs are
-// then chosen by usual speeds.
+// where that was not measured, at which the other reads from it; and the speed at which engines
+// read the KV tier of their node. It returns nil without any measurement, as without a cluster:
+// pairs are then chosen by usual speeds.
 func (t *Topology) linksLocked(nodes []cluster.Node) *policy.Links {
 	largest, measured := uint32(0), false
 	for _, n := range t.number {

@@ -16,8 +16,8 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// TestReconnect: what was published while there was no connection is asked for as soon as it stands again, and so is
-// whether the rank is still the same process.
+// TestReconnect: events published without a connection are asked for as soon as it stands again,
+// and so is the identity of the process.
 func TestReconnect(t *testing.T) {
 	inWorld(t, ingest.Config{TailCheck: time.Hour}, 1, func(w *world) {
 		p := w.pubs[0]
@@ -47,7 +47,8 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// TestUnreachable: a rank whose publisher cannot be reached is followed by its replay, and live when it can.
+// TestUnreachable: a rank with an unreachable publisher is followed by its replay, and live when
+// it can be reached.
 func TestUnreachable(t *testing.T) {
 	for _, down := range []error{errors.New("connection refused"), fmt.Errorf("%w: a web server", zmq.ErrProtocol)} {
 		inWorld(t, ingest.Config{}, 1, func(w *world) {

@@ -19,7 +19,7 @@ type content struct {
 	stats   *Stats
 	model   string
 	log     *slog.Logger
-	full    *sync.Once // of the manager: the log says that the index is full
+	full    *sync.Once // of the manager: that the index is full is logged once
 	publish func()     // of the manager: holders or shapes have changed
 
 	batch   kvevent.Batch

@@ -130,7 +130,7 @@ func TestExtraKeys(t *testing.T) {
 	})
 }
 
-// TestExtraKey: so does a key of the whole request, whatever it is.
+// TestExtraKey: so does any key of the whole request.
 func TestExtraKey(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		w.up()
@@ -150,7 +150,7 @@ func TestExtraKey(t *testing.T) {
 	})
 }
 
-// TestBadEventAmongGood: what makes no sense is counted, and the rest of its message holds.
+// TestBadEventAmongGood: a meaningless event is counted, and the rest of its message holds.
 func TestBadEventAmongGood(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		w.up()
@@ -163,8 +163,8 @@ func TestBadEventAmongGood(t *testing.T) {
 	})
 }
 
-// TestGroups: a hybrid model keeps a cache for each kind of layers, and a
-// prefix is worth what all of them have.
+// TestGroups: a hybrid model has a cache for each kind of layers, and only blocks in all of them
+// count.
 func TestGroups(t *testing.T) {
 	group := func(ev kvevent.Event, g int) kvevent.Event {
 		ev.Group, ev.HasGroup = g, true
@@ -316,7 +316,8 @@ func TestOrphansWithoutHistory(t *testing.T) {
 	})
 }
 
-// TestBudget fills the index beyond its budget: what it has no place for is counted apart, and is no reason to start over.
+// TestBudget fills the index beyond its budget: blocks without room are counted apart, and are
+// no reason to start over.
 func TestBudget(t *testing.T) {
 	inWorld(t, ingest.Config{ResyncEvery: 10 * time.Second}, 1, func(w *world) {
 		w.index = radix.New(radix.Config{Seed: 1, MaxBytes: 1}) // the least there is
@@ -350,7 +351,8 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// TestSaltsComeAndGo: tenants without blocks leave nothing behind, and those that come back find their place.
+// TestSaltsComeAndGo: tenants without blocks leave nothing behind, and those that come back
+// find their place.
 func TestSaltsComeAndGo(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		w.up()

@@ -21,8 +21,9 @@ func (w *world) expect(tokens []uint32) *worker.ExtraKeyPrompt {
 	return w.worker.Ranks()[0].ExtraKeys.Expect(blocks)
 }
 
-// TestKeyedPrompts: blocks of a prompt with an extra_key are held and credited to no plain prompt, in whatever order the events of both
-// come, with their answers and copies in host memory, and when a replay brings them again.
+// TestKeyedPrompts: blocks of a prompt with an extra_key are held and credited to no plain
+// prompt, for any order of the events of both, with their answers and copies in host memory, and
+// when a replay brings them again.
 func TestKeyedPrompts(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		p, keyed := w.pubs[0], &w.worker.Ranks()[0].ExtraKeys

@@ -32,7 +32,7 @@ type publisher struct {
 	subbed  int
 	hwm     int // messages waiting for a subscriber; 0 is no bound
 	dropped int
-	down    error // why nobody can connect; replays may answer
+	down    error // why no connection is possible; replays may answer
 	seq     uint64
 	kept    []zmq.Message // for replay
 	keep    int           // at most so many; 0 is all
@@ -54,11 +54,11 @@ const (
 	half    // and then nothing more
 	holed   // lacks some
 	foreign // another process's
-	refused // nobody listens there
+	refused // there is no listener
 	faults
 )
 
-// subscriber is one who listens, and what waits for it.
+// subscriber is a subscription with its unread messages.
 type subscriber struct {
 	zmq.Subscription
 	waiting []zmq.Message
@@ -66,7 +66,7 @@ type subscriber struct {
 	lost    chan struct{} // its connection breaks, and stands again
 }
 
-// newPublisher returns one that nobody listens to.
+// newPublisher returns a publisher without subscribers.
 func newPublisher() *publisher { return &publisher{subs: map[int]*subscriber{}} }
 
 // publish sends events; over the wire only if live.
@@ -108,7 +108,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-// reconnect breaks the connections; they stand again at once. What waits is lost.
+// reconnect breaks the connections; they stand again at once. Unread messages are lost.
 func (p *publisher) reconnect() {
 	p.with(func() {
 		for _, s := range p.subs {

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// follower keeps the index equal to one rank's cache: it applies messages in order and decides when
-// the rank must be replayed or learnt again. Stream.turn guards it.
+// follower keeps the index equal to one rank's cache: it applies messages in order and decides
+// when the rank must be replayed or learnt again. Stream.turn guards it.
 type follower struct {
 	sequence
 	schedule
@@ -27,9 +27,9 @@ type follower struct {
 	truncated  bool // the last history had a hole, and the content ends there
 }
 
-// begin learns the rank. Restored content serves until the rank has answered: its worst effect is a
-// worse choice. The message before the snapshot's position identifies the process: it has a time
-// stamp, so no other process has an equal one.
+// begin learns the rank. Restored content serves until the rank has answered: its worst effect
+// is a worse choice. The message before the snapshot's position identifies the process: it has
+// a time stamp, so no other process has an equal one.
 func (f *follower) begin() {
 	if f.unverified {
 		f.recovery.ask(askProof)
@@ -114,8 +114,8 @@ func (f *follower) apply(msg zmq.Message, live bool) {
 	f.content.batch.Trim()
 }
 
-// gap asks for the messages before one that came too early, and reports whether that one must wait
-// for them. Without a replay the content is dropped.
+// gap asks for the messages before an early one, and reports whether the early one must wait for
+// them. Without a replay the content is dropped.
 func (f *follower) gap(msg zmq.Message) (waits bool) {
 	if f.stats.State() == Replaying { // its history brings the missing messages
 		f.reach(msg.Seq)
@@ -136,8 +136,8 @@ func (f *follower) gap(msg zmq.Message) (waits bool) {
 	return false
 }
 
-// restarted starts over: within one subscription sequence numbers only grow, so a lower one is a new
-// process with an empty cache.
+// restarted starts over: within one subscription sequence numbers only grow, so a lower one
+// means a new process with an empty cache.
 func (f *follower) restarted(msg zmq.Message) {
 	f.log.Info("KV events are another process's; the worker restarted", "next", f.next, "came", msg.Seq)
 	f.processChanged()
@@ -209,8 +209,8 @@ func (f *follower) check() {
 			r.ask(askSurvey)
 		}
 	case !now.Before(f.due(&f.rank.Trust)):
-		// A dropped message leaves a gap only when the next one comes, which a quiet rank may never
-		// send.
+		// A dropped message leaves a gap only when the next one comes, which a quiet rank may
+		// never send.
 		f.quiet, f.checked = now, now
 		r.ask(askProof)
 	}
@@ -225,8 +225,8 @@ func (f *follower) silent() {
 	f.degrade()
 }
 
-// resync drops the content and learns the rank again by a replay. Without one it goes on from now:
-// blocks that the rank stored before stay unknown, which costs hits and never correctness.
+// resync drops the content and learns the rank again by a replay. Without a replay it follows
+// the rank from now: earlier blocks stay unknown, which costs hits and never correctness.
 func (f *follower) resync() {
 	r := f.recovery
 	r.drop()
@@ -252,8 +252,8 @@ func (f *follower) settled() State {
 	return Live
 }
 
-// reach makes seq the next message. Where messages before it are missing, the content cannot be told
-// from blocks that the rank has removed since.
+// reach makes seq the next message. Where messages before it are missing, the content may have
+// blocks that the rank has removed since.
 func (f *follower) reach(seq uint64) {
 	if f.missed(seq) {
 		f.lose()
@@ -261,7 +261,7 @@ func (f *follower) reach(seq uint64) {
 	}
 }
 
-// degrade goes on without the rank's history.
+// degrade follows the rank without its history.
 func (f *follower) degrade() {
 	f.lose()
 	f.restart(false)

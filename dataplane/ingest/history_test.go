@@ -14,8 +14,8 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// engine is what one rank really has: the oracle. Its events leave it through
-// a publisher that may lose them.
+// engine is the true cache of a rank: the oracle. Its events leave it through a publisher that
+// may lose them.
 type engine struct {
 	rng     *rand.Rand
 	p       *publisher
@@ -24,7 +24,7 @@ type engine struct {
 	cached  map[uint64]bool // by name, which says all before the block too
 	gpu     map[uint64]bool // the rest is in host memory
 
-	restarted bool   // and perhaps nobody knows yet
+	restarted bool   // and perhaps unnoticed
 	known     uint64 // restarts that the stream knew of then
 }
 
@@ -41,7 +41,7 @@ func newEngine(rng *rand.Rand, p *publisher) *engine {
 	return e
 }
 
-// held is what the oracle says of a prompt.
+// held is the oracle's overlap of a prompt.
 func (e *engine) held(i int) int {
 	for n, name := range e.names[i] {
 		if !e.cached[name] {
@@ -93,8 +93,7 @@ func (e *engine) evict(tokens []uint32, names []uint64, at int) []kvevent.Event 
 	return []kvevent.Event{ev}
 }
 
-// compute caches a prompt up to some block: what is missing of it, in one
-// event for each stretch.
+// compute caches a prompt up to some block: the missing blocks, in one event for each stretch.
 func (e *engine) compute(i int) (events []kvevent.Event) {
 	names, end := e.names[i], 1+e.rng.IntN(len(e.names[i]))
 	for from := 0; from < end; from++ {
@@ -116,7 +115,7 @@ func (e *engine) clear() {
 	clear(e.gpu)
 }
 
-// restart is a crash: what was not published never will be.
+// restart is a crash: unpublished events are lost.
 func (e *engine) restart() {
 	e.clear()
 	e.p.restart()
@@ -135,11 +134,11 @@ type history struct {
 	faulty   []fault // of replays, until the end of the history
 	breaks   int     // one in so many steps the connection breaks; a restart always breaks it, then
 	holdMax  int     // bytes of messages that may wait for a replay
-	exact    bool    // at rest the index must say just what is cached
+	exact    bool    // at rest the index must equal the cache
 }
 
-// TestHistories plays random histories. At rest, what is believed is what is
-// cached wherever the events could be had, and never more.
+// TestHistories plays random histories. At rest the index equals the cache wherever the events
+// could be had, and never has more.
 func TestHistories(t *testing.T) {
 	tests := []history{
 		{name: "nothing goes wrong", exact: true},
@@ -249,8 +248,7 @@ func (h *history) step(w *world, e *engine, rng *rand.Rand) {
 	e.p.publish(!lost, events...)
 }
 
-// broke breaks the connection, and what is credited since must be there, however
-// replays answer.
+// broke breaks the connection: blocks credited since must be there, for any replays.
 func (h *history) broke(w *world, e *engine, rng *rand.Rand) {
 	e.p.reconnect()
 	for range 20 {
@@ -262,9 +260,8 @@ func (h *history) broke(w *world, e *engine, rng *rand.Rand) {
 	}
 }
 
-// mistaken reports the one case that numbers cannot tell: a new process all of
-// whose messages were lost up to just the number that is expected next. The
-// registry tells of it, by the probe that failed meanwhile.
+// mistaken reports the one case that numbers cannot reveal: a new process with all messages lost
+// up to just the expected number. The registry detects it by the probe that failed meanwhile.
 func (*history) mistaken(w *world, e *engine) bool {
 	e.restarted = e.restarted && w.stats().Restarts.Load() == e.known
 	return e.restarted && e.p.seq == w.stats().Sequence.Load()+1

@@ -20,8 +20,9 @@ func (p *publisher) numbered(seq uint64, events ...kvevent.Event) {
 	p.publish(true, events...)
 }
 
-// TestNumbersThatMeanNothing: a publisher whose numbers go back, jump or repeat is learnt anew again and again, at a bounded rate; another rank
-// of the same worker loses nothing meanwhile, and the first is right again as soon as its numbers are.
+// TestNumbersThatMeanNothing: a publisher with numbers that go back, jump or repeat is learnt
+// again and again, at a bounded rate. Another rank of the same worker loses nothing meanwhile,
+// and the first is right again as soon as its numbers are.
 func TestNumbersThatMeanNothing(t *testing.T) {
 	const messages = 1000
 	tests := map[string]func(i int) uint64{
@@ -69,7 +70,8 @@ func TestNumbersThatMeanNothing(t *testing.T) {
 	}
 }
 
-// TestEndlessEvents: an event of a million blocks is applied, or refused; its rank goes on, and the index stays within its budget.
+// TestEndlessEvents: an event of a million blocks is applied, or refused; its rank goes on, and
+// the index stays within its budget.
 func TestEndlessEvents(t *testing.T) {
 	const blocks = 1_000_000
 	inWorld(t, ingest.Config{}, 1, func(w *world) {

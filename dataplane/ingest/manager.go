@@ -23,10 +23,12 @@ type Replayer func(ctx context.Context, endpoint string, from uint64, fn func(zm
 // Config holds the intake's settings; zero fields take the defaults.
 type Config struct {
 	ReplayTimeout time.Duration // of one replay; default 20 s, for 10,000 batches from a busy engine
-	ResyncEvery   time.Duration // at most one resync for unknown parents in so long, less often where it does not help; default 10 s
-	TailCheck     time.Duration // how often a quiet stream is asked for what it may have dropped; default 5 s
-	HoldBytes     int           // of live messages of one rank that wait for a replay; default 16 MiB
-	// OnRestart, which may be nil, is told of a rank whose process is found to be another one. It must not call back.
+	// Between two resyncs for unknown parents, longer where they do not help; default 10 s.
+	ResyncEvery time.Duration
+	TailCheck   time.Duration // between two checks of a quiet stream for dropped messages; default 5 s
+	HoldBytes   int           // of live messages of one rank that wait for a replay; default 16 MiB
+	// OnRestart, which may be nil, is called with a rank of a new process. It must not call
+	// back.
 	OnRestart func(*worker.Rank)
 	Log       *slog.Logger
 }
@@ -48,7 +50,7 @@ type Manager struct {
 	sub    Subscriber
 	replay Replayer
 	view   atomic.Pointer[View]
-	full   sync.Once // said that the index's budget costs blocks
+	full   sync.Once // that the index is full was logged
 
 	mu       sync.Mutex
 	streams  map[*worker.Worker][]*Stream // guarded by mu
@@ -66,7 +68,7 @@ func NewManager(cfg Config, index *radix.Index, sub Subscriber, replay Replayer)
 	return m
 }
 
-// View returns who holds what now.
+// View returns the current shapes.
 func (m *Manager) View() *View { return m.view.Load() }
 
 // Stream returns the stream of a rank, or nil when it publishes no events.
@@ -85,7 +87,7 @@ func (m *Manager) Stream(r *worker.Rank) *Stream {
 func (m *Manager) Up(w *worker.Worker, info *worker.Info) {
 	m.Down(w) // a worker that was missed going down starts from nothing too
 	if info.Events == nil {
-		m.cfg.Log.Info("worker publishes no KV events; what it holds is learnt from its answers", "worker", w.URL)
+		m.cfg.Log.Info("worker publishes no KV events; its cache is estimated from its answers", "worker", w.URL)
 		return
 	}
 	var streams []*Stream

@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingest"
 )
 
-// TestAccuracySetsThePace: the less a rank's overlaps turn out to be there, the more often its replay is asked, busy or not.
+// TestAccuracySetsThePace: the less a rank's overlaps turn out to be there, the more often its
+// replay is asked, busy or not.
 func TestAccuracySetsThePace(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -51,7 +52,8 @@ func TestAccuracySetsThePace(t *testing.T) {
 	}
 }
 
-// TestSilenceIsToldFromQuiet: a quiet rank shows by each check that it is still known; one whose replay fails falls silent.
+// TestSilenceIsToldFromQuiet: a quiet rank is confirmed by each check; a rank without replays
+// falls silent.
 func TestSilenceIsToldFromQuiet(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		p, trust := w.pubs[0], &w.worker.Ranks()[0].Trust

@@ -16,11 +16,11 @@ type askKind uint8
 const (
 	// askHistory asks for all messages that the rank keeps, to learn it from nothing.
 	askHistory askKind = iota
-	// askProof asks for the last applied message and the later ones: they show that the process is
-	// the known one, and bring missed events.
+	// askProof asks for the last applied message and the later ones: they show that the process
+	// is the known one, and bring missed events.
 	askProof
-	// askSurvey asks for all messages that the rank keeps, to see whether learning it again is worth
-	// dropping the content.
+	// askSurvey asks for all messages that the rank keeps, to see whether learning it again is
+	// worth dropping the content.
 	askSurvey
 )
 
@@ -29,7 +29,7 @@ var (
 	errHole = errors.New("ingest: the replay lacks messages")
 	// errGone is a replay that begins after the message that it should begin with.
 	errGone = errors.New("ingest: the rank no longer keeps the messages")
-	// errStranger is a replay of another process than the known one.
+	// errOtherProcess is a replay of another process than the known one.
 	errOtherProcess = errors.New("ingest: the replay is another process's")
 	// errReplaced ends a replay that another one has replaced.
 	errReplaced = errors.New("ingest: the replay is no longer wanted")
@@ -38,8 +38,8 @@ var (
 )
 
 const (
-	// proofStall and proofTimeout bound a proof, during which live messages may wait. Mostly it is
-	// short; an engine looks at replay requests every 100 ms at worst.
+	// proofStall and proofTimeout bound a proof, during which live messages may wait. Mostly it
+	// is short; an engine looks at replay requests every 100 ms at worst.
 	proofStall   = 2 * time.Second
 	proofTimeout = 5 * time.Second
 	// holeRetries is how often a replay with a hole is asked for again, first after holePause:
@@ -48,8 +48,8 @@ const (
 	holePause   = 250 * time.Millisecond
 )
 
-// recovery replays a rank's messages for its follower. Stream.turn guards its fields but the fixed
-// ones.
+// recovery replays a rank's messages for its follower. Stream.turn guards its fields but the
+// fixed ones.
 type recovery struct {
 	f        *follower
 	replay   Replayer        // fixed
@@ -74,8 +74,8 @@ type ask struct {
 	last     uint64 // of a proof: digest of the payload that message from must have
 	met      bool   // of a proof: it had, or there is nothing to compare
 	brought  bool   // of a proof: it had messages that did not come live
-	answered bool   // of a history: its first message has come, and the content is as old as that
-	fresh    bool   // no message of this attempt has come
+	answered bool   // of a history: the content is as old as its first message
+	fresh    bool   // no message of this attempt yet
 	first    uint64 // of a survey: message after the last hole
 	upto     uint64 // of a survey: message that comes next
 	holed    bool   // of a survey: it had a hole
@@ -147,8 +147,8 @@ func (r *recovery) attempt(ctx context.Context, a *ask) error {
 	return err
 }
 
-// prepare notes where an attempt begins, and returns how long it may take as a whole and without a
-// message.
+// prepare notes where an attempt begins, and returns how long it may take as a whole and
+// without a message.
 func (r *recovery) prepare(a *ask) (limit, stall time.Duration, err error) {
 	r.turn.Lock()
 	defer r.turn.Unlock()

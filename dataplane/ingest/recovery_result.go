@@ -8,12 +8,12 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// conclude takes in the end of a replay, and returns the pause before it is asked for again; 0: it
-// is not.
+// conclude takes in the end of a replay, and returns the pause before it is asked for again; 0:
+// it is not.
 func (r *recovery) conclude(a *ask, err error) (pause time.Duration) {
 	if a.kind == askProof && err == nil {
 		switch {
-		case !a.met: // it has published less than was heard
+		case !a.met: // it has published fewer messages than were received
 			err = errOtherProcess
 		case r.held.any() && r.held.messages[0].Seq > r.f.next:
 			err = errHole
@@ -46,7 +46,7 @@ func (r *recovery) giveUp(err error) {
 	}
 }
 
-// proved goes on with a rank that is the known one.
+// proved continues with a rank that is the known one.
 func (r *recovery) proved(a *ask) {
 	f := r.f
 	if f.unverified {
@@ -65,7 +65,7 @@ func (r *recovery) proved(a *ask) {
 	r.release()
 }
 
-// learnt goes on with a rank whose history was replayed.
+// learnt continues after the replay of the rank's history.
 func (r *recovery) learnt(a *ask) {
 	f := r.f
 	if a.fresh { // nothing is published yet: sequence number 0 is to come
@@ -90,7 +90,7 @@ func (r *recovery) surveyed(a *ask) {
 	f := r.f
 	f.resynced = time.Now()
 	switch {
-	case a.fresh && f.joined && f.next > 0: // it has published less than was heard
+	case a.fresh && f.joined && f.next > 0: // it has published fewer messages than were received
 		f.processChanged()
 		f.heard = false
 		f.resync()
@@ -103,7 +103,7 @@ func (r *recovery) surveyed(a *ask) {
 	}
 }
 
-// fail goes on without the replay.
+// fail continues without the replay.
 func (r *recovery) fail(a *ask, err error) {
 	f := r.f
 	f.resynced = time.Now()
@@ -112,7 +112,7 @@ func (r *recovery) fail(a *ask, err error) {
 	case errors.Is(err, errOtherProcess):
 		f.log.Info("the replay of KV events is another process's; starting over", "from", a.from)
 		f.processChanged()
-		f.heard = false // its sequence numbers begin anew
+		f.heard = false // its sequence numbers start over
 		f.resync()
 	case errors.Is(err, errGone), errors.Is(err, errHole):
 		f.log.Log(context.Background(), level, "cannot find dropped KV events; starting over", "from", f.next, "error", err)
@@ -139,8 +139,8 @@ func (r *recovery) fail(a *ask, err error) {
 	}
 }
 
-// unproved goes on without a proof. Content that some sign speaks against is dropped; content that
-// was only checked is kept, and not credited until the rank confirms it.
+// unproved continues without a proof. Content that some sign contradicts is dropped; content
+// that was only checked stays, and is not credited until the rank confirms it.
 func (r *recovery) unproved(err error) {
 	f := r.f
 	switch {

@@ -81,8 +81,8 @@ func TestLiveBesideACheck(t *testing.T) {
 	})
 }
 
-// TestUnheardRestart: a process that is lost takes its credit with it when the
-// connection goes, whatever is known of it and whether its replays answer.
+// TestUnheardRestart: a lost process loses its credit with the connection, in any state and with
+// or without replays.
 func TestUnheardRestart(t *testing.T) {
 	for name, prepare := range map[string]func(w *world, p *publisher){
 		"live":      func(*world, *publisher) {},
@@ -151,7 +151,7 @@ func TestHoleHeals(t *testing.T) {
 				require.Equal(t, ingest.Live, w.stats().State())
 				require.True(t, w.stream(0).Complete())
 
-				// A gap whose replay has one, too.
+				// A gap with a hole in its replay, too.
 				left = tt.holes
 				for i := range 7 {
 					p.publish(false, store(b, i, i+1))

@@ -14,7 +14,7 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// save is a snapshot of what the manager knows.
+// save is a snapshot of the manager's content.
 func (w *world) save() []byte {
 	w.t.Helper()
 	var out bytes.Buffer
@@ -37,9 +37,8 @@ func (w *world) resume(data []byte) (ranks int) {
 	return w.m.Restore(workers)
 }
 
-// inResumed runs a test where a rank has told of the 8 blocks of a in 8
-// messages, and meanwhile happens between two routers. What the second one
-// knows before the rank answers it is asked in early.
+// inResumed runs a test of a rank that has published the 8 blocks of a in 8 messages, with
+// meanwhile between two routers. early checks the second one before the rank answers it.
 func inResumed(t *testing.T, meanwhile func(w *world, p *publisher), early, late func(w *world, p *publisher)) {
 	t.Helper()
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
@@ -64,7 +63,7 @@ func inResumed(t *testing.T, meanwhile func(w *world, p *publisher), early, late
 	})
 }
 
-// atOnce is what a router knows before any worker has answered it.
+// atOnce expects the blocks that a router knows before any worker has answered it.
 func atOnce(w *world, _ *publisher) {
 	w.t.Helper()
 	w.wantHeld(8, a, "restored")
@@ -154,8 +153,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreKnowsMoreThanReplay: what the rank stored before the messages that
-// it still keeps is known by a snapshot alone.
+// TestRestoreKnowsMoreThanReplay: a snapshot alone knows the blocks stored before the messages
+// that the rank still keeps.
 func TestRestoreKnowsMoreThanReplay(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		p := w.pubs[0]
@@ -197,8 +196,8 @@ func TestRestoredMeetsLive(t *testing.T) {
 	})
 }
 
-// TestRestoredWithoutAnswer: what is restored serves while the rank is silent,
-// is forgotten when it speaks without a proof, and is kept when the proof comes.
+// TestRestoredWithoutAnswer: restored content serves while the rank is silent, is dropped when
+// it speaks without a proof, and stays when the proof comes.
 func TestRestoredWithoutAnswer(t *testing.T) {
 	for _, speaks := range []bool{false, true} {
 		inResumed(t, func(_ *world, p *publisher) {
@@ -223,7 +222,7 @@ func TestRestoredWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestRestoreLeavesOut: what cannot be believed, or asked about, is not taken over.
+// TestRestoreLeavesOut: workers that cannot be proved are not taken over.
 func TestRestoreLeavesOut(t *testing.T) {
 	tests := map[string]func(w *world){
 		"another model":  func(w *world) { w.info.Models = []string{"other"} },
@@ -245,13 +244,13 @@ func TestRestoreLeavesOut(t *testing.T) {
 				close(w.pubs[0].gate)
 				synctest.Wait()
 				w.after(11 * time.Minute)
-				w.save() // forgets whom nobody claimed
+				w.save() // drops the ranks without a worker
 			})
 		})
 	}
 }
 
-// TestSaveBeforeUp: a router that stops before its workers have come up hands on what it was given.
+// TestSaveBeforeUp: a router that stops before its workers have come up passes on its snapshot.
 func TestSaveBeforeUp(t *testing.T) {
 	inWorld(t, ingest.Config{}, 2, func(w *world) {
 		w.up()
@@ -277,7 +276,7 @@ func TestSaveBeforeUp(t *testing.T) {
 	})
 }
 
-// TestRestoreRefusesNonsense: workers of a snapshot that do not say who they are leave nothing behind.
+// TestRestoreRefusesNonsense: workers of a snapshot without an identity leave nothing behind.
 func TestRestoreRefusesNonsense(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		one := func(meta string) radix.Restored {
@@ -294,7 +293,8 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 	})
 }
 
-// TestSavedPositionIsThatOfTheContent: however a snapshot meets the stream, it has just the messages before its position.
+// TestSavedPositionIsThatOfTheContent: however a snapshot meets the stream, it has just the
+// messages before its position.
 func TestSavedPositionIsThatOfTheContent(t *testing.T) {
 	long := prompt(9, 300)
 	inWorld(t, ingest.Config{}, 1, func(w *world) {

@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// restoredFor is how long a restored rank waits for its worker: what a rolling
-// restart of the whole cluster takes.
+// restoredFor is how long a restored rank waits for its worker: the time of a rolling restart of
+// the whole cluster.
 const restoredFor = 10 * time.Minute
 
 // position is the point in a rank's stream up to which its content counts in
@@ -22,16 +22,16 @@ type position struct {
 	Complete bool   // every event since the rank's start was seen
 }
 
-// saved stands beside each holder of a rank in a snapshot. What is held under
-// another position than its neighbours' is not believed.
+// saved accompanies each holder of a rank in a snapshot. A holder with another position than the
+// rank's others is dropped.
 type saved struct {
 	Rank  string
 	Group int // of KV layers
 	Model string
 	At    position
-	// Shapes are needed before the first event tells of them again.
+	// Shapes are needed before the first event has them again.
 	Shapes []Shape
-	// Partial says that the index's budget had taken blocks.
+	// Partial is set when the index's budget had evicted blocks.
 	Partial bool `json:",omitempty"`
 }
 
@@ -73,8 +73,8 @@ func (m *Manager) Restore(workers []radix.Restored) (ranks int) {
 	return len(m.restored)
 }
 
-// adoptLocked gives a new stream what a snapshot knew of its rank. Without a
-// replay there is no way to tell whether that is still so.
+// adoptLocked gives a new stream the snapshot of its rank. Without a replay no proof could
+// confirm it.
 func (m *Manager) adoptLocked(s *Stream) {
 	r := m.restored[s.rank.ID()]
 	if r == nil {
@@ -101,9 +101,9 @@ func (m *Manager) dropLocked(r *restored) {
 	}
 }
 
-// Save puts all ranks into a snapshot, each with the position that its content
-// belongs to. Ranks whose history is not known are left out. Restored ranks
-// whose workers have not come up are in it too, for 10 minutes.
+// Save puts all ranks into a snapshot, each with the position of its content. Ranks without a
+// known history are left out. Restored ranks whose workers have not come up are included, for 10
+// minutes.
 func (m *Manager) Save(w *radix.SnapshotWriter) error {
 	done := make(map[string]bool)
 	for _, id := range m.waiting() {
@@ -114,7 +114,7 @@ func (m *Manager) Save(w *radix.SnapshotWriter) error {
 		done[id] = ok
 	}
 	for _, s := range m.all() {
-		// One that was waiting a moment ago is there as it was then.
+		// A rank that waited a moment ago was saved in that state.
 		if done[s.rank.ID()] {
 			continue
 		}
@@ -125,8 +125,7 @@ func (m *Manager) Save(w *radix.SnapshotWriter) error {
 	return nil
 }
 
-// waiting returns the restored ranks that no stream has taken over, and drops
-// those that waited too long.
+// waiting returns the restored ranks without a stream, and drops the ones that waited too long.
 func (m *Manager) waiting() (ids []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,7 +162,7 @@ func (m *Manager) saveWaiting(w *radix.SnapshotWriter, id string) (ok bool, err 
 	return true, r.take(w, m.index, r.holders)
 }
 
-// save saves what the rank holds at this moment, between two messages.
+// save saves the rank's blocks at this moment, between two messages.
 func (s *Stream) save(w *radix.SnapshotWriter) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()

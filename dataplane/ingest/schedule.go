@@ -12,15 +12,15 @@ import (
 const (
 	// minCheckPause bounds how fast checks follow each other while one is overdue.
 	minCheckPause = 100 * time.Millisecond
-	// maxBackOff bounds the time between resyncs that do not help, in Config.ResyncEvery: 5 minutes
-	// by default.
+	// maxBackOff bounds the time between resyncs that do not help, in Config.ResyncEvery: 5
+	// minutes by default.
 	maxBackOff = 32
-	// maxCheckBackOff bounds the time between checks without an answer, as a power of two: 20 s by
-	// default.
+	// maxCheckBackOff bounds the time between checks without an answer, as a power of two: 20 s
+	// by default.
 	maxCheckBackOff = 2
 )
 
-// schedule says when a rank is checked and when it may be learnt again.
+// schedule decides when a rank is checked and when it may be learnt again.
 type schedule struct {
 	cfg      *Config
 	resynced time.Time     // last resync, or try at one
@@ -30,9 +30,9 @@ type schedule struct {
 	failed   int           // checks in a row without an answer
 }
 
-// due returns when the rank is to be checked: TailCheck after its last message, because a later
-// message would show a gap by itself. A rank whose predicted overlaps prove wrong is checked while
-// it is busy too, the more often the fewer of them hold.
+// due returns when the rank must be checked: TailCheck after its last message, because a later
+// message would reveal a gap by itself. A rank whose predicted overlaps prove wrong is checked
+// while it is busy too, the more often the fewer of them hold.
 func (s *schedule) due(trust *worker.Trust) time.Time {
 	every, from := s.cfg.TailCheck, s.quiet
 	if often := trust.CheckEvery(time.Now()); often < every {
@@ -110,7 +110,7 @@ func (b *backlog) add(msg zmq.Message, limit int) bool {
 
 func (b *backlog) any() bool { return len(b.messages) > 0 }
 
-// missingFrom returns the number of messages between next and the first one that waits.
+// missingFrom returns the number of messages between next and the first waiting one.
 func (b *backlog) missingFrom(next uint64) uint64 {
 	first := b.messages[0].Seq
 	return first - min(next, first)

@@ -7,7 +7,7 @@ import (
 
 // sequence checks the order of a rank's messages and knows the position of its content in them.
 type sequence struct {
-	index *radix.Index // whose key the digests use
+	index *radix.Index // has the key of the digests
 
 	joined   bool     // next is known
 	next     uint64   // sequence number expected next
@@ -39,8 +39,8 @@ func (s *sequence) restore(at position) {
 // restart begins before the first message of a replay.
 func (s *sequence) restart(complete bool) { s.joined, s.complete, s.next = false, complete, 0 }
 
-// missed notes that seq is the next message. It reports whether messages before it are missing, so
-// that the content must be dropped.
+// missed notes that seq is the next message. It reports whether messages before it are missing,
+// so that the content must be dropped.
 func (s *sequence) missed(seq uint64) (missing bool) {
 	missing = s.joined && s.next < seq
 	s.next, s.joined = max(s.next, seq), true

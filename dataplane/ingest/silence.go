@@ -2,9 +2,10 @@ package ingest
 
 import "time"
 
-// silence detects a rank that computes prompts and publishes no events: its publisher has died, or
-// the network drops its messages. An idle rank looks the same, and its replay endpoint may answer
-// with old events; only the answers to its requests show that its cache must have changed.
+// silence detects a rank that computes prompts and publishes no events: its publisher has died,
+// or the network drops its messages. An idle rank looks the same, and its replay endpoint may
+// answer with old events; only the answers to its requests show that its cache must have
+// changed.
 type silence struct {
 	found   bool      // the rank's index stays empty until a message comes
 	asked   bool      // suspected; a replay shows whether events are on their way
@@ -16,21 +17,22 @@ type silence struct {
 }
 
 const (
-	// silentChecks without a batch make a rank suspect if new prompts were answered after the first
-	// one: the batch with a prompt's blocks precedes the first byte of its answer, and an answer
-	// that ends a whole check later has stored blocks of its own.
+	// silentChecks without a batch make a rank suspect if new prompts were answered after the
+	// first one: the batch with a prompt's blocks precedes the first byte of its answer, and an
+	// answer that ends a whole check later has stored blocks of its own.
 	silentChecks = 2
-	// silentTokens is the number of tokens that a rank may store without an event: prompts that its
-	// cache has no room for, or that it holds because of another router's request.
+	// silentTokens is the number of tokens that a rank may store without an event: prompts that
+	// its cache has no room for, or that it holds because of another router's request.
 	silentTokens = 1024
 	// silentReplays in a row must have no new event, each after another silentTokens.
 	silentReplays = 2
 )
 
-// observe compares the rank's batches with its answers, once in each interval, and reports whether
-// it has just become suspect.
+// observe compares the rank's batches with its answers, once in each interval, and reports
+// whether it has just become suspect.
 func (s *silence) observe(now time.Time, interval time.Duration, batches, stored uint64) (suspect bool) {
-	// Checks may come faster than the interval, and an overloaded rank may be late by less than it.
+	// Checks may come faster than the interval, and an overloaded rank may be late by less than
+	// it.
 	if now.Sub(s.looked) < interval*9/10 {
 		return false
 	}

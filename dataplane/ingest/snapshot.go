@@ -25,13 +25,13 @@ type SnapshotStatus struct {
 	Bytes        int64
 	Blocks       int // block copies of all workers
 
-	// Of the one that the process started with.
+	// Of the one loaded at the start.
 	RestoredWorkers int
 	RestoredBlocks  int
 	LoadSeconds     float64
 }
 
-// SnapshotConfig says which file keeps an index; File "" keeps none.
+// SnapshotConfig names the file that keeps an index; File "" keeps none.
 type SnapshotConfig struct {
 	File     string
 	Interval time.Duration // between two writes

@@ -49,7 +49,7 @@ func TestSnapshotIsReplacedAtOnce(t *testing.T) {
 	st := s.Status()
 	assert.Equal(t, []any{uint64(1), uint64(0), info.Size()}, []any{st.Writes, st.Failures, st.Bytes})
 
-	// A rename that fails, as nothing replaces a folder: what was written is removed.
+	// A rename that fails, as nothing replaces a folder: the temporary file is removed.
 	s.cfg.File = filepath.Join(dir, "folder")
 	require.NoError(t, os.Mkdir(s.cfg.File, 0o700))
 	s.save(slog.LevelInfo)

@@ -9,18 +9,18 @@ import (
 type State uint32
 
 const (
-	// Connecting has heard nothing yet.
+	// Connecting is a stream before its first connection.
 	Connecting State = iota
-	// Replaying is learning what the rank published before.
+	// Replaying learns the events that the rank published before.
 	Replaying
-	// Live knows all that the rank still tells.
+	// Live knows all events that the rank still has.
 	Live
 	// Degraded follows the rank without its history.
 	Degraded
-	// Restored is what a snapshot knew, until the rank's replay has shown what has changed since.
+	// Restored is a snapshot, until the rank's replay has brought the changes since.
 	Restored
-	// Unproven knew all, and waits for a proof that it still does: messages are missing, the connection
-	// was lost, or a check was not answered.
+	// Unverified knew all, and waits for a proof that it still does: messages are missing, the
+	// connection was lost, or a check had no answer.
 	Unverified
 )
 
@@ -29,7 +29,7 @@ func (s State) String() string {
 	return [...]string{"connecting", "replaying", "live", "degraded", "restored", "unproven"}[s]
 }
 
-// Stats counts what a stream has seen; all fields may be read at any time.
+// Stats counts the events of a stream; all fields may be read at any time.
 type Stats struct {
 	state           atomic.Uint32
 	Batches         atomic.Uint64 // messages applied
@@ -38,17 +38,18 @@ type Stats struct {
 	Lost            atomic.Uint64 // messages missing in gaps that no replay filled
 	Replayed        atomic.Uint64 // messages that a replay brought
 	Duplicates      atomic.Uint64 // messages that came by replay and again live
-	Disconnects     atomic.Uint64 // times that the connection to the rank's publisher was lost, or could not be made at the start
+	Disconnects     atomic.Uint64 // lost connections to the rank's publisher, and the first one if it failed
 	Restarts        atomic.Uint64 // times that another process was found to publish
-	Resyncs         atomic.Uint64 // times that the rank's state was built anew, the first included
-	Mutes           atomic.Uint64 // times that the rank computed prompts and told nothing of it
+	Resyncs         atomic.Uint64 // times that the rank was learnt again, the first included
+	Mutes           atomic.Uint64 // times that the rank computed prompts and published no events
 	Malformed       atomic.Uint64 // frames, payloads or events that could not be read
 	UnknownEvents   atomic.Uint64 // events of types that we do not know
 	UnknownFields   atomic.Uint64 // fields that we do not know
-	UnknownParents  atomic.Uint64 // stores whose parent we never saw
+	UnknownParents  atomic.Uint64 // stores with an unknown parent
 	UnknownRemovals atomic.Uint64 // removals of blocks that we never saw
-	BeyondBudget    atomic.Uint64 // stores that the index's budget had no room for, or had evicted the parent of: nothing was lost
-	EvictedRemovals atomic.Uint64 // removals of blocks that we do not know, of a rank that the budget took blocks of
+	// Stores without room in the index's budget, or with an evicted parent: no event was lost.
+	BeyondBudget    atomic.Uint64
+	EvictedRemovals atomic.Uint64 // removals of unknown blocks, of a rank with evicted blocks
 	lag             atomic.Int64  // nanoseconds from the last live batch's time stamp to its application
 	last            atomic.Int64  // unix nanoseconds of the last application
 }

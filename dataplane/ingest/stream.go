@@ -63,8 +63,8 @@ func newStream(m *Manager, rank *worker.Rank, info *worker.Info, i int) *Stream 
 
 func (s *Stream) start() { go s.run(s.ctx) }
 
-// run follows the rank until ctx ends. It reads and handles messages on its goroutine; a replay has
-// a goroutine of its own, so that reading never waits.
+// run follows the rank until ctx ends. It reads and handles messages on its goroutine; a replay
+// has a goroutine of its own, so that reading never waits.
 func (s *Stream) run(ctx context.Context) {
 	defer close(s.done)
 	defer s.forget()
@@ -101,8 +101,8 @@ func (s *Stream) pace() time.Duration {
 	return s.follower.pause(&s.rank.Trust)
 }
 
-// connected begins to follow the rank, or finds out whether it is still the same process and which
-// events were missed without a connection.
+// connected begins to follow the rank, or finds out whether it is still the same process and
+// which events were missed without a connection.
 func (s *Stream) connected() {
 	if s.failure != "" {
 		s.log.Info("following KV events", "endpoint", s.endpoint)
@@ -118,8 +118,8 @@ func (s *Stream) connected() {
 	})
 }
 
-// disconnected logs once why there is no connection. The replay needs none, so the rank is followed
-// by it.
+// disconnected logs once why there is no connection. The replay needs none, so the rank is
+// followed by it.
 func (s *Stream) disconnected(err error) {
 	if errors.Is(err, zmq.ErrProtocol) {
 		s.Stats.Malformed.Add(1)

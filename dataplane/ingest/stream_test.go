@@ -45,8 +45,7 @@ func TestReplayThenLive(t *testing.T) {
 	})
 }
 
-// TestLiveAndReplayed: what a replay brings may come over the wire as well,
-// and must not count twice.
+// TestLiveAndReplayed: replayed messages may come live as well, and must not count twice.
 func TestLiveAndReplayed(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		p := w.pubs[0]
@@ -124,8 +123,7 @@ func TestJoins(t *testing.T) {
 	}
 }
 
-// TestHistoryComesLater: a replay that did not answer is asked again, without
-// forgetting what was learned meanwhile.
+// TestHistoryComesLater: a failed replay is asked for again, without dropping live content.
 func TestHistoryComesLater(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		p := w.pubs[0]
@@ -202,8 +200,8 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestHoleInReplay: a sequence number that nobody ever sees again makes all
-// before it worthless, in a resync as in a gap.
+// TestHoleInReplay: a number that is missing for good makes all blocks before it worthless, in a
+// resync as in a gap.
 func TestHoleInReplay(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		p := w.pubs[0]
@@ -290,7 +288,8 @@ func TestRestartBeforeTheFirstLiveMessage(t *testing.T) {
 	})
 }
 
-// TestOverflow: while a replay runs nothing is read, and a rank drops what its queue has no room for.
+// TestOverflow: while a replay runs the socket is not read, and a rank drops messages that its
+// queue has no room for.
 func TestOverflow(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		p := w.pubs[0]
@@ -340,7 +339,7 @@ func TestTailCheck(t *testing.T) {
 			p.publish(true, remove(b, 0, 1))
 		}
 
-		// What is dropped at once after the start is found by the first check.
+		// The first check finds messages that were dropped right after the start.
 		w.m.Down(w.worker)
 		w.up()
 		p.publish(false, remove(a, 1, 2))
@@ -366,8 +365,8 @@ func TestTailCheckLeavesBusyStreamsAlone(t *testing.T) {
 	})
 }
 
-// TestTailCheckOutlivesSilence: a replay endpoint that stops answering must
-// neither cost what is known nor hold up live events for long.
+// TestTailCheckOutlivesSilence: a replay endpoint that stops answering must neither cost content
+// nor hold up live events for long.
 func TestTailCheckOutlivesSilence(t *testing.T) {
 	inWorld(t, ingest.Config{}, 1, func(w *world) {
 		p := w.pubs[0]

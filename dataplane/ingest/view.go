@@ -12,13 +12,14 @@ type Shape struct {
 	Bigram    bool // blocks of token pairs (EAGLE)
 }
 
-// View is what the request path must know of the streams. Immutable.
+// View is the part of the streams that the request path reads. Immutable.
 type View struct {
 	Shapes []Shape
 }
 
-// BlockSize returns the block size whose hashes are kept with prompts: that of the first shape
-// without bigrams, 0 when there is none. Prompts for other shapes are hashed at each request.
+// BlockSize returns the block size for hashes that are kept with prompts: that of the first
+// shape without bigrams, 0 when there is none. Prompts for other shapes are hashed at each
+// request.
 func (v *View) BlockSize() int {
 	for _, shape := range v.Shapes {
 		if !shape.Bigram {
@@ -28,8 +29,7 @@ func (v *View) BlockSize() int {
 	return 0
 }
 
-// buildView gathers the shapes of these streams and tells each rank its
-// holders.
+// buildView gathers the shapes of these streams and gives each rank its index ids.
 func buildView(streams []*Stream) *View {
 	v := &View{}
 	for _, s := range streams {

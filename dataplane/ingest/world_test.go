@@ -32,8 +32,8 @@ const (
 	page  = 4
 )
 
-// inWorld runs test in a bubble with a worker of dp ranks whose publishers it
-// may prepare. The manager does not follow it yet.
+// inWorld runs test in a bubble with a worker of dp ranks, after it may prepare their
+// publishers. The manager does not follow it yet.
 func inWorld(t *testing.T, cfg ingest.Config, dp int, test func(w *world)) {
 	t.Helper()
 	bubbletest.Test(t, func(t *testing.T) {
@@ -84,8 +84,7 @@ func (w *world) stream(rank int) *ingest.Stream {
 
 func (w *world) stats() *ingest.Stats { return &w.stream(0).Stats }
 
-// held returns how many leading blocks of a prompt a rank has: what all of its
-// holders have.
+// held returns how many leading blocks of a prompt a rank has in all of its KV groups.
 func (w *world) held(rank int, k radix.DomainKey, tokens []uint32) (blocks int) {
 	k.Model, k.BlockSize = model, page
 	d, ok := w.index.FindDomain(k)

@@ -35,7 +35,10 @@ const (
 )
 
 func newAborter(t *upstream.Transport, m *Metrics, log *slog.Logger) *aborter {
-	return &aborter{transport: t, metrics: m, log: log, slots: make(chan struct{}, maxAborts), stop: make(chan struct{})}
+	return &aborter{
+		transport: t, metrics: m, log: log,
+		slots: make(chan struct{}, maxAborts), stop: make(chan struct{}),
+	}
 }
 
 // send aborts a request in the background. The worker names the prompts of a batch rid_0, rid_1 and
@@ -86,7 +89,8 @@ func (a *aborter) abort(w *worker.Worker, ids []string) {
 	for _, id := range ids {
 		body := append(openai.AppendStringField([]byte{'{'}, "rid", id), '}')
 		resp, err := a.transport.Do(nil, &upstream.Request{
-			Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: methodPost, Path: abortPath, Extra: abortType,
+			Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: methodPost,
+			Path: abortPath, Extra: abortType,
 			Body: [][]byte{body}, HeaderTimeout: abortTimeout, ReadTimeout: abortTimeout,
 		})
 		if err != nil {

@@ -42,7 +42,8 @@ func (a *answer) forward(resp *upstream.Response) {
 	x, d := a.x, &a.x.choice.decision
 	a.status = resp.Status
 	// An answer that the worker has compressed is not read, and nothing is added to it.
-	a.events = bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) && len(resp.Peek("Content-Encoding")) == 0
+	a.events = bytes.HasPrefix(resp.Peek("Content-Type"), eventStream) &&
+		len(resp.Peek("Content-Encoding")) == 0
 	if a.events {
 		resp.WholeEvents()
 	}
@@ -133,7 +134,8 @@ func (a *answer) report(w *worker.Worker, err error) {
 	case a.x.attempt.found.kind != answerGood:
 	case err == nil && !a.failed:
 		w.Succeeded(a.x.attempt.sent)
-	case err == nil, !errors.Is(err, upstream.ErrClient) && !errors.Is(err, upstream.ErrCanceled) && !a.x.client.Gone():
+	case err == nil,
+		!errors.Is(err, upstream.ErrClient) && !errors.Is(err, upstream.ErrCanceled) && !a.x.client.Gone():
 		w.Fault(time.Now())
 	default:
 		w.Inconclusive()
@@ -148,7 +150,8 @@ func (a *answer) learn(usage openai.Usage) {
 	if !usage.HasPrompt || !usage.HasCached || x.req.N > 1 || x.req.PromptLogprobs {
 		usage = openai.Usage{}
 	}
-	x.h.Router.Answered(&x.choice.scratch, &x.choice.prompt, &x.choice.decision, usage.PromptTokens, usage.CachedTokens)
+	x.h.Router.Answered(&x.choice.scratch, &x.choice.prompt, &x.choice.decision, usage.PromptTokens,
+		usage.CachedTokens)
 }
 
 // stored returns how many prompt tokens the rank must have added to its cache, in whole pages. It
@@ -162,7 +165,8 @@ func (a *answer) stored(usage openai.Usage) int {
 	if info.Events != nil && info.Events.BlockSize > 0 {
 		page = info.Events.BlockSize
 	}
-	if !p.Exact || p.Opaque || x.req.PromptLogprobs || x.req.N > 1 || x.req.SessionID != "" || info.NoCache ||
+	if !p.Exact || p.Opaque || x.req.PromptLogprobs || x.req.N > 1 ||
+		x.req.SessionID != "" || info.NoCache ||
 		page == 0 || usage.CompletionTokens == 0 || usage.PromptTokens != p.Len() {
 		return 0
 	}

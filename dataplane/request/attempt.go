@@ -46,9 +46,10 @@ func (a *attempt) send() (*upstream.Response, error) {
 	rank, now := d.Rank, time.Now()
 	a.request = x.body.request(rank)
 	a.request.Now, a.sent = now, now
-	a.lease = rank.Load.BeginWork(now, d.Work(x.choice.prompt.Output, x.choice.prompt.Exact && !x.choice.prompt.Opaque))
+	prompt := &x.choice.prompt
+	a.lease = rank.Load.BeginWork(now, d.Work(prompt.Output, prompt.Exact && !prompt.Opaque))
 	x.h.admission.dispatched(&x.choice, rank, now)
-	a.flight = x.h.Router.Dispatch(&x.choice.scratch, &x.choice.prompt, d)
+	a.flight = x.h.Router.Dispatch(&x.choice.scratch, prompt, d)
 	x.h.Router.Sent(&x.choice.scratch, d)
 	a.wait(rank.Worker)
 	resp, err := x.h.Transport.Do(&x.canceler, &a.request)
@@ -131,7 +132,8 @@ func (a *attempt) answerBegan() {
 // computed as a whole.
 func (a *attempt) showsPrefill(resp *upstream.Response) bool {
 	x := a.x
-	return x.inference && !x.req.PromptLogprobs && !x.req.Batch && bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)
+	return x.inference && !x.req.PromptLogprobs && !x.req.Batch &&
+		bytes.HasPrefix(resp.Peek("Content-Type"), eventStream)
 }
 
 // end gives back the load and the prediction of the attempt.

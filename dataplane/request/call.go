@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -33,7 +34,7 @@ func (c call) appendLines(dst []byte, extra []upstream.Field) []byte {
 func (c call) http11() bool { return c.ctx.Request.Header.IsHTTP11() }
 
 // client returns the request's connection.
-func (c call) client() *upstream.Client { return upstream.ClientOf(c.ctx.Conn()) }
+func (c call) client() *ingress.Client { return ingress.ClientOf(c.ctx.Conn()) }
 
 func (c call) remoteIP() net.IP { return c.ctx.RemoteIP() }
 

@@ -42,11 +42,13 @@ const pathResponses = "/v1/responses"
 var (
 	// errManyAnswers refuses several answers to one prompt. SGLang 0.5.23 gives all of them the one
 	// bootstrap room of their prompt, so that their KV pages would be mixed up.
-	errManyAnswers = openai.BadRequest("n", "Pairs of prefill and decode workers give one answer to a prompt: send n requests.")
+	errManyAnswers = openai.BadRequest("n",
+		"Pairs of prefill and decode workers give one answer to a prompt: send n requests.")
 	// errUnpaired refuses a route that neither worker of a pair can serve. Without a bootstrap room
 	// they answer 400, and an engine with several prefill ranks dies (SGLang 0.5.23, --dp-size 2).
 	errUnpaired = openai.BadRequest("",
-		"Pairs of prefill and decode workers do not serve this route: it needs an aggregated worker.")
+		"Pairs of prefill and decode workers do not serve this route: it needs an aggregated "+
+			"worker.")
 )
 
 // pairRuleOf returns the rule for a request.
@@ -75,7 +77,7 @@ func isTokenizer(path string) bool {
 // choose picks the rank or the pair for the next attempt.
 func (c *choice) choose() (routing.Decision, error) {
 	d, err := c.pick()
-	for errors.Is(err, routing.ErrNoWorker) && c.relent() {
+	for errors.Is(err, routing.ErrNoWorker) && c.retrySuspect() {
 		d, err = c.pick()
 	}
 	if err != nil || d.Decode == nil {
@@ -138,9 +140,9 @@ func (c *choice) exclude(rank *worker.Rank) { c.excluded = append(c.excluded, ra
 // one first, when no other rank is left.
 func (c *choice) suspect(ranks ...*worker.Rank) { c.suspects = append(c.suspects[:0], ranks...) }
 
-// relent makes one suspected rank eligible again, starting with the one that reported the failure:
+// retrySuspect makes one suspected rank eligible again, starting with the one that reported the failure:
 // it was alive enough to report it.
-func (c *choice) relent() bool {
+func (c *choice) retrySuspect() bool {
 	if len(c.suspects) == 0 {
 		return false
 	}

@@ -50,8 +50,8 @@ func statusError(status int, transfer bool) error {
 // retryable reports whether another worker may be asked: the client has got nothing, and the
 // failure is the worker's.
 func retryable(err error) bool {
-	return silenced(err) || errors.Is(err, upstream.ErrBadResponse) || errors.Is(err, errRefused) || errors.Is(err, errFailed) ||
-		errors.Is(err, errTransfer) || errors.Is(err, errLate)
+	return silenced(err) || errors.Is(err, upstream.ErrBadResponse) || errors.Is(err, errRefused) ||
+		errors.Is(err, errFailed) || errors.Is(err, errTransfer) || errors.Is(err, errLate)
 }
 
 // silenced reports whether a worker may be gone: it was not reached, or stopped in the middle of
@@ -119,10 +119,12 @@ func ErrorFor(err error, model string) *openai.Error {
 		return openai.Overloaded("Every worker that was tried refused the request.")
 	case errors.Is(err, errFailed), errors.Is(err, errTransfer):
 		return openai.Upstream("Every pair of workers that was tried failed before it answered.")
-	case errors.Is(err, upstream.ErrDial), errors.Is(err, upstream.ErrNoResponse), errors.Is(err, upstream.ErrTruncated):
+	case errors.Is(err, upstream.ErrDial), errors.Is(err, upstream.ErrNoResponse),
+		errors.Is(err, upstream.ErrTruncated):
 		return openai.Upstream("Every worker that was tried failed before it answered.")
 	case errors.Is(err, upstream.ErrBadRequest):
-		return openai.BadRequest("", "The request cannot be forwarded: its path or a header holds control characters.")
+		return openai.BadRequest("",
+			"The request cannot be forwarded: its path or a header holds control characters.")
 	default:
 		return openai.Internal("The router failed to handle the request.")
 	}
@@ -138,7 +140,8 @@ var refusalMessages = map[queue.Reason]string{
 // unreadable returns the error of a body that cannot be parsed: err, unless the client has
 // compressed the body.
 func unreadable(c call, err error) error {
-	if coding := c.peek(fasthttp.HeaderContentEncoding); len(coding) > 0 && !bytes.EqualFold(coding, []byte("identity")) {
+	coding := c.peek(fasthttp.HeaderContentEncoding)
+	if len(coding) > 0 && !bytes.EqualFold(coding, []byte("identity")) {
 		return openai.UnknownCoding(string(coding))
 	}
 	return err
@@ -160,7 +163,8 @@ func (h *Handler) Fail(ctx *fasthttp.RequestCtx, e *openai.Error) {
 func (h *Handler) WrongMethod(ctx *fasthttp.RequestCtx, allow string) {
 	ctx.Response.Header.Set(fasthttp.HeaderAllow, allow)
 	h.Fail(ctx, &openai.Error{
-		Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error", Code: "method_not_allowed",
+		Status: fasthttp.StatusMethodNotAllowed, Type: "invalid_request_error",
+		Code:    "method_not_allowed",
 		Message: string(ctx.Path()) + " takes " + allow + ", not " + string(ctx.Method()) + ".",
 	})
 }

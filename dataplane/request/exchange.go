@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
@@ -18,7 +19,7 @@ import (
 type exchange struct {
 	h         *Handler
 	call      call
-	client    *upstream.Client
+	client    *ingress.Client
 	api       openai.API
 	inference bool // the body was read, and the answer's usage counts
 	req       openai.Request
@@ -41,7 +42,10 @@ type exchange struct {
 func newExchange(h *Handler) *exchange {
 	x := &exchange{h: h}
 	x.prompt.init(x)
-	x.choice = choice{router: h.Router, registry: h.Registry, admission: h.admission, pairs: func() pairRule { return pairRuleOf(x) }}
+	x.choice = choice{
+		router: h.Router, registry: h.Registry, admission: h.admission,
+		pairs: func() pairRule { return pairRuleOf(x) },
+	}
 	x.guard.x, x.body.x, x.answer.x, x.errors.h = x, x, x, h
 	x.attempt.init(x)
 	return x
@@ -93,7 +97,8 @@ func (x *exchange) read(withBody bool) error {
 // repeatable reports whether the request may be sent to another worker after one has answered: it
 // computes and changes nothing. /v1/responses may store its answer.
 func (x *exchange) repeatable() bool {
-	return x.inference || string(x.call.method()) == fasthttp.MethodPost && string(x.call.path()) != pathResponses
+	return x.inference ||
+		string(x.call.method()) == fasthttp.MethodPost && string(x.call.path()) != pathResponses
 }
 
 // respond forwards a worker's answer, or its refusal, to the client.

@@ -28,7 +28,8 @@ type isolation struct {
 
 func newIsolation(cfg *Config, registry *worker.Registry) *isolation {
 	return &isolation{
-		quarantine: quarantine.New(quarantine.Config{For: cfg.Quarantine, Log: cfg.Log}), seed: maphash.MakeSeed(), registry: registry,
+		quarantine: quarantine.New(quarantine.Config{For: cfg.Quarantine, Log: cfg.Log}),
+		seed:       maphash.MakeSeed(), registry: registry,
 	}
 }
 
@@ -69,7 +70,8 @@ var errDuplicates = errors.New("request: two workers have equal requests")
 // HTTP process of SGLang 0.5.23 answers nothing when its scheduler has died, and ends 5 s later, or
 // 65 s where it waits for a dump of the GPU.
 func died(err error) bool {
-	return errors.Is(err, upstream.ErrNoResponse) || errors.Is(err, upstream.ErrTruncated) || errors.Is(err, errHung)
+	return errors.Is(err, upstream.ErrNoResponse) || errors.Is(err, upstream.ErrTruncated) ||
+		errors.Is(err, errHung)
 }
 
 // identify gives the request its digest; false: it has no body that could end an engine.
@@ -297,7 +299,9 @@ func (g *guard) lost(err error) (otherCause bool, refusal error) {
 	likely := g.x.req.Stream || failed.Alive().Sub(sent) < settledAfter
 	gone := isGone(failed, errors.Is(err, errHung))
 	g.resent = time.Now()
-	loss := quarantine.Loss{Key: g.key, Worker: failed.URL, Died: gone, Likely: likely, At: now, Alive: failed.Alive(), Trial: trial}
+	loss := quarantine.Loss{
+		Key: g.key, Worker: failed.URL, Died: gone, Likely: likely, At: now, Alive: failed.Alive(), Trial: trial,
+	}
 	if trial != nil && d.Decode != nil {
 		loss.Worker = d.Rank.Worker.URL // the trial is a pair's
 	}
@@ -325,8 +329,9 @@ func (g *guard) answerCut(err error) {
 	failed.Suspect()
 	if isGone(failed, false) {
 		g.x.h.isolation.quarantine.Lost(quarantine.Loss{
-			Key: g.key, Worker: failed.URL, Died: true, Likely: failed.Alive().Sub(g.x.attempt.sent) < settledAfter,
-			At: time.Now(), Alive: failed.Alive(),
+			Key: g.key, Worker: failed.URL, Died: true,
+			Likely: failed.Alive().Sub(g.x.attempt.sent) < settledAfter,
+			At:     time.Now(), Alive: failed.Alive(),
 		})
 	}
 }
@@ -387,8 +392,9 @@ func isGone(w *worker.Worker, hung bool) bool {
 // errCulprit is the error of a request that ends engines.
 func errCulprit(s quarantine.Status) error {
 	return &openai.Error{
-		Status: fasthttp.StatusBadRequest, Type: "invalid_request_error", Code: "request_ends_engines",
-		Message: "This request was in flight when " + strconv.Itoa(max(s.Deaths, 2)) + " engines died. It is refused for " +
-			max(s.Refused, time.Second).Round(time.Second).String() + ".",
+		Status: fasthttp.StatusBadRequest, Type: "invalid_request_error",
+		Code: "request_ends_engines",
+		Message: "This request was in flight when " + strconv.Itoa(max(s.Deaths, 2)) +
+			" engines died. It is refused for " + max(s.Refused, time.Second).Round(time.Second).String() + ".",
 	}
 }

@@ -24,8 +24,10 @@ func (a *answer) compresses(resp *upstream.Response) bool {
 	if n := resp.ContentLength(); n >= 0 && n < int64(smallest) {
 		return false
 	}
-	return c.http11() && acceptsGzip(c.peek(fasthttp.HeaderAcceptEncoding)) && isJSON(resp.Peek(fasthttp.HeaderContentType)) &&
-		len(resp.Peek(fasthttp.HeaderContentEncoding)) == 0 && !bytes.Contains(resp.Peek(fasthttp.HeaderCacheControl), noTransform)
+	return c.http11() && acceptsGzip(c.peek(fasthttp.HeaderAcceptEncoding)) &&
+		isJSON(resp.Peek(fasthttp.HeaderContentType)) &&
+		len(resp.Peek(fasthttp.HeaderContentEncoding)) == 0 &&
+		!bytes.Contains(resp.Peek(fasthttp.HeaderCacheControl), noTransform)
 }
 
 var (

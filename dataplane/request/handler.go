@@ -67,7 +67,9 @@ type Handler struct {
 // New returns a handler over parts.
 func New(cfg Config, parts Parts) *Handler {
 	cfg.setDefaults()
-	h := &Handler{Parts: parts, log: cfg.Log, rooms: disagg.NewRooms(), isolation: newIsolation(&cfg, parts.Registry)}
+	h := &Handler{
+		Parts: parts, log: cfg.Log, rooms: disagg.NewRooms(), isolation: newIsolation(&cfg, parts.Registry),
+	}
 	h.config.Store(&cfg)
 	h.metrics = newMetrics(parts.Router, cfg.Queue.Max >= 0)
 	h.admission = newAdmission(&cfg.Queue, parts.Router, h.metrics)
@@ -103,7 +105,9 @@ func (h *Handler) WorkerDied(url string) { h.isolation.quarantine.WorkerDied(url
 
 // Explain describes a request as serve does, and calls show with the choice for it. The explanation
 // is valid during the call. No worker gets the request.
-func (h *Handler) Explain(ctx *fasthttp.RequestCtx, seed uint64, show func(*routing.Explanation, *routing.Prompt)) error {
+func (h *Handler) Explain(
+	ctx *fasthttp.RequestCtx, seed uint64, show func(*routing.Explanation, *routing.Prompt),
+) error {
 	x := h.exchange()
 	x.begin(call{ctx}, apiOfBody(ctx.PostBody()))
 	defer x.release()
@@ -160,7 +164,8 @@ func apiOf(path string) (api openai.API, method string, ok bool) {
 	case "/generate":
 		return openai.APIGenerate, fasthttp.MethodPost, true
 	case "/v1/embeddings", "/v1/rerank", "/v1/responses", "/v1/score", "/v1/classify", "/v1/messages",
-		"/v1/messages/count_tokens", "/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize", "/detokenize", "/encode", "/classify":
+		"/v1/messages/count_tokens", "/rerank", "/v1/tokenize", "/tokenize", "/v1/detokenize",
+		"/detokenize", "/encode", "/classify":
 		return openai.APIOther, fasthttp.MethodPost, true
 	case "/model_info", "/get_model_info", "/server_info", "/get_server_info", "/v1/models", "/health_generate":
 		return openai.APIOther, fasthttp.MethodGet, true

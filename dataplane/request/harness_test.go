@@ -23,6 +23,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
@@ -55,8 +56,8 @@ type fakeWorker struct {
 
 func newFakeWorker(t *testing.T, info string) *fakeWorker {
 	t.Helper()
-	// A router looks for a worker that has gone. Its port is one that no listener of another test,
-	// in whatever process, is given by chance.
+	// A router keeps probing a worker that is gone. Its port must not be given to a listener of
+	// another test, in any process.
 	l, err := net.Listen("tcp", natstest.Address(t))
 	require.NoError(t, err)
 	w := &fakeWorker{t: t, url: "http://" + l.Addr().String(), handlers: map[string]http.HandlerFunc{}, aborted: make(chan string, 16)}
@@ -93,7 +94,7 @@ func (w *fakeWorker) answers(path, body string) {
 	})
 }
 
-// dies makes path close the connection after writing what write writes.
+// dies makes path close the connection after write.
 func (w *fakeWorker) dies(path string, write func(rw http.ResponseWriter)) {
 	w.on(path, func(rw http.ResponseWriter, _ *http.Request) {
 		write(rw)
@@ -226,7 +227,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	registry := worker.NewRegistry(cfg.workers, both{believed, intake})
 	pick, err := policy.New(cfg.policy, policy.Options{OverlapWeight: 1})
 	require.NoError(t, err)
-	watcher, err := upstream.NewWatcher()
+	watcher, err := ingress.NewWatcher()
 	require.NoError(t, err)
 	transport := upstream.NewTransport(upstream.Config{DialTimeout: patience})
 	h := &harness{t: t, base: "http://" + l.Addr().String(), registry: registry, client: &http.Client{Transport: &http.Transport{TLSClientConfig: transportTLS}}}
@@ -254,7 +255,7 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 	return h
 }
 
-func (h *harness) run(watcher *upstream.Watcher, transport *upstream.Transport) {
+func (h *harness) run(watcher *ingress.Watcher, transport *upstream.Transport) {
 	serving, stopServing := context.WithCancel(context.Background())
 	parts, stopParts := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

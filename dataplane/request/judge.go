@@ -36,7 +36,8 @@ type finding struct {
 // findingOf judges the status of an error.
 func findingOf(status int, transfer bool) finding {
 	switch {
-	case status == fasthttp.StatusTooManyRequests, status == fasthttp.StatusServiceUnavailable && !transfer:
+	case status == fasthttp.StatusTooManyRequests,
+		status == fasthttp.StatusServiceUnavailable && !transfer:
 		return finding{answerBusy, status, transfer}
 	case status >= fasthttp.StatusInternalServerError:
 		return finding{answerBroken, status, transfer}
@@ -74,10 +75,12 @@ func (j *judge) examine(x *exchange, resp *upstream.Response) (finding, error) {
 		return findingOf(resp.Status, false), nil
 	}
 	repeatable := x.repeatable()
-	if repeatable && (resp.Status >= fasthttp.StatusMultipleChoices || resp.Status == fasthttp.StatusNoContent) {
+	redirect := resp.Status >= fasthttp.StatusMultipleChoices
+	if repeatable && (redirect || resp.Status == fasthttp.StatusNoContent) {
 		return finding{kind: answerBroken, status: resp.Status}, nil // an engine never redirects
 	}
-	if resp.Status != fasthttp.StatusOK || !repeatable || len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0 {
+	encoded := len(resp.Peek(fasthttp.HeaderContentEncoding)) > 0
+	if resp.Status != fasthttp.StatusOK || !repeatable || encoded {
 		return finding{}, nil
 	}
 	mime := resp.Peek(fasthttp.HeaderContentType)
@@ -105,9 +108,12 @@ func (*judge) awaitFirstByte(x *exchange, resp *upstream.Response) error {
 	return err
 }
 
+// verdictFunc judges a beginning; whole says that it will not grow.
+type verdictFunc func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)
+
 // look judges the beginning of an answer by verdictOf, which returns disagg.More where it needs
 // more.
-func (j *judge) look(resp *upstream.Response, verdictOf func(p []byte, whole bool) (disagg.Verdict, disagg.Failure)) (finding, error) {
+func (j *judge) look(resp *upstream.Response, verdictOf verdictFunc) (finding, error) {
 	// Fast path: the first event came in one piece.
 	verdict, f := verdictOf(resp.Begin(), false)
 	if verdict == disagg.More {

@@ -115,7 +115,7 @@ func testMaxClients(t *testing.T) {
 	}
 }
 
-// TestMany holds idle and streaming connections and tells what memory each costs. The big run:
+// TestMany holds idle and streaming connections and logs the memory of each. The big run:
 //
 //	WARMPATH_MANY_IDLE=10000 WARMPATH_MANY_STREAMS=2000 go test -run 'TestMany$' -v ./dataplane/request
 func TestMany(t *testing.T) {
@@ -124,8 +124,8 @@ func TestMany(t *testing.T) {
 	t.Run("tls", func(t *testing.T) { holdMany(t, idle, streams, true) })
 }
 
-// Bounds of what a connection may cost in heap and stack: more than twice what it does, so that
-// only another design breaks them.
+// Bounds of a connection's heap and stack: more than twice today's, so that only another design
+// exceeds them.
 const (
 	mostIdle, mostStream       = 24 << 10, 64 << 10
 	mostIdleTLS, mostStreamTLS = 48 << 10, 96 << 10

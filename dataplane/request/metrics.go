@@ -54,13 +54,20 @@ func newMetrics(router *routing.Router, queued bool) *Metrics {
 	m := &Metrics{}
 	m.ranks = newRankMetrics(m, func() string { return router.Policy().Name() })
 	m.overlap = newOverlapMetrics(m)
-	m.errors = m.counter("errors_total", "Requests that the router answered with an error of its own, by HTTP status.", "status")
-	m.cuts = m.counter("answers_cut_total", "Answers that a worker broke off after they had begun.", "worker")
-	m.retries = m.counter("retries_total", "Requests sent to another worker before their answer began.").WithLabelValues()
-	m.clientGone = m.counter("client_gone_total", "Clients that left before the end of their answer.").WithLabelValues()
-	m.aborts = m.counter("aborts_total", "Requests aborted at a worker because their client left.").WithLabelValues()
-	m.abortsDropped = m.counter("aborts_dropped_total", "Aborts not sent because too many were under way.").WithLabelValues()
-	m.tlsRefused = m.counter("tls_refused_total", "Clients whose TLS handshake failed.").WithLabelValues()
+	m.errors = m.counter("errors_total",
+		"Requests that the router answered with an error of its own, by HTTP status.", "status")
+	m.cuts = m.counter("answers_cut_total",
+		"Answers that a worker broke off after they had begun.", "worker")
+	m.retries = m.counter("retries_total",
+		"Requests sent to another worker before their answer began.").WithLabelValues()
+	m.clientGone = m.counter("client_gone_total",
+		"Clients that left before the end of their answer.").WithLabelValues()
+	m.aborts = m.counter("aborts_total",
+		"Requests aborted at a worker because their client left.").WithLabelValues()
+	m.abortsDropped = m.counter("aborts_dropped_total",
+		"Aborts not sent because too many were under way.").WithLabelValues()
+	m.tlsRefused = m.counter("tls_refused_total",
+		"Clients whose TLS handshake failed.").WithLabelValues()
 	m.pairs = newPairMetrics(m)
 	m.queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: "warmpath", Name: "queue_wait_seconds", Buckets: latencyBuckets,

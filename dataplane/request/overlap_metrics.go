@@ -36,14 +36,16 @@ func (c *comparison) counts() Comparison { return Comparison{c.compared.Load(), 
 
 func newOverlapMetrics(m *Metrics) *overlapMetrics {
 	results := m.counter("overlap_predictions_total",
-		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss; by the source of the expectation.",
+		"Expected against reported overlap: exact, hit (at least 0.8 of the expected) or miss; "+
+			"by the source of the expectation.",
 		"source", "result")
 	o := &overlapMetrics{
 		fetchExpected: m.counter("expected_fetch_tokens_total",
 			"Prompt tokens that the router expected the worker to fetch, from its node's KV tier or through that from a peer's, "+
 				"of answers that reported usage.", "worker", "from"),
 		fetchedTokens: m.counter("fetched_tokens_total",
-			"Of the expected_fetch_tokens_total, those that the worker reported as cached beyond its own expected overlap.", "worker"),
+			"Of the expected_fetch_tokens_total, those that the worker reported as cached "+
+				"beyond its own expected overlap.", "worker"),
 	}
 	for _, source := range []routing.Source{routing.Events, routing.Answers} {
 		for i, result := range overlapResults {

@@ -191,7 +191,7 @@ func (p *pairAttempt) failed(err error) error {
 		x.attempt.failedLeg = legPrefill
 	case p.race.decodeLate:
 		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errLate)
-	case errors.Is(err, upstream.ErrCanceled): // neither the client nor the prefill leg has canceled: the monitor
+	case errors.Is(err, upstream.ErrCanceled): // by the monitor: neither by client nor prefill leg
 		err = fmt.Errorf("cannot get answer of %s: %w", d.Decode.ID(), errHung)
 	}
 	if at == legPrefill || errors.Is(err, errLate) || errors.Is(err, errHung) {
@@ -216,7 +216,8 @@ func (p *pairAttempt) failed(err error) error {
 	switch {
 	case errors.Is(err, errTransfer), errors.Is(err, errLate):
 		p.suspectBoth(rank)
-	case at == legDecode && l.err != nil && !errors.Is(l.err, upstream.ErrCanceled) && !errors.Is(l.err, errClient):
+	case at == legDecode && l.err != nil &&
+		!errors.Is(l.err, upstream.ErrCanceled) && !errors.Is(l.err, errClient):
 		p.blame(d.Rank, l.err) // each leg failed by itself
 	}
 	return err
@@ -242,7 +243,7 @@ func (p *pairAttempt) blame(rank *worker.Rank, err error) {
 
 // suspectBoth counts a failure of the transfer between the legs against both ranks: the innocent
 // one is cleared by its next answer together with another rank. Other ranks are tried first; see
-// choice.relent.
+// choice.retrySuspect.
 func (p *pairAttempt) suspectBoth(reporter *worker.Rank) {
 	c := &p.x.choice
 	partner := c.decision.Rank

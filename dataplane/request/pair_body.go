@@ -86,11 +86,16 @@ func (m *pairWriter) addHeaders(id *requestID, at worker.Bootstrap, prefillRank 
 	if len(id.field) > 0 {
 		m.addHeader(disagg.HeaderRID, func(dst []byte) []byte { return append(dst, id.rid...) })
 	}
+	decimal := func(n int) func(dst []byte) []byte {
+		return func(dst []byte) []byte { return strconv.AppendInt(dst, int64(n), 10) }
+	}
 	m.addHeader(disagg.HeaderHost, func(dst []byte) []byte { return disagg.AppendHost(dst, at.Host) })
-	m.addHeader(disagg.HeaderPort, func(dst []byte) []byte { return strconv.AppendInt(dst, int64(at.Port), 10) })
-	m.addHeader(disagg.HeaderRoom, func(dst []byte) []byte { return strconv.AppendUint(dst, m.rooms[0], 10) })
+	m.addHeader(disagg.HeaderPort, decimal(at.Port))
+	m.addHeader(disagg.HeaderRoom, func(dst []byte) []byte {
+		return strconv.AppendUint(dst, m.rooms[0], 10)
+	})
 	if prefillRank >= 0 {
-		m.addHeader(disagg.HeaderPrefillRank, func(dst []byte) []byte { return strconv.AppendInt(dst, int64(prefillRank), 10) })
+		m.addHeader(disagg.HeaderPrefillRank, decimal(prefillRank))
 	}
 }
 
@@ -102,7 +107,9 @@ func (m *pairWriter) addHeader(name string, value func(dst []byte) []byte) {
 }
 
 // leg makes one leg's request.
-func (m *pairWriter) leg(x *exchange, rank *worker.Rank, which leg, firstByte, stall time.Duration) upstream.Request {
+func (m *pairWriter) leg(
+	x *exchange, rank *worker.Rank, which leg, firstByte, stall time.Duration,
+) upstream.Request {
 	w, l := rank.Worker, &m.legs[which]
 	l.extra = append(l.extra, m.shared...)
 	body := x.call.body()
@@ -122,7 +129,8 @@ func (m *pairWriter) leg(x *exchange, rank *worker.Rank, which leg, firstByte, s
 		}
 	}
 	return upstream.Request{
-		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: x.call.method(), Path: x.call.target(),
+		Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: x.call.method(),
+		Path:  x.call.target(),
 		Lines: m.lines, Extra: l.extra, Body: l.parts, HeaderTimeout: firstByte, ReadTimeout: stall,
 		Once:  true, // its bootstrap rooms are the attempt's own
 		Fresh: x.guard.trial != nil,

@@ -253,7 +253,7 @@ func TestPairOtherRoutes(t *testing.T) {
 	assert.Equal(t, decodeReply, got)
 	assert.Contains(t, d[0].lastBody(), `"bootstrap_room":`)
 
-	// What computes without a room would get 400 from either, and may kill a prefill engine.
+	// Inference without a room would get 400 from either worker, and may kill a prefill engine.
 	for _, path := range []string{"/v1/embeddings", "/v1/score", "/v1/messages", "/classify"} {
 		resp, got = h.post(path, `{"model":"tiny","input":"x"}`)
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)

@@ -17,7 +17,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/request"
 )
 
-// How long tests wait for what must come, and how often they look: CI may be slow.
+// patience bounds the wait for an event, and tick is the pause between two looks: CI may be slow.
 const (
 	patience = time.Minute
 	tick     = 5 * time.Millisecond

@@ -19,11 +19,14 @@ func newPairMetrics(m *Metrics) *pairMetrics {
 		requests: m.counter("pair_requests_total",
 			"Answers of pairs by prefill worker; requests_total counts them by decode worker.", "prefill"),
 		failures: m.counter("pair_failures_total",
-			"Attempts at a pair that failed before the answer began, by the leg at fault and the cause; each is tried again elsewhere or ends in an error.",
+			"Attempts at a pair that failed before the answer began, by the leg at fault and "+
+				"the cause; each is tried again elsewhere or ends in an error.",
 			"leg", "cause"),
-		aborts: m.counter("pair_aborts_total", "Legs aborted because the other leg failed or the client left.", "leg"),
+		aborts: m.counter("pair_aborts_total",
+			"Legs aborted because the other leg failed or the client left.", "leg"),
 		merges: m.counter("pair_merges_total",
-			"Answers that got the prompt's log probabilities from the prefill worker's (merged), or should have and it had none (missing).", "result"),
+			"Answers that got the prompt's log probabilities from the prefill worker's "+
+				"(merged), or should have and it had none (missing).", "result"),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "warmpath", Name: "pair_lag_seconds", Buckets: lagBuckets,
 			Help: "Streams: time from the end of the prefill worker's answer to the first event of the decode worker's.",

@@ -33,7 +33,7 @@ func TestPairAnswers(t *testing.T) {
 	}
 }
 
-// What a leg does that fails. Those marked with "stream" fail in a way that only a stream can.
+// Failures of a leg. Those marked with "stream" occur only in streams.
 var failing = []struct {
 	name   string
 	stream bool

@@ -58,7 +58,8 @@ func (p *promptReader) read(out *routing.Prompt) {
 	*out = routing.Prompt{
 		Model: req.Model, LoRA: adapterOf(req), Salt: req.CacheSalt, ExtraKey: req.ExtraKey,
 		Opaque:   req.Multimodal || req.Batch,
-		Estimate: len(x.call.body()) / bytesPerToken, DP: -1, Output: req.MaxTokens * req.N * req.Prompts,
+		Estimate: len(x.call.body()) / bytesPerToken, DP: -1,
+		Output:   req.MaxTokens * req.N * req.Prompts,
 		Computed: req.Computed, ComputedFrom: req.ComputedFrom,
 	}
 	if req.HasRank {

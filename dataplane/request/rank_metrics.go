@@ -39,13 +39,17 @@ type rankSeries struct {
 
 func newRankMetrics(m *Metrics, policy func() string) *rankMetrics {
 	return &rankMetrics{
-		policy:   policy,
-		requests: m.counter("requests_total", "Answers by worker, policy and HTTP status.", "worker", "policy", "status"),
-		prompt:   m.counter("prompt_tokens_total", "Prompt tokens of answers that reported usage.", "worker"),
-		cached:   m.counter("hit_tokens_total", "Prompt tokens that the worker reported as cached.", "worker"),
+		policy: policy,
+		requests: m.counter("requests_total",
+			"Answers by worker, policy and HTTP status.", "worker", "policy", "status"),
+		prompt: m.counter("prompt_tokens_total",
+			"Prompt tokens of answers that reported usage.", "worker"),
+		cached: m.counter("hit_tokens_total",
+			"Prompt tokens that the worker reported as cached.", "worker"),
 		expected: m.counter("expected_hit_tokens_total",
 			"Prompt tokens that the router expected to be cached, of the same answers.", "worker", "source"),
-		ttft:    m.histogram("ttft_seconds", "Time from the request to the first byte of the answer's body."),
+		ttft: m.histogram("ttft_seconds",
+			"Time from the request to the first byte of the answer's body."),
 		latency: m.histogram("request_seconds", "Time from the request to the end of the answer."),
 	}
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
-	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 // handleClient serves the clients' listener.
@@ -21,13 +21,13 @@ func (s *Server) handleClient(ctx *fasthttp.RequestCtx) {
 func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
 	e := &openai.Error{Type: "invalid_request_error"}
 	switch {
-	case errors.Is(err, upstream.ErrBodyTooLarge):
+	case errors.Is(err, ingress.ErrBodyTooLarge):
 		e = openai.TooLarge(s.requests.live().MaxBodyBytes)
-	case errors.Is(err, upstream.ErrHeadTooLarge):
+	case errors.Is(err, ingress.ErrHeadTooLarge):
 		e.Status, e.Code, e.Message = fasthttp.StatusRequestHeaderFieldsTooLarge, "header_too_large", "The request's header is too large."
-	case errors.Is(err, upstream.ErrExpectation):
+	case errors.Is(err, ingress.ErrExpectation):
 		e.Status, e.Code, e.Message = fasthttp.StatusExpectationFailed, "expectation_failed", "The router supports no Expect but 100-continue."
-	case errors.Is(err, upstream.ErrSlowRequest):
+	case errors.Is(err, ingress.ErrSlowRequest):
 		e.Status, e.Code, e.Message = fasthttp.StatusRequestTimeout, "request_timeout", "The request did not arrive in time."
 	default:
 		e = openai.BadRequest("", "The request is not valid HTTP: "+strings.TrimSpace(firstLine(err.Error())))

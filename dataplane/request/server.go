@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/warmpath/warmpath/dataplane/upstream"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 )
 
 // ServerConfig holds the settings of the listeners; zero fields take the defaults.
@@ -44,14 +44,14 @@ type Server struct {
 	cfg      ServerConfig
 	requests *Handler
 	admin    Admin
-	watcher  *upstream.Watcher
-	client   *upstream.Server
-	operator *upstream.Server // nil when the clients' listener serves both
+	watcher  *ingress.Watcher
+	client   *ingress.Server
+	operator *ingress.Server // nil when the clients' listener serves both
 	refusals refusals
 }
 
 // NewServer returns a server of h and admin.
-func NewServer(cfg ServerConfig, watcher *upstream.Watcher, h *Handler, admin Admin) *Server {
+func NewServer(cfg ServerConfig, watcher *ingress.Watcher, h *Handler, admin Admin) *Server {
 	cfg.MaxHeaderBytes = cmp.Or(cfg.MaxHeaderBytes, 16<<10)
 	cfg.MaxClients = cmp.Or(cfg.MaxClients, clientsFor(fileLimit()))
 	s := &Server{cfg: cfg, requests: h, admin: admin, watcher: watcher}
@@ -63,8 +63,8 @@ func NewServer(cfg ServerConfig, watcher *upstream.Watcher, h *Handler, admin Ad
 }
 
 // listen returns a server of h for one of the listeners.
-func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, maxClients int) *upstream.Server {
-	return upstream.NewServer(upstream.ServerConfig{
+func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, maxClients int) *ingress.Server {
+	return ingress.NewServer(ingress.Config{
 		Handler: h, Refuse: s.badRequest,
 		MaxBody: func() int { return s.requests.live().MaxBodyBytes }, MaxHead: s.cfg.MaxHeaderBytes,
 		MaxClients: maxClients,
@@ -72,12 +72,10 @@ func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, maxCli
 			s.requests.log.Warn("clients wait to be accepted: the limit of open files leaves room for no more; raise ulimit -n",
 				"connections", maxClients)
 		}),
-		Idle: idleTimeout, TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.watcher, Log: s.requests.log,
+		Idle: idleTimeout, TLS: encrypted, HandshakeFailed: s.refused, Watcher: s.watcher,
+		Log: s.requests.log,
 	})
 }
-
-// Addr returns the address of the clients' listener.
-func (s *Server) Addr() net.Addr { return s.cfg.Listener.Addr() }
 
 // Connections returns the number of open connections of clients.
 func (s *Server) Connections() int { return s.client.Connections() }
@@ -87,7 +85,7 @@ func (s *Server) Connections() int { return s.client.Connections() }
 func (s *Server) Run(ctx context.Context) error {
 	var g errgroup.Group
 	failed := make(chan struct{}, 2)
-	serve := func(srv *upstream.Server, l net.Listener) {
+	serve := func(srv *ingress.Server, l net.Listener) {
 		g.Go(func() error {
 			err := srv.Serve(l)
 			failed <- struct{}{}

@@ -24,5 +24,6 @@ func (s *Server) refused(client net.Addr, err error) {
 		s.refusals.unlogged.Add(1)
 		return
 	}
-	s.requests.log.Warn("TLS handshake with client failed", "client", client.String(), "error", err, "not_logged_before", s.refusals.unlogged.Swap(0))
+	s.requests.log.Warn("TLS handshake with client failed", "client", client.String(), "error", err,
+		"not_logged_before", s.refusals.unlogged.Swap(0))
 }

@@ -28,7 +28,7 @@ func overBoth(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-// identity is what both sides of all tests show and trust.
+// identity is the certificate of both sides, which they trust.
 var identity struct {
 	once sync.Once
 	pair tls.Certificate

@@ -191,7 +191,7 @@ func (b *builder) buildRouting() error {
 func (b *builder) joinCluster(router *routing.Router) {
 	c := b.cfg.Cluster.Conn
 	b.parts.Cluster = c
-	if b.cfg.Cluster.Replicas != config.ReplicasOff {
+	if b.cfg.Cluster.Peers != config.PeersOff {
 		g := peers.New(peers.Config{ID: c.Instance(), Bus: c, Registry: b.registry, Chooser: router, Predictions: &router.Shared, Log: b.cfg.Log})
 		router.Peers, b.parts.Peers = g, g
 		b.run(g.Run)
@@ -210,7 +210,7 @@ func (b *builder) joinCluster(router *routing.Router) {
 	}
 	b.run(func(ctx context.Context) error { return topology.Follow(ctx, c) })
 	b.run(tiers.Run)
-	b.member = fleet.NewMembership(c, b.fleet, cluster.Replica{
+	b.member = fleet.NewMembership(c, b.fleet, cluster.Router{
 		Addr: b.Addr(), Operator: b.OperatorAddr(), Version: b.cfg.Version, Started: time.Now(),
 	}, b.cfg.Log)
 	b.run(b.member.Run)

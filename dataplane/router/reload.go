@@ -36,9 +36,9 @@ func (r *reloads) Status() admin.ConfigStatus {
 	return st
 }
 
-// Reload takes over the configuration that read returns, as far as it can change while requests are
-// served. An invalid one changes nothing; the error is in /status too. Settings that need a restart
-// keep their values and are named there and in one warning.
+// Reload takes over the configuration that read returns, as far as it can change while requests
+// are served. An invalid one changes nothing; the error is in /status too. Settings that need a
+// restart keep their values and are named there and in one warning.
 func (r *Router) Reload(read func() (Config, error)) error {
 	st := &r.reload
 	st.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 	"github.com/warmpath/warmpath/dataplane/upstream"
@@ -27,7 +28,7 @@ type Router struct {
 	registry  *worker.Registry
 	fleet     *fleet.Manager
 	transport *upstream.Transport
-	watcher   *upstream.Watcher
+	watcher   *ingress.Watcher
 	requests  *request.Handler
 	admin     *admin.API
 	server    *request.Server
@@ -38,12 +39,13 @@ type Router struct {
 	services  []func(context.Context) error // run until the server has drained
 }
 
-// maxKeptBody is the largest body whose memory a connection keeps for its next one. Four clients
-// with 8 MB each in turn peak at 93 MB and take 12 ms of CPU a request with it, and 141 MB and
-// 16 ms with 256 KiB, because they allocate faster than the collector frees.
+// maxKeptBody is the largest body buffer that a connection keeps for its next request. Four
+// clients with 8 MB each in turn peak at 93 MB and take 12 ms of CPU a request with it, and 141
+// MB and 16 ms with 256 KiB, because they allocate faster than the collector frees.
 const maxKeptBody = 16 << 20
 
-// New checks the configuration and binds the listeners. Run must follow, or Close where it cannot.
+// New checks the configuration and binds the listeners. Run must follow, or Close where it
+// cannot.
 func New(cfg Config) (*Router, error) {
 	given := cfg
 	cfg.SetDefaults()
@@ -54,7 +56,7 @@ func New(cfg Config) (*Router, error) {
 	r := &Router{cfg: cfg, transport: upstream.NewTransport(upstream.Config{})}
 	r.reload.begin(&given)
 	var err error
-	if r.watcher, err = upstream.NewWatcher(); err == nil {
+	if r.watcher, err = ingress.NewWatcher(); err == nil {
 		if err = r.listen(); err == nil {
 			err = newBuilder(r).build()
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
-// secureWorker answers over TLS whoever shows a certificate of the authority.
+// secureWorker is a worker over TLS that requires a certificate of the authority.
 func secureWorker(t *testing.T, ca *tlstest.Authority) *httptest.Server {
 	t.Helper()
 	w := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -42,7 +42,8 @@ func secureWorker(t *testing.T, ca *tlstest.Authority) *httptest.Server {
 	return w
 }
 
-// TestTLSOnBothSides runs a router with certificates for its clients, who show theirs, and for its worker, which asks for one.
+// TestTLSOnBothSides runs a router that asks its clients for certificates and shows one to its
+// worker.
 func TestTLSOnBothSides(t *testing.T) {
 	ca := tlstest.NewAuthority(t)
 	server, client := ca.Issue("127.0.0.1"), ca.Issue("client.test")

@@ -23,14 +23,14 @@ const (
 // String returns the source as headers, metrics and /status show it.
 func (s Source) String() string { return [...]string{"none", "exact", "approximate"}[s] }
 
-// ApproxIndex is the approximate index of all ranks, for ranks without events and prompts without
-// token ids.
+// ApproxIndex is the approximate index of all ranks, for ranks without events and prompts
+// without token ids.
 //
-// It learns from requests to exact ranks too: when the events of a rank fail, its conversations are
-// still known, where an index that begins then would send each of them elsewhere once. Learning
-// costs a request to an exact rank 2 us for 4,000 tokens (BenchmarkLearn), of some 60 us of CPU that
-// proxying takes. The prompt is cut into keys at dispatch, when its ids are in the processor's caches:
-// after the answer that takes four times as long.
+// It learns from requests to exact ranks too: when the events of a rank fail, its conversations
+// are still known, where an index that begins then would send each of them elsewhere once.
+// Learning costs a request to an exact rank 2 us for 4,000 tokens (BenchmarkLearn), of some 60
+// us of CPU that proxying takes. The prompt is cut into keys at dispatch, when its ids are in
+// the processor's caches: after the answer that takes four times as long.
 type ApproxIndex struct {
 	tree *approx.Tree
 
@@ -46,12 +46,13 @@ type trackedRank struct {
 }
 
 const (
-	// unitTokens and unitBytes are about the same length of prompt: 32 tokens are 128 bytes of English
-	// and 40 Chinese characters. No choice depends on less.
+	// unitTokens and unitBytes are about the same length of prompt: 32 tokens are 128 bytes of
+	// English and 40 Chinese characters. No choice depends on less.
 	unitTokens = 32
 	unitBytes  = 128
-	// capacityNum / capacityDen times the tokens of a rank's pool bound its units: a unit of JSON or of
-	// long words is 21 tokens, not 32. Answers take back too much, and cannot add too little.
+	// capacityNum / capacityDen times the tokens of a rank's pool bound its units: a unit of
+	// JSON or of long words is 21 tokens, not 32. Answers take back too much, and cannot add
+	// too little.
 	capacityNum, capacityDen = 3, 2
 )
 
@@ -74,8 +75,8 @@ func (a *ApproxIndex) Up(w *worker.Worker, info *worker.Info) {
 		id := a.tree.AddWorker()
 		a.tree.SetCapacity(id, info.MaxTokens/unitTokens*capacityNum/capacityDen)
 		a.known[w] = append(a.known[w], trackedRank{rank, id})
-		// Ids are reused. With the life beside it, a request that outlives its rank's process changes
-		// no entry of the next process.
+		// Ids are reused. With the life beside it, a request that outlives its rank's process
+		// changes no entry of the next process.
 		a.lives++
 		rank.SetApproxID(a.lives<<32 | uint64(id))
 	}
@@ -93,7 +94,7 @@ func (a *ApproxIndex) Down(w *worker.Worker) {
 	}
 }
 
-// Clear empties the ranks of a worker whose cache was flushed.
+// Clear empties the ranks of a worker after its cache was flushed.
 func (a *ApproxIndex) Clear(w *worker.Worker) {
 	a.mu.Lock()
 	ranks := a.known[w]
@@ -103,7 +104,7 @@ func (a *ApproxIndex) Clear(w *worker.Worker) {
 	}
 }
 
-// ClearRank empties a rank whose process was replaced.
+// ClearRank empties a rank after its process was replaced.
 func (a *ApproxIndex) ClearRank(r *worker.Rank) {
 	if track := r.ApproxID(); track != 0 {
 		a.tree.Clear(approx.Worker(uint32(track)))
@@ -135,7 +136,7 @@ type approxMatch struct {
 type learnt struct {
 	track uint64
 	since approx.Tick
-	keyed bool // the Scratch has the keys of a prompt whose overlap is exact
+	keyed bool // the Scratch has the keys of a prompt with exact overlap
 	extra *worker.ExtraKeyPrompt
 }
 
@@ -161,8 +162,8 @@ func (m *approxMatch) reset(ranks int) {
 	clear(m.tokens)
 }
 
-// match fills m with the sources of all ranks, and with the overlap of those that need it. only: the
-// approximate index is the source of all overlap. a may be nil.
+// match fills m with the sources of all ranks, and with the overlap of those that need it.
+// only: the approximate index is the source of all overlap. a may be nil.
 func (a *ApproxIndex) match(m *approxMatch, p *Prompt, ranks []*worker.Rank, only bool) {
 	m.reset(len(ranks))
 	for i, rank := range ranks {
@@ -215,15 +216,15 @@ func (a *ApproxIndex) insert(m *approxMatch, d *Decision) {
 	}
 }
 
-// withdraw takes back a prompt whose rank did not begin to answer.
+// withdraw takes back a prompt without an answer.
 func (a *ApproxIndex) withdraw(m *approxMatch, d *Decision) {
 	if d.learnt.since != 0 && d.learnt.track == d.Rank.ApproxID() {
 		a.tree.Withdraw(approx.Worker(uint32(d.learnt.track)), m.keys, d.learnt.since)
 	}
 }
 
-// correct sets the length of a prompt by its answer: of prompt tokens, cached were in the rank's
-// prefix cache; 0 prompt tokens are unreported.
+// correct sets the length of a prompt by its answer: of prompt tokens, cached were in the
+// rank's prefix cache; 0 prompt tokens are unreported.
 func (a *ApproxIndex) correct(m *approxMatch, p *Prompt, d *Decision, prompt, cached int) {
 	if d.Source == Events { // not inserted: the rank's own events are faster
 		d.learnt.track = d.Rank.ApproxID()
@@ -234,14 +235,14 @@ func (a *ApproxIndex) correct(m *approxMatch, p *Prompt, d *Decision, prompt, ca
 	if track := d.learnt.track; track != 0 && track == d.Rank.ApproxID() && len(m.keys) > 0 {
 		actual := approx.Unreported
 		if prompt > 0 {
-			actual = units(p, prompt, cached-d.FetchedOf(cached)) // fetched tokens were not in the rank's cache
+			actual = units(p, prompt, cached-d.FetchedOf(cached)) // without fetched tokens
 		}
 		a.tree.Correct(approx.Worker(uint32(track)), m.keys, d.learnt.since, actual)
 	}
 }
 
-// units converts the engine's cached tokens into units of the prompt. Text counts as equally dense
-// everywhere.
+// units converts the engine's cached tokens into units of the prompt. Text counts as equally
+// dense everywhere.
 func units(p *Prompt, prompt, cached int) int {
 	if p.Exact {
 		return cached / unitTokens

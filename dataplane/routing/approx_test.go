@@ -27,8 +27,7 @@ func (f *fleet) learns() *routing.ApproxIndex {
 	return f.router.Approx
 }
 
-// ask sends a prompt to a rank, which had cached tokens of it, and returns what
-// was expected.
+// ask sends a prompt to a rank, which had cached tokens of it, and returns the decision.
 func (f *fleet) ask(rank int, p *routing.Prompt, cached int) routing.Decision {
 	f.t.Helper()
 	f.spy.pick = rank
@@ -72,9 +71,9 @@ func TestBelieved(t *testing.T) {
 	require.Equal(t, []int{0, 0}, cached, "less than a unit")
 }
 
-// TestWhoIsExact: ranks with live events are credited with what those say,
-// whatever was sent there.
-func TestWhoIsExact(t *testing.T) {
+// TestExactRanks: the overlap of ranks with live events is the one by events, independent of
+// prompts sent there.
+func TestExactRanks(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	f.learns()
 	ids := tokens(1, 10*unit)
@@ -107,9 +106,8 @@ func TestWhoIsExact(t *testing.T) {
 	require.Equal(t, "none exact approximate", fmt.Sprint(routing.Unknown, " ", routing.Events, " ", routing.Answers))
 }
 
-// TestDispatchedToExactRanks: what their answers teach is of the prompt that was
-// dispatched, whatever else is dispatched until they come, and of the rank that
-// answered.
+// TestDispatchedToExactRanks: an answer teaches of its own prompt and rank, with other
+// dispatches in between.
 func TestDispatchedToExactRanks(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	f.learns()
@@ -274,8 +272,8 @@ func TestNewLifeBeginsWithNothing(t *testing.T) {
 	require.Equal(t, []int{0, 10*unit - 1, 10*unit - 1}, cached)
 }
 
-// TestConversationsStay: by approximate overlaps alone, the kv policy keeps a
-// conversation where it is and lets new ones go to who has less to do.
+// TestConversationsStay: by approximate overlaps alone, the kv policy keeps a conversation on
+// its rank and sends new ones to less loaded ranks.
 func TestConversationsStay(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny(), tiny())
 	f.learns()

@@ -12,9 +12,9 @@ import (
 )
 
 // BenchmarkChoice is Pick and Dispatch for a prompt of 8,192 tokens, of which eight ranks hold
-// 1,024 to 8,192 and all ranks the first 1,024. Between two choices the benchmark writes 8 MiB, as
-// the requests of a busy router do: choices find the ranks' load in memory or in the last cache.
-// ns/choice counts Pick and Dispatch alone.
+// 1,024 to 8,192 and all ranks the first 1,024. Between two choices the benchmark writes 8 MiB,
+// as the requests of a busy router do: choices find the ranks' load in memory or in the last
+// cache. ns/choice counts Pick and Dispatch alone.
 func BenchmarkChoice(b *testing.B) {
 	const length = 8192
 	for _, ranks := range []int{8, 64, 1000} {

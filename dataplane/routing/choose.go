@@ -9,18 +9,20 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// draw is the randomness and the turn of a choice. The same state and draw give the same choice.
+// draw is the randomness and the turn of a choice. The same state and draw give the same
+// choice.
 type draw struct{ turn, seed uint64 }
 
-// Eligible returns the ranks that may take the prompt, however loaded they are: the candidates of
-// Pick. They are valid until the next use of s.
+// Eligible returns the ranks that may take the prompt, however loaded they are: the candidates
+// of Pick. They are valid until the next use of s.
 func (r *Router) Eligible(s *Scratch, p *Prompt) ([]*worker.Rank, error) {
 	err := s.find(r.registry.Snapshot(), p, nil, time.Now())
 	return s.ranks, err
 }
 
-// HasUntried reports whether a healthy rank other than tried may take the prompt: one that answers
-// its probes and whose breaker admits a request. Unlike Pick it takes no trial of a breaker.
+// HasUntried reports whether a healthy rank other than tried may take the prompt: one that
+// answers its probes, with a breaker that admits a request. Unlike Pick it takes no trial of a
+// breaker.
 func (r *Router) HasUntried(s *Scratch, p *Prompt, tried []*worker.Rank) bool {
 	return s.find(r.registry.Snapshot(), p, tried, time.Now()) == nil && s.healthy()
 }
@@ -71,8 +73,9 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	return d, req, nil
 }
 
-// pick lets the policy pick a rank or a pair. Where both can serve, the policy picks one of each, and
-// predicted times decide between them: a policy that takes turns or draws has no measure for both.
+// pick lets the policy pick a rank or a pair. Where both can serve, the policy picks one of
+// each, and predicted times decide between them: a policy that takes turns or draws has no
+// measure for both.
 func (r *Router) pick(s *Scratch, p *Prompt, d *Decision, req policy.Request) {
 	if len(s.decodes) == 0 {
 		s.decide(d, p, r.Policy().Pick(req, s.candidates))
@@ -96,8 +99,8 @@ func (r *Router) pick(s *Scratch, p *Prompt, d *Decision, req policy.Request) {
 	d.output = p.Output
 }
 
-// askPeer lets the leader choose for a request that choose has prepared. Where that fails, this router
-// chooses again: meanwhile other requests of the same moment were sent.
+// askPeer lets the leader choose for a request that choose has prepared. Where that fails, this
+// router chooses again: meanwhile other requests of the same moment were sent.
 func (r *Router) askPeer(s *Scratch, p *Prompt, by draw, d Decision, req policy.Request) (Decision, error) {
 	a := &s.peer.request
 	a.fill(s, p, req)
@@ -150,8 +153,9 @@ func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
 	return d, nil
 }
 
-// Explain returns the choice that Pick would make, and changes nothing: its turn is the one of the
-// next request. seed is the random number of Pick; with the same state and seed both choose the same.
+// Explain returns the choice that Pick would make, and changes nothing: its turn is the one of
+// the next request. seed is the random number of Pick; with the same state and seed both choose
+// the same.
 func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	var e Explanation
 	e.Decision, e.Request, e.Err = r.choose(s, p, nil, draw{turn: r.turn.Load(), seed: seed})
@@ -175,7 +179,8 @@ func (r *Router) Explain(s *Scratch, p *Prompt, seed uint64) Explanation {
 	return e
 }
 
-// match finds the overlap of ranks by events and by predictions, those of other routers included.
+// match finds the overlap of ranks by events and by predictions, those of other routers
+// included.
 func (r *Router) match(s *Scratch, p *Prompt, d *Decision, now time.Time) {
 	model := s.ranks[0].Worker.Info().Model()
 	r.inFlight.expire(now)
@@ -205,7 +210,8 @@ func (r *Router) fill(s *Scratch, p *Prompt) {
 		credit, load := s.credit(i), &s.loads[i]
 		rank.Load.ViewInto(load, s.now)
 		s.overlaps[i], s.credits[i] = o, credit
-		// Field by field: a literal is made on the stack and copied, which doubles the time of this loop.
+		// Field by field: a literal is made on the stack and copied, which doubles the time of
+		// this loop.
 		c := &s.candidates[i]
 		c.ID, c.Predicted = rank.IDHash(), f.tokens
 		c.Cached, c.Host, c.Disk = trusted(o.tokens, credit), trusted(o.tokens-o.gpu, credit), 0
@@ -233,14 +239,16 @@ func (r *Router) fill(s *Scratch, p *Prompt) {
 const (
 	// chunkTokens is the usual chunk of a prefill: SGLang's default on large GPUs.
 	chunkTokens = 8192
-	// activationBytes is the memory of a chunk's token: a whole chunk needs worker.ScarceMemory.
+	// activationBytes is the memory of a chunk's token: a whole chunk needs
+	// worker.ScarceMemory.
 	activationBytes = worker.ScarceMemory / chunkTokens
-	// pressedShare is the share of its speed of a rank without free memory, as in package health.
+	// pressedShare is the share of its speed of a rank without free memory, as in package
+	// health.
 	pressedShare = 0.5
 )
 
-// weight is the share of its speed that a worker has for a prompt with so many tokens to compute: less
-// where these may need more memory than its GPU has left.
+// weight is the share of its speed that a worker has for a prompt with so many tokens to
+// compute: less where these may need more memory than its GPU has left.
 func weight(v worker.Verdict, tokens int) float64 {
 	w := v.Weight()
 	if need := int64(min(tokens, chunkTokens)) * activationBytes; v.Free() > 0 && v.Free() < need {

@@ -2,8 +2,9 @@ package routing
 
 import "time"
 
-// Dispatch notes that a decision is carried out and counts as load. Withdraw or Finish must follow. s
-// and p are those of the decision's Pick. The result is nil where no event could tell of the prompt.
+// Dispatch notes that a decision is carried out and counts as load. Withdraw or Finish must
+// follow. s and p are those of the decision's Pick. The result is nil where no event could tell
+// of the prompt.
 func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
 	if d.reply != 0 {
 		r.Peers.Sent(d.reply)
@@ -25,7 +26,8 @@ func (r *Router) Dispatch(s *Scratch, p *Prompt, d *Decision) *Prediction {
 	return f
 }
 
-// expectKeyed tells the rank's event stream of a prompt with an extra_key, which no event names.
+// expectKeyed tells the rank's event stream of a prompt with an extra_key, which no event
+// names.
 func (r *Router) expectKeyed(p *Prompt, d *Decision) {
 	block := pageSize(d.Rank.Worker.Info())
 	if p.ExtraKey == "" || !p.Exact || p.Opaque || block == 0 {
@@ -40,8 +42,8 @@ func (r *Router) expectKeyed(p *Prompt, d *Decision) {
 	d.learnt.extra = d.Rank.ExtraKeys.Expect(blocks)
 }
 
-// Withdraw ends the prediction of a request without an answer: its rank failed, or was told to stop.
-// The caller must not use f afterwards; nil is ignored.
+// Withdraw ends the prediction of a request without an answer: its rank failed, or was told to
+// stop. The caller must not use f afterwards; nil is ignored.
 func (r *Router) Withdraw(f *Prediction) {
 	if f == nil {
 		return
@@ -50,8 +52,8 @@ func (r *Router) Withdraw(f *Prediction) {
 	r.inFlight.withdraw(f)
 }
 
-// Finish ends the prediction of an answered request, with the generated ids where they are known. It
-// keeps no reference to them. The caller must not use f afterwards; nil is ignored.
+// Finish ends the prediction of an answered request, with the generated ids where they are
+// known. It keeps no reference to them. The caller must not use f afterwards; nil is ignored.
 func (r *Router) Finish(s *Scratch, f *Prediction, generated []uint32, now time.Time) {
 	if f == nil {
 		return
@@ -61,8 +63,9 @@ func (r *Router) Finish(s *Scratch, f *Prediction, generated []uint32, now time.
 	r.inFlight.finish(s, f, generated, now)
 }
 
-// Sent notes that a decision is carried out, so that the approximate index finds the next prompt that
-// begins alike. Answered or Failed must follow, with the same Scratch and no other Pick in between.
+// Sent notes that a decision is carried out, so that the approximate index finds the next
+// prompt that begins alike. Answered or Failed must follow, with the same Scratch and no other
+// Pick in between.
 func (r *Router) Sent(s *Scratch, d *Decision) {
 	if r.Sessions != nil && d.session != 0 {
 		r.Sessions.remember(d.session, d.Rank.IDHash())
@@ -81,8 +84,8 @@ func (r *Router) Failed(s *Scratch, d *Decision) {
 	d.learnt = learnt{}
 }
 
-// Answered notes that the rank has prefilled the prompt: of prompt tokens, cached were in its prefix
-// cache before; 0 prompt tokens are unreported.
+// Answered notes that the rank has prefilled the prompt: of prompt tokens, cached were in its
+// prefix cache before; 0 prompt tokens are unreported.
 func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int) {
 	if r.Approx == nil || d.Source == Unknown || d.Rank.Worker.Info().NoCache {
 		return
@@ -91,8 +94,8 @@ func (r *Router) Answered(s *Scratch, p *Prompt, d *Decision, prompt, cached int
 	d.learnt = learnt{extra: d.learnt.extra}
 }
 
-// share tells the other routers of a prompt that is sent, and returns its number there; 0: there are
-// none.
+// share tells the other routers of a prompt that is sent, and returns its number there; 0:
+// there are none.
 func (r *Router) share(s *Scratch, p *Prompt, d *Decision, now time.Time) uint64 {
 	if r.Peers == nil || !r.Peers.Present() {
 		return 0

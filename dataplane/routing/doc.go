@@ -4,36 +4,39 @@
 // Four parts supply the facts of a choice, each with its own state and lock:
 //
 //   - eligible: ranks that may take the request, by role, fitness and adapter (eligible.go).
-//   - matcher: overlap by the ranks' KV events (match.go), and predictions of blocks that requests in
-//     flight are about to compute, which no event tells of yet (predict.go).
-//   - ApproxIndex: overlap by answers and dispatches, for ranks whose events are not followed and
-//     for prompts whose token ids are unknown (approx.go).
-//   - TierDirectory: blocks in the KV tiers of nodes, with measured links between nodes (tiers.go).
+//   - matcher: overlap by the ranks' KV events (match.go), and predictions of blocks that
+//     requests in flight are about to compute, which no event tells of yet (predict.go).
+//   - ApproxIndex: overlap by answers and dispatches, for ranks without events and prompts
+//     without token ids (approx.go).
+//   - TierDirectory: blocks in the KV tiers of nodes, with measured links between nodes
+//     (tiers.go).
 //
-// Known overlap is credited by its trust (worker.Trust), and load is the last report of a rank with
-// the requests sent since (worker.Load). Router.Explain returns the same choice with all its facts.
+// Known overlap is credited by its trust (worker.Trust), and load is the last report of a rank
+// with the requests sent since (worker.Load). Router.Explain returns the same choice with all
+// its facts.
 //
-// Where prefill and decode workers serve a model, a decision names a pair: Rank computes the prompt,
-// Decode generates. Where aggregated workers serve it too, short prompts and prompts that are faster
-// there go to one rank alone (pair.go).
+// Where prefill and decode workers serve a model, a decision names a pair: Rank computes the
+// prompt, Decode generates. Where aggregated workers serve it too, short prompts and prompts
+// that are faster there go to one rank alone (pair.go).
 //
-// Facts about GPUs exclude ranks or weigh them (fitness.go). They never exclude all: then the least
-// bad ranks are candidates, and the Decision says so.
+// Facts about GPUs exclude ranks or weigh them (fitness.go). They never exclude all: then the
+// least bad ranks are candidates, and the Decision says so.
 //
-// With several routers, Peers chooses for this one (peer.go), and SharedPredictions tells of prompts
-// that other routers have sent (shared.go).
+// With several routers, Peers chooses for this one (peer.go), and SharedPredictions tells of
+// prompts that other routers have sent (shared.go).
 //
 // Package routing knows nothing of HTTP. A Decision has all that explains it afterwards.
 //
 // # Concurrency
 //
-// A Router may be used from any goroutine. A Scratch belongs to one goroutine at a time. A choice
-// takes no lock; Dispatch and the end of a request take inFlight.mu, and index locks under it.
+// A Router may be used from any goroutine. A Scratch belongs to one goroutine at a time. A
+// choice waits for a lock only while other routers have prompts in flight (SharedPredictions).
+// Dispatch and the end of a request take inFlight.mu, and index locks under it.
 //
 // # Ownership
 //
-// Pick keeps no part of a prompt but its hashes, which the Scratch aliases until the next Dispatch
-// or Pick.
+// Pick keeps no part of a prompt but its hashes, which the Scratch aliases until the next
+// Dispatch or Pick.
 //
 // # Errors
 //

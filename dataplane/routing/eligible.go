@@ -60,14 +60,15 @@ func described(snap *worker.Snapshot) bool {
 	return slices.ContainsFunc(snap.Workers, func(w *worker.Worker) bool { return w.Info() != nil })
 }
 
-// group sorts the ranks by role and fitness, and reports whether any worker serves the model. It is
-// one pass without a map: with 1,024 ranks each further pass costs as much as the choice itself.
+// group sorts the ranks by role and fitness, and reports whether any worker serves the model.
+// It is one pass without a map: with 1,024 ranks each further pass costs as much as the choice
+// itself.
 func (e *eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank) (served bool) {
 	for i := range e.groups {
 		e.groups[i] = group{fitness: unfit, ranks: e.groups[i].ranks[:0]}
 	}
 	e.faulty, e.judged = faultCounts{}, false
-	var last *worker.Worker // whose ranks are neighbours
+	var last *worker.Worker // its ranks are neighbours
 	var fit fitness
 	var role worker.Role
 	model := p.Model
@@ -96,8 +97,8 @@ func (e *eligible) group(snap *worker.Snapshot, p *Prompt, tried []*worker.Rank)
 	return served
 }
 
-// unite fills e.ranks with aggregated ranks, then prefill ranks of pairs. Of the two it leaves out the
-// one with the worse fitness.
+// unite fills e.ranks with aggregated ranks, then prefill ranks of pairs. Of the two it leaves
+// out the one with the worse fitness.
 func (e *eligible) unite() {
 	alone, prefill, decode := &e.groups[worker.RoleAggregated], &e.groups[worker.RolePrefill], &e.groups[worker.RoleDecode]
 	pair := max(prefill.fitness, decode.fitness)
@@ -124,8 +125,8 @@ func (e *eligible) missing() error {
 	return nil
 }
 
-// preferAdapter keeps the ranks whose worker has the adapter loaded, where some have, for a pair one
-// of each role: the others must load it first, or refuse the request.
+// preferAdapter keeps the ranks of workers with the adapter loaded, where some have it, for a
+// pair one of each role: the others must load it first, or refuse the request.
 func (e *eligible) preferAdapter(name string) {
 	if name == "" {
 		return
@@ -178,9 +179,9 @@ func (e *eligible) healthy() bool {
 	return f&(unfitSlow|unfitBreaker) == 0
 }
 
-// admit takes the trials of the decision's workers whose breakers are half open, and reports whether
-// it got them. It runs after the choice: a choice among ten ranks would otherwise take the trials of
-// all of them and use one. A breaker that is open was ignored for lack of other ranks.
+// admit takes the trials of the decision's half-open breakers, and reports whether it got them.
+// It runs after the choice: a choice among ten ranks would otherwise take the trials of all of
+// them and use one. An open breaker was ignored for lack of other ranks.
 func (e *eligible) admit(d *Decision) bool {
 	first, second := &d.Rank.Worker.Breaker, (*worker.Breaker)(nil)
 	if d.Decode != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// candidates are the ids of the ranks that a policy is asked about.
+// candidates returns the ids of the policy's candidates.
 func (f *fleet) candidates(p *routing.Prompt, tried ...*worker.Rank) ([]string, error) {
 	var ids []string
 	for f.spy.pick = 0; ; f.spy.pick++ {
@@ -126,8 +126,7 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// TestBeforeTheFirstDescription: as long as nobody has said what is served, no
-// model is unknown.
+// TestBeforeTheFirstDescription: no model is unknown until a worker has told its models.
 func TestBeforeTheFirstDescription(t *testing.T) {
 	registry := worker.NewRegistry(worker.Config{
 		Log: slog.New(slog.DiscardHandler),
@@ -167,9 +166,8 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestPolicyHasItsSay: the router leaves the choice to the policy, with what it
-// knows of load.
-func TestPolicyHasItsSay(t *testing.T) {
+// TestPolicyChooses: the router leaves the choice to the policy, with the load that it knows.
+func TestPolicyChooses(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny())
 	ids := tokens(1, 400)
 	f.holds(0, radix.DomainKey{}, ids, 90, radix.TierGPU)

@@ -35,8 +35,8 @@ func join(parts ...[]uint32) (out []uint32) {
 	return out
 }
 
-// TestNextTurn: a client that goes on before the events of the last turn have
-// come is credited with what the engine has cached by then.
+// TestNextTurn: a client's next turn before the events of the last one is credited with the
+// pages that the engine has cached by then.
 func TestNextTurn(t *testing.T) {
 	first, reply, question := tokens(1, 10), tokens(2, 7), tokens(3, 5)
 	tests := []struct {
@@ -175,8 +175,7 @@ func TestRecentAnswersStayApart(t *testing.T) {
 	}
 }
 
-// TestRecentAnswerOfNoCandidate: what an excluded rank holds is credited to
-// nobody else.
+// TestRecentAnswerOfNoCandidate: predictions of an excluded rank are credited to no other rank.
 func TestRecentAnswerOfNoCandidate(t *testing.T) {
 	bubble(t, 2, func(f *fleet) {
 		first := tokens(1, 10)

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Fingerprints are hashes of a prompt's beginnings that are equal in every router; block hashes are
-// keyed at random in each process. There is one for each fingerprintTokens tokens up to eight of
-// them, then eight for each doubling, and a last one for the whole prompt. Two prompts with the same
-// fingerprint at one place are equal up to there, except for one pair in 2^32. A prompt of 8,192
-// tokens has 41, one of 100,000 has 69. Fingerprints show at least 8/9 of the tokens that two prompts
-// share, and all of them where the prompts are equal.
+// Fingerprints are hashes of a prompt's beginnings that are equal in every router; block hashes
+// are keyed at random in each process. There is one for each fingerprintTokens tokens up to
+// eight of them, then eight for each doubling, and a last one for the whole prompt. Two prompts
+// with the same fingerprint at one place are equal up to there, except for one pair in 2^32. A
+// prompt of 8,192 tokens has 41, one of 100,000 has 69. Fingerprints show at least 8/9 of the
+// tokens that two prompts share, and all of them where the prompts are equal.
 //
 // A collision costs a worse choice: no rank is credited with blocks by a fingerprint.
 

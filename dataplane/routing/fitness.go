@@ -6,14 +6,15 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// fitness orders ranks by their readiness: 0 is ready, and each bit is a fault, a higher bit a worse
-// one. The ranks of the best fitness are candidates, so a fault that all share excludes none.
+// fitness orders ranks by their readiness: 0 is ready, and each bit is a fault, a higher bit a
+// worse one. The ranks of the best fitness are candidates, so a fault that all share excludes
+// none.
 type fitness uint8
 
 const (
 	fitReady fitness = 0
-	// By facts about its GPUs: it should not compute on several of them, or should drain. It answers,
-	// so it comes before a rank that hangs.
+	// By facts about its GPUs: it should not compute on several of them, or should drain. It
+	// answers, so it comes before a rank that hangs.
 	unfitNoTP     fitness = 1 << 0
 	unfitDraining fitness = 1 << 1
 	unfitSlow     fitness = 1 << 2 // by its probes

@@ -24,14 +24,14 @@ var (
 // tell tells facts about the GPUs of a rank's worker.
 func (f *fleet) tell(rank int, h worker.Health) { f.ranks[rank].Worker.SetHealth(h) }
 
-// on is a node whose workers compute on several GPUs.
+// on is a node of workers that compute on several GPUs.
 func on(gpus int) *node {
 	n := tiny()
 	n.tp = gpus
 	return n
 }
 
-// Whatever the policy, a rank that facts leave out is not chosen, and it is said why.
+// A rank that facts exclude is not chosen, with any policy, and the explanation has the reason.
 func TestFactsLeaveRanksOut(t *testing.T) {
 	f := newFleet(t, on(1), on(2), on(1), on(2), on(1), on(0))
 	f.tell(0, gpuDead)
@@ -78,7 +78,7 @@ func counts(r *routing.Router) []uint64 {
 	return []uint64{r.Exclusions.Dead.Load(), r.Exclusions.Draining.Load(), r.Exclusions.NoTP.Load(), r.Exclusions.Overruled.Load()}
 }
 
-// Facts never leave nobody: then the least bad have the request, and it is said.
+// Facts never exclude all ranks: the least bad get the request, and the decision says so.
 func TestFactsLeaveTheLeastBad(t *testing.T) {
 	type change func(f *fleet)
 	tell := func(rank int, h worker.Health) change { return func(f *fleet) { f.tell(rank, h) } }
@@ -138,7 +138,7 @@ func TestFactsLeaveTheLeastBad(t *testing.T) {
 	}
 }
 
-// A request that failed elsewhere goes to who is left, whatever facts say.
+// A request that failed elsewhere goes to a remaining rank, in spite of facts.
 func TestFactsYieldToFailures(t *testing.T) {
 	f := newFleet(t, on(1), on(1), on(1))
 	f.tell(0, gpuDead)
@@ -203,7 +203,7 @@ func TestFactsBecomeWeights(t *testing.T) {
 	})
 }
 
-// What is cached there needs no memory to compute.
+// Cached tokens need no memory to compute.
 func TestScarceMemoryCountsForWhatIsComputed(t *testing.T) {
 	f := newFleet(t, on(1), on(1))
 	ids := tokens(1, 8000)

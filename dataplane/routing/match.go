@@ -14,8 +14,8 @@ type matcher struct {
 	view  func() *ingest.View
 }
 
-// indexMatch is the result of a matcher: the overlap of each id of the index. A rank has an id for
-// each KV group of its event stream, and one for its predictions.
+// indexMatch is the result of a matcher: the overlap of each id of the index. A rank has an id
+// for each KV group of its event stream, and one for its predictions.
 type indexMatch struct {
 	byID      []overlap // zero between choices
 	found     []radix.Overlap
@@ -26,7 +26,8 @@ type indexMatch struct {
 	predicted bool // some overlap is of predictions
 }
 
-// match fills m with the overlaps of a model's ranks, and d with the block and scope of a prediction.
+// match fills m with the overlaps of a model's ranks, and d with the block and scope of a
+// prediction.
 func (x *matcher) match(m *indexMatch, model string, p *Prompt, d *Decision) {
 	m.predicted = false
 	for _, shape := range x.view().Shapes {
@@ -69,8 +70,8 @@ func (x *matcher) matchTokens(m *indexMatch, p *Prompt, d *Decision, domain radi
 	}
 }
 
-// matchBigrams matches pages of bigrams. A page of n positions has the n pairs that begin there; the
-// last token of a prompt begins none.
+// matchBigrams matches pages of bigrams. A page of n positions has the n pairs that begin
+// there; the last token of a prompt begins none.
 func (x *matcher) matchBigrams(m *indexMatch, p *Prompt, shape ingest.Shape, domain radix.Domain) {
 	m.pairs = m.pairs[:0]
 	for i := range len(p.Tokens) - 1 {
@@ -104,8 +105,8 @@ func (m *indexMatch) record(block int) {
 // clear forgets the overlaps.
 func (m *indexMatch) clear() { clear(m.byID) }
 
-// of returns the overlap that every KV group of a rank has, and none where its events leave it in
-// doubt.
+// of returns the overlap that every KV group of a rank has, and none where its events leave it
+// in doubt.
 func (m *indexMatch) of(rank *worker.Rank) overlap {
 	var least overlap
 	if rank.Doubt() != worker.NoDoubt {
@@ -134,8 +135,8 @@ func (m *indexMatch) predictedOf(rank *worker.Rank) overlap {
 	return overlap{}
 }
 
-// stale reports whether a rank is credited with blocks that it may have lost: the state of its worker
-// has changed while predictions of ended requests stand.
+// stale reports whether a rank is credited with blocks that it may have lost: the state of its
+// worker has changed while predictions of ended requests stand.
 func (m *indexMatch) stale(ranks []*worker.Rank, now time.Time) bool {
 	if !m.predicted {
 		return false

@@ -7,23 +7,24 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// DefaultMinUncached is the default of Router.MinUncached: an aggregated rank computes 256 tokens, at
-// 10,000 per second, in 26 ms, less than the decode step of 30 ms that it delays. A pair has a
-// handshake and a transfer before it.
+// DefaultMinUncached is the default of Router.MinUncached: an aggregated rank computes 256
+// tokens, at 10,000 per second, in 26 ms, less than the decode step of 30 ms that it delays. A
+// pair has a handshake and a transfer before it.
 const DefaultMinUncached = 256
 
 // pairScratch is the memory of a choice among pairs.
 type pairScratch struct {
 	decodes       []policy.Candidate // of eligible.decodes
 	loads         []worker.LoadView  // of eligible.decodes
-	first, second int                // the best pair: indices among prefill ranks and among decode ranks
+	first, second int                // of the best pair, among prefill and decode ranks
 
 	prefillNodes, decodeNodes   []uint32
 	links                       *policy.Links
 	prefillPlaces, decodePlaces []uint32 // where links is not nil
 }
 
-// fillDecodes makes the candidates of s.decodes. It runs before fill, which clears the overlaps.
+// fillDecodes makes the candidates of s.decodes. It runs before fill, which clears the
+// overlaps.
 func (s *Scratch) fillDecodes(p *Prompt) {
 	n := len(s.decodes)
 	s.pair.decodes, s.pair.loads = slices.Grow(s.pair.decodes[:0], n)[:n], slices.Grow(s.pair.loads[:0], n)[:n]

@@ -7,28 +7,28 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Peers are the other routers. One of them, the leader, chooses for all: requests that reach several
-// routers at once are then chosen one after the other, for which messages after each choice would be
-// too late.
+// Peers are the other routers. One of them, the leader, chooses for all: requests that reach
+// several routers at once are then chosen one after the other, for which messages after each
+// choice would be too late.
 type Peers interface {
 	// Active reports whether another router leads and can be asked. It costs one atomic load.
 	Active() bool
-	// Choose sends a request to the leader and waits a few milliseconds at most for the reply. false:
-	// this router must choose.
+	// Choose sends a request to the leader and waits a few milliseconds at most for the reply.
+	// false: this router must choose.
 	Choose(a *PeerRequest) (PeerReply, bool)
 	// Sent tells that the request of the reply with that number counts as load.
 	Sent(number uint64)
 	// Present reports whether there are other routers. It costs one atomic load.
 	Present() bool
-	// Tell tells the leader of a prompt that was sent without its choice, and returns a number for
-	// Done.
+	// Tell tells the leader of a prompt that was sent without its choice, and returns a number
+	// for Done.
 	Tell(rank uint64, tokens int, fingerprints []uint32) uint64
 	// Done tells that the prompt with that number is computed or given up.
 	Done(number uint64)
 }
 
-// PeerRequest is a request that another router chooses for: the overlaps that this router knows. The
-// leader knows load and health of the ranks better.
+// PeerRequest is a request that another router chooses for: the overlaps that this router
+// knows. The leader knows load and health of the ranks better.
 type PeerRequest struct {
 	Model, LoRA  string
 	Tokens       int // prompt tokens
@@ -43,8 +43,8 @@ type PeerRequest struct {
 	Fingerprints []uint32 // of a prompt with token ids, for SharedPredictions
 }
 
-// PeerOverlap is the part of a prompt that a rank holds or could fetch, in tokens: the fields of
-// policy.Candidate with these names.
+// PeerOverlap is the part of a prompt that a rank holds or could fetch, in tokens: the fields
+// of policy.Candidate with these names.
 type PeerOverlap struct {
 	Cached, Host, Predicted int
 	Tier, Remote            int32
@@ -74,8 +74,8 @@ type peerScratch struct {
 	byRank    map[uint64]int
 }
 
-// fill makes a the question about the candidates of s. The overlap of most of them, a system prompt
-// perhaps, is told once.
+// fill makes a the question about the candidates of s. The overlap of most of them, a system
+// prompt perhaps, is told once.
 func (a *PeerRequest) fill(s *Scratch, p *Prompt, req policy.Request) {
 	*a = PeerRequest{
 		Model: p.Model, LoRA: p.LoRA, Tokens: req.Tokens, Output: p.Output, DP: p.DP, Exact: req.Exact, Unpaired: p.Unpaired,

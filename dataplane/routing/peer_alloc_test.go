@@ -36,7 +36,8 @@ func (q *quiet) Choose(a *routing.PeerRequest) (routing.PeerReply, bool) {
 	return routing.PeerReply{Number: 1, Rank: d.Rank.IDHash()}, err == nil
 }
 
-// TestAskingDoesNotAllocate: with other routers or without, a request costs no memory, here or there.
+// TestAskingDoesNotAllocate: with other routers or without, a request costs no memory, here or
+// there.
 func TestAskingDoesNotAllocate(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny())
 	f.holds(1, radix.DomainKey{}, tokens(1, 1000), 100, radix.TierGPU)
@@ -60,7 +61,8 @@ func TestAskingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestTellingDoesNotAllocate: a request that other routers are told of costs no memory from its choice to its end.
+// TestTellingDoesNotAllocate: a request that other routers are told of costs no memory from its
+// choice to its end.
 func TestTellingDoesNotAllocate(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny())
 	view := &ingest.View{Shapes: f.shapes}

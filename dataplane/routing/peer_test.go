@@ -16,7 +16,7 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// other asks a router in this process.
+// other is a leader in this process.
 type other struct {
 	router  *routing.Router
 	scratch routing.Scratch
@@ -60,7 +60,7 @@ func (o *other) Choose(a *routing.PeerRequest) (answer routing.PeerReply, ok boo
 	return answer, true
 }
 
-// asking returns a router that chooses by itself, and one that asks it.
+// asking returns a router that chooses by itself, and one that sends it requests.
 func (f *fleet) asking(p policy.Policy) (own, asks *routing.Router, o *other) {
 	own, asks = f.with(p), f.with(p)
 	o = &other{router: own}
@@ -83,16 +83,18 @@ func (f *fleet) busy(rng *rand.Rand) {
 	}
 }
 
-// TestAnotherChoosesAlike: who asks decides as who is asked would for a request of his own, in all that follows from the choice: whatever
-// ranks hold, in whatever tier, on their way, and however loaded they are; alone, in pairs and where there are both.
-func TestAnotherChoosesAlike(t *testing.T) {
+// TestLeaderChoosesAlike: a leader chooses for another router as for a request of its own, in
+// all that follows from the choice: with any holders, tiers, predictions and loads; alone, in
+// pairs and in mixed clusters.
+func TestLeaderChoosesAlike(t *testing.T) {
 	fleets := map[string][]*node{
 		"alone": {tiny(), tiny(), tiny(), {models: named(model), dp: 2}},
 		"pairs": {{models: named(model), mode: "prefill"}, {models: named(model), mode: "prefill"}, {models: named(model), mode: "decode"}, {models: named(model), mode: "decode"}},
 		"mixed": {tiny(), {models: named(model), mode: "prefill"}, {models: named(model), mode: "decode"}, tiny()},
 	}
 	for name, nodes := range fleets {
-		// In a bubble, where no time passes between the two choices: backlogs become less with time.
+		// In a bubble, where no time passes between the two choices: backlogs become less with
+		// time.
 		t.Run(name, func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {
 				t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end
@@ -102,7 +104,7 @@ func TestAnotherChoosesAlike(t *testing.T) {
 	}
 }
 
-// alike holds the choices of a router that asks against those of the one that is asked.
+// alike compares the choices of an asking router with those of its leader.
 func alike(t *testing.T, nodes []*node) {
 	t.Helper()
 	differ := map[string]int{}
@@ -133,7 +135,7 @@ func alike(t *testing.T, nodes []*node) {
 			}
 			require.Equal(t, about(&want), about(&got), "seed %d", seed)
 			differ[want.Rank.ID()]++
-			if rng.IntN(2) == 0 { // what is in flight is foreseen by who sent it
+			if rng.IntN(2) == 0 { // requests in flight are predicted by their router
 				asks.Dispatch(&s2, p, &got)
 				own.Dispatch(&s, p, &want)
 			}
@@ -143,8 +145,9 @@ func alike(t *testing.T, nodes []*node) {
 	require.Greater(t, len(differ), 1, "all went to the same rank, and nothing was shown")
 }
 
-// TestWhoAsksHasTheLastWord: an answer that is late or names nobody who could take the request leaves the choice here, and says so.
-func TestWhoAsksHasTheLastWord(t *testing.T) {
+// TestAskingRouterDecides: a reply that is late or names no candidate leaves the choice to the
+// asking router.
+func TestAskingRouterDecides(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	_, asks, o := f.asking(policy.LeastLoad{})
 	p := prompt(tokens(1, 100))
@@ -176,8 +179,8 @@ func TestWhoAsksHasTheLastWord(t *testing.T) {
 	require.Equal(t, asked, o.asked, "who has been refused once knows more than others")
 }
 
-// TestAskSaysOnce: what most ranks have, however many, is said once.
-func TestAskSaysOnce(t *testing.T) {
+// TestCommonOverlapIsSentOnce: the overlap of most ranks, however many, is sent once.
+func TestCommonOverlapIsSentOnce(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny(), tiny(), tiny())
 	_, asks, o := f.asking(policy.KV{Options: policy.Defaults})
 	for i := range 4 {

@@ -11,18 +11,18 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// Prediction is the blocks that a request in flight is about to compute at its rank. It stands in the
-// index while the rank's events may not tell of them yet:
+// Prediction is the blocks that a request in flight is about to compute at its rank. It stands
+// in the index while the rank's events may not tell of them yet:
 //
-//   - From dispatch on, the prompt's whole pages are predicted. Events tell of them only after the
-//     prefill batch; until then a burst of prompts with one prefix would spread over ranks that each
-//     compute it again.
-//   - From the first byte of the answer on they are settled: the engine does not evict pages of a
-//     running request.
+//   - From dispatch on, the prompt's whole pages are predicted. Events tell of them only after
+//     the prefill batch; until then a burst of prompts with one prefix would spread over ranks
+//     that each compute it again.
+//   - From the first byte of the answer on they are settled: the engine does not evict pages of
+//     a running request.
 //   - When the answer has ended, its pages are settled too, and all of them stand for endedFor
-//     longer. The engine publishes them in the scheduler step after the answer (measured on a real
-//     engine: within 1.5 ms of its last byte, 80 ms on a machine at ten times its load), so a client
-//     that sends its next turn at once is faster than the events.
+//     longer. The engine publishes them in the scheduler step after the answer (measured on a
+//     real engine: within 1.5 ms of its last byte, 80 ms on a machine at ten times its load),
+//     so a client that sends its next turn at once is faster than the events.
 //
 // A Prediction belongs to the caller of Dispatch until Withdraw or Finish.
 type Prediction struct {
@@ -43,9 +43,9 @@ const (
 	endedFor = 100 * time.Millisecond
 	// maxAnswer bounds the predicted tokens of an answer.
 	maxAnswer = 4096
-	// dispatchedFor and maxPredictions end predictions that no caller ends: no prompt waits longer for
-	// its prefill, and no engine queues more prompts. Ended answers reach maxPredictions at 40,000 per
-	// second.
+	// dispatchedFor and maxPredictions end predictions that no caller ends: no prompt waits
+	// longer for its prefill, and no engine queues more prompts. Ended answers reach
+	// maxPredictions at 40,000 per second.
 	dispatchedFor  = 10 * time.Minute
 	maxPredictions = 4096
 )
@@ -65,8 +65,8 @@ type inFlight struct {
 	pool sync.Pool
 }
 
-// rankID is a rank's id for predictions in the index. It is apart from the ids of its events, which
-// come with the first event and may be several.
+// rankID is a rank's id for predictions in the index. It is apart from the ids of its events,
+// which come with the first event and may be several.
 type rankID struct {
 	id          radix.Worker
 	predictions int  // listed
@@ -103,8 +103,8 @@ func (t *inFlight) withdraw(f *Prediction) {
 
 // finish keeps the prediction of an answered request for endedFor, with the generated ids.
 //
-// The worker has cached the first floor((n+m-1)/page) pages of a prompt of n tokens and its answer of
-// m: it does not compute the last generated token.
+// The worker has cached the first floor((n+m-1)/page) pages of a prompt of n tokens and its
+// answer of m: it does not compute the last generated token.
 func (t *inFlight) finish(s *Scratch, f *Prediction, generated []uint32, now time.Time) {
 	if m := min(len(generated), maxAnswer); m > 0 {
 		f.tail = append(f.tail, generated[:m-1]...)

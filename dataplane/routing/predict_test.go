@@ -14,7 +14,7 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// predicted returns what the last pick's candidates were expected to hold soon.
+// predicted returns the predicted tokens of the last pick's candidates.
 func (f *fleet) predicted() (out []int) {
 	for _, c := range f.spy.candidates {
 		out = append(out, c.Predicted)
@@ -75,9 +75,9 @@ func TestWhatIsNotPredicted(t *testing.T) {
 	})
 }
 
-// TestLostFlights: a flight that nobody lands is given up when it is too old or
-// too many others follow, and may be landed all the same.
-func TestLostFlights(t *testing.T) {
+// TestLostPredictions: a prediction that no caller ends is removed when it is too old or too
+// many others follow, and may be ended all the same.
+func TestLostPredictions(t *testing.T) {
 	first := prompt(tokens(1, 8))
 	next := prompt(tokens(1, 9))
 	for name, lose := range map[string]func(f *fleet){
@@ -117,9 +117,9 @@ func TestLostFlights(t *testing.T) {
 	}
 }
 
-// TestSeatsAreGivenBack: what is known of a rank's predictions goes with the
-// rank, but not while something is predicted of it.
-func TestSeatsAreGivenBack(t *testing.T) {
+// TestPredictionIDsAreReleased: the index id of a rank's predictions goes with the rank, after
+// its last prediction.
+func TestPredictionIDsAreReleased(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	f.spy.pick = 1
 	_, flight := f.dispatch(prompt(tokens(1, 8)))
@@ -186,8 +186,8 @@ func TestPredictionWithKnownHashes(t *testing.T) {
 	}
 }
 
-// TestPredictionsOfSeveralGroups: what a hybrid model's rank is working on is
-// predicted, and never certain.
+// TestPredictionsOfSeveralGroups: blocks in flight at a rank of a hybrid model are predicted,
+// and never certain.
 func TestPredictionsOfSeveralGroups(t *testing.T) {
 	f := newFleet(t, tiny())
 	ids := tokens(1, 17)

@@ -21,9 +21,11 @@ type Prompt struct {
 	LoRA     string
 	Salt     string
 	ExtraKey string // no event names it: such prompts are known by their answers only
-	// Opaque prompts (images, batches) are cached by more than their tokens: they claim no overlap.
+	// Opaque prompts (images, batches) are cached by more than their tokens: they claim no
+	// overlap.
 	Opaque bool
-	// Computed prompts are computed by the engine from token ComputedFrom on, despite its cache.
+	// Computed prompts are computed by the engine from token ComputedFrom on, despite its
+	// cache.
 	Computed     bool
 	ComputedFrom int
 	// DP restricts the choice to one data-parallel rank of each worker; -1 is any.
@@ -55,7 +57,8 @@ type Decision struct {
 	Predicted    int          // prompt tokens that requests in flight there have cached, or will
 	Fetch        Fetch        // prompt tokens expected from KV tiers
 	Exact        bool
-	// Overruled is the worst fault among the candidates, where facts about GPUs exclude all ranks.
+	// Overruled is the worst fault among the candidates, where facts about GPUs exclude all
+	// ranks.
 	Overruled    GPUFault
 	Source       Source // of Matched and Cached; unless it is Events, they are estimates
 	Choice       policy.Choice
@@ -72,8 +75,8 @@ type Decision struct {
 // Uncached returns the prompt tokens that the rank is expected to compute.
 func (d *Decision) Uncached() int { return d.PromptTokens - max(d.Cached, d.Predicted, d.Fetch.upto) }
 
-// Work returns the request as it counts in its rank's load. output bounds the tokens of its answers,
-// 0 unknown. sure: no more than the decision's prompt tokens are computed.
+// Work returns the request as it counts in its rank's load. output bounds the tokens of its
+// answers, 0 unknown. sure: no more than the decision's prompt tokens are computed.
 func (d *Decision) Work(output int, sure bool) worker.Work {
 	return worker.Work{
 		Uncached: d.Uncached(), Fetched: d.Fetch.Tokens(), Prompt: d.PromptTokens, Output: output, Guessed: !sure,
@@ -81,9 +84,9 @@ func (d *Decision) Work(output int, sure bool) worker.Work {
 	}
 }
 
-// usualOutput bounds the expected tokens of an answer: clients ask for the most that they accept, and
-// answers have 350 tokens in the mean of the conversation trace. SGLang reserves 512
-// (num_reserved_decode_tokens).
+// usualOutput bounds the expected tokens of an answer: clients ask for the most that they
+// accept, and answers have 350 tokens in the mean of the conversation trace. SGLang reserves
+// 512 (num_reserved_decode_tokens).
 const usualOutput = 512
 
 // DecodeTokens returns the tokens that the request takes of the decode rank's pool, for
@@ -95,12 +98,12 @@ func (d *Decision) DecodeTokens() int {
 	return d.PromptTokens + usualOutput
 }
 
-// wildcard reports whether a request leaves the model open. SGLang's documentation has clients send
-// "default".
+// wildcard reports whether a request leaves the model open. SGLang's documentation has clients
+// send "default".
 func wildcard(model string) bool { return model == "" || model == "default" }
 
-// Serves reports whether a worker with this description takes requests for model, which may name an
-// adapter as "base:adapter".
+// Serves reports whether a worker with this description takes requests for model, which may
+// name an adapter as "base:adapter".
 func Serves(info *worker.Info, model string) bool {
 	if wildcard(model) || len(info.Models) == 0 || slices.Contains(info.Models, model) {
 		return true

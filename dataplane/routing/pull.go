@@ -2,18 +2,18 @@ package routing
 
 import "github.com/warmpath/warmpath/dataplane/routing/policy"
 
-// PullHints sends pull hints to nodes: the pages of a request on its way to them that they should
-// pull from another node's tier.
+// PullHints sends pull hints to nodes: the pages of a request on its way to them that they
+// should pull from another node's tier.
 type PullHints interface {
-	// Hint copies the parts of h that it needs and returns at once. It must not block or allocate; it
-	// drops hints that it cannot take.
+	// Hint copies the parts of h that it needs and returns at once. It must not block or
+	// allocate; it drops hints that it cannot take.
 	Hint(h PullHint)
 }
 
 // PullHint names the pages that a node should pull.
 type PullHint struct {
 	Place     uint32 // of the node, as in worker.Place
-	From      uint32 // place of the node whose tier is expected to have the pages; 0 is unknown
+	From      uint32 // place of the node that is expected to have the pages; 0 is unknown
 	PageSize  int    // tokens in a page of the engine's prefix cache; 0 is unknown
 	Have      int    // leading tokens that the rank holds itself
 	TierQuery        // Tokens are the prompt's leading ones, to the end of the pages; the caller owns them
@@ -32,8 +32,8 @@ type Fetch struct {
 // Tokens returns the number of fetched tokens.
 func (f *Fetch) Tokens() int { return f.Tier + f.Remote }
 
-// FetchedOf returns the tokens that came from KV tiers of an answer's cached tokens: those beyond the
-// rank's own, up to the expected number.
+// FetchedOf returns the tokens that came from KV tiers of an answer's cached tokens: those
+// beyond the rank's own, up to the expected number.
 func (d *Decision) FetchedOf(cached int) int {
 	return min(max(cached-d.Cached, 0), d.Fetch.Tokens())
 }

@@ -13,7 +13,7 @@ type deaf struct{ heard int }
 
 func (d *deaf) Hint(routing.PullHint) { d.heard++ }
 
-// A request whose pages are to be pulled costs no more memory than any other.
+// A request with pages to pull costs no more memory than any other.
 func TestHintsDoNotAllocate(t *testing.T) {
 	f, d := newFleet(t, tiny(), tiny()), &deaf{}
 	r := f.between(d, 10e9, routing.TierMatch{Place: 1, Open: true}, routing.TierMatch{Place: 2, Open: true}, routing.TierMatch{Place: 3, Tokens: 4000})
@@ -29,7 +29,7 @@ func TestHintsDoNotAllocate(t *testing.T) {
 	once()
 	hints, stores := r.Pulls, r.Tiers
 	r.Pulls, r.Tiers = nil, nil
-	plain := testing.AllocsPerRun(100, once) // what a prediction of a new prompt takes of the index
+	plain := testing.AllocsPerRun(100, once) // the index's memory for a new prompt
 	r.Pulls, r.Tiers = hints, stores
 	heard := d.heard
 	if n := testing.AllocsPerRun(100, once); n != plain {

@@ -41,7 +41,7 @@ func (f *fleet) between(h routing.PullHints, speed float64, all ...routing.TierM
 	return r
 }
 
-// The node of the chosen rank is told what to pull and from whom, when the choice is carried out and not before.
+// The node of the chosen rank gets a pull hint, with the source, at dispatch and not before.
 func TestTheChosenNodeIsToldWhatToPull(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny())
 	ids := tokens(1, 4001)
@@ -79,7 +79,7 @@ func TestTheChosenNodeIsToldWhatToPull(t *testing.T) {
 	assert.Equal(t, []int{400, 400, 2200, 3000}, []int{h[1].Have, d.Fetch.Tier, d.Fetch.Remote, len(h[1].Tokens)}, "what the rank has itself is not pulled")
 }
 
-// Nobody is told where nothing is to be pulled, or pulling is not what the choice reckons with.
+// There is no hint without pages to pull, nor where the choice expects no pull.
 func TestNobodyIsToldInVain(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	p := prompt(tokens(1, 4001))
@@ -125,7 +125,7 @@ func TestThePrefillNodeIsToldWhatToPull(t *testing.T) {
 	assert.Equal(t, 1, d.Uncached())
 }
 
-// What a rank is trusted with, and how large it is believed to be, does not change by what it fetched.
+// Fetched tokens change neither a rank's trust nor its size in the approximate index.
 func TestFetchedTokensAreNotTheRanksOwn(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	r := f.between(nil, 10e9, routing.TierMatch{Place: 1, Tokens: 4000, Open: true})
@@ -141,7 +141,8 @@ func TestFetchedTokensAreNotTheRanksOwn(t *testing.T) {
 		assert.Equal(t, want, d.FetchedOf(cached))
 	}
 
-	// Answers that find all of each prompt in the tier: a rank without events would look as if its pool had no end.
+	// Answers that find all of each prompt in the tier: a rank without events would look as if
+	// its pool had no end.
 	r = f.with(policy.KV{Options: policy.Defaults})
 	r.Approx = routing.NewApproxIndex(0)
 	r.Tiers = exactly{{Place: 1, Tokens: 4000, Open: true}, {Place: 2, Tokens: 4000, Open: true}}

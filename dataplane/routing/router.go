@@ -13,7 +13,7 @@ import (
 var (
 	// ErrUnknownModel is a model that no worker serves.
 	ErrUnknownModel = errors.New("routing: no worker serves this model")
-	// ErrNoWorker is a model whose workers are all unfit or already tried, or have no such rank.
+	// ErrNoWorker is a model without a fit, untried worker, or without such a rank.
 	ErrNoWorker = errors.New("routing: no worker is ready")
 	// ErrNoPrefill comes with ErrNoWorker where no prefill worker is ready.
 	ErrNoPrefill = errors.New("routing: decode workers are ready, but no prefill worker is")
@@ -25,13 +25,14 @@ var (
 
 // Router picks ranks for prompts. Its exported fields are set before the first Pick.
 type Router struct {
-	// Approx is the approximate index. Without it, ranks without events and prompts without token
-	// ids are routed by load.
+	// Approx is the approximate index. Without it, ranks without events and prompts without
+	// token ids are routed by load.
 	Approx *ApproxIndex
 	// Sessions, if set, remembers the rank of each session, for policy.Sticky.
 	Sessions *Sessions
-	// MinUncached is the least number of tokens to compute that is worth a pair where aggregated
-	// ranks serve the model too; 0 is DefaultMinUncached, and below 0 length never decides.
+	// MinUncached is the least number of tokens to compute that is worth a pair where
+	// aggregated ranks serve the model too; 0 is DefaultMinUncached, and below 0 length never
+	// decides.
 	MinUncached int
 	// Peers, if set, choose for this router while another one leads.
 	Peers Peers
@@ -69,8 +70,8 @@ type activePolicy struct {
 	needs  policy.Needs
 }
 
-// approximate reports whether the policy was made for the approximate index and takes overlap from
-// nothing else.
+// approximate reports whether the policy was made for the approximate index and takes overlap
+// from nothing else.
 func (a *activePolicy) approximate() bool {
 	return a.needs.Has(policy.NeedsOverlap) && !a.needs.Has(policy.NeedsTokens)
 }
@@ -78,11 +79,12 @@ func (a *activePolicy) approximate() bool {
 // Policy returns the active policy.
 func (r *Router) Policy() policy.Policy { return r.policy.Load().policy }
 
-// SetPolicy activates another policy. A choice under way may be prepared for the old policy and made
-// by the new one, without the facts that only the new one needs.
+// SetPolicy activates another policy. A choice under way may be prepared for the old policy and
+// made by the new one, without the facts that only the new one needs.
 func (r *Router) SetPolicy(p policy.Policy) { r.policy.Store(&activePolicy{p, p.Needs()}) }
 
-// SetLinks publishes measured links between nodes, for pairs and for pulls between tiers; nil: none.
+// SetLinks publishes measured links between nodes, for pairs and for pulls between tiers; nil:
+// none.
 func (r *Router) SetLinks(l *policy.Links) { r.links.Store(l) }
 
 // Links returns the measured links.
@@ -91,7 +93,7 @@ func (r *Router) Links() *policy.Links { return r.links.Load() }
 // Seed returns the random number of a choice, for Explain.
 func (r *Router) Seed() uint64 { return r.seed() }
 
-// NeedsTokens reports whether a rank of the model has an event stream, whose blocks are named by
+// NeedsTokens reports whether a rank of the model has an event stream, which names blocks by
 // token ids. Without one, text is as good and costs no request to a tokenizer.
 func (r *Router) NeedsTokens(model string) bool {
 	for _, shape := range r.matcher.view().Shapes {

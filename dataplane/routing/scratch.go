@@ -23,12 +23,12 @@ type Scratch struct {
 	answer     []radix.Hash
 }
 
-// keptHashes bounds the memory that a Scratch keeps of a prompt's hashes: 1 MiB, a million tokens in
-// blocks of 8.
+// keptHashes bounds the memory that a Scratch keeps of a prompt's hashes: 1 MiB, a million
+// tokens in blocks of 8.
 const keptHashes = 128 << 10
 
-// Trim frees the memory of an unusually long prompt before s goes back to a pool. Decisions made with
-// s are invalid afterwards.
+// Trim frees the memory of an unusually long prompt before s goes back to a pool. Decisions
+// made with s are invalid afterwards.
 func (s *Scratch) Trim() {
 	s.index.blocks = nil // another name of chain, or the caller's
 	if cap(s.index.chain) > keptHashes {
@@ -46,8 +46,8 @@ type overlap struct {
 	block  int // tokens in a block of the index
 }
 
-// usable returns the whole blocks of o that the engine takes from its cache: it computes at least one
-// token, and the tokens that the request needs computed.
+// usable returns the whole blocks of o that the engine takes from its cache: it computes at
+// least one token, and the tokens that the request needs computed.
 func (o overlap) usable(p *Prompt) overlap {
 	limit := max(p.Len()-1, 0)
 	if p.Computed {
@@ -82,17 +82,19 @@ func (s *Scratch) overlap(i int, p *Prompt) (held, predicted overlap) {
 		return overlap{}, overlap{}
 	}
 	o, f := s.index.of(rank), s.index.predictedOf(rank)
-	if f.gpu > o.tokens && len(rank.IndexIDs()) <= 1 { // of a hybrid model it is unknown which groups kept it
+	if f.gpu > o.tokens && len(rank.IndexIDs()) <= 1 { // groups of a hybrid model are unknown
 		o = overlap{tokens: f.gpu, gpu: f.gpu, block: f.block}
 	}
-	// The events of a rank without history tell of a part of its blocks; the answers may know more.
+	// The events of a rank without history tell of a part of its blocks; the answers may know
+	// more.
 	if n := s.approx.tokens[i]; n > o.tokens {
 		o = overlap{tokens: n, gpu: n}
 	}
 	return o.usable(p), f.usable(p)
 }
 
-// credit returns the share of a rank's overlap that is trusted. A peer has discounted its overlaps.
+// credit returns the share of a rank's overlap that is trusted. A peer has discounted its
+// overlaps.
 func (s *Scratch) credit(i int) float64 {
 	if s.peer.answering != nil {
 		return 1
@@ -100,7 +102,8 @@ func (s *Scratch) credit(i int) float64 {
 	return s.ranks[i].Trust.CreditAt(s.now, s.approx.sources[i] == Events)
 }
 
-// silence returns the seconds since the last load report or event of a rank; 0 where it sends none.
+// silence returns the seconds since the last load report or event of a rank; 0 where it sends
+// none.
 func silence(rank *worker.Rank, load *worker.LoadView, now int64) float64 {
 	events := rank.Trust.SilenceAt(now)
 	switch {

@@ -2,19 +2,19 @@ package routing
 
 import "sync/atomic"
 
-// Sessions remembers the rank of each session in a table of fixed size without locks. A new session
-// replaces an old one, which then is routed like a new session once.
+// Sessions remembers the rank of each session in a table of fixed size without locks. A new
+// session replaces an old one, which then is routed like a new session once.
 type Sessions struct{ slots []sessionSlot }
 
-// sessionSlot has a session's key and its rank's hash. The key is stored combined with the hash, so
-// that a slot of which only one word is written matches no key.
+// sessionSlot has a session's key and its rank's hash. The key is stored combined with the
+// hash, so that a slot of which only one word is written matches no key.
 type sessionSlot struct{ mixed, rank atomic.Uint64 }
 
 const (
 	// sessionSlots take 2 MiB and hold more sessions than a router of 64 ranks has running.
 	sessionSlots = 1 << 17
-	// sessionWays is the number of slots for a key: with 4, a table that is half full loses 3 % of
-	// its sessions, with 1 39 %.
+	// sessionWays is the number of slots for a key: with 4, a table that is half full loses 3 %
+	// of its sessions, with 1 39 %.
 	sessionWays = 4
 )
 

@@ -72,7 +72,8 @@ func TestSessionsAreApart(t *testing.T) {
 	}
 }
 
-// TestSessionsAtOnce: a session that two requests move at once has one of the two ranks, never a third one's.
+// TestSessionsAtOnce: a session that two requests move at once has one of the two ranks, never
+// a third one's.
 func TestSessionsAtOnce(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny())
 	sessions := routing.NewSessions()

@@ -9,12 +9,13 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// SharedPredictions are the prompts of all routers that are sent, or about to be, and that no event
-// tells of yet. A router predicts its own prompts in the index. The leader must know those of the
-// other routers too, or as many workers compute equal prompts that reach several routers at once.
+// SharedPredictions are the prompts of all routers that are sent, or about to be, and that no
+// event tells of yet. A router predicts its own prompts in the index. The leader must know
+// those of the other routers too, or as many workers compute equal prompts that reach several
+// routers at once.
 //
-// A prompt ends shortly after its first byte, when each router has read the events that tell of it,
-// or with its router.
+// A prompt ends shortly after its first byte, when each router has read the events that tell of
+// it, or with its router.
 type SharedPredictions struct {
 	foreign atomic.Int32 // prompts of other routers: a choice takes no lock while there are none
 
@@ -37,17 +38,18 @@ type sharedPrompt struct {
 }
 
 const (
-	// maxShared bounds the prompts: a scan of all takes some 25 us where they share a system prompt.
+	// maxShared bounds the prompts: a scan of all takes some 25 us where they share a system
+	// prompt.
 	maxShared = 512
 	maxFree   = 64
-	// A choice for another router counts for unsentFor, and a sent prompt for sentFor: its router
-	// tells when the first byte has come.
+	// A choice for another router counts for unsentFor, and a sent prompt for sentFor: its
+	// router tells when the first byte has come.
 	unsentFor = time.Second
 	sentFor   = time.Minute
 )
 
-// Add notes a prompt that goes to the rank with that hash. It copies fingerprints. sent: its router
-// has sent it.
+// Add notes a prompt that goes to the rank with that hash. It copies fingerprints. sent: its
+// router has sent it.
 func (x *SharedPredictions) Add(now time.Time, id PromptID, rank uint64, tokens int, fingerprints []uint32, sent bool) {
 	if len(fingerprints) == 0 || len(fingerprints) > MaxFingerprints {
 		return
@@ -89,7 +91,7 @@ func (x *SharedPredictions) Done(now time.Time, id PromptID) {
 func (x *SharedPredictions) limit(id PromptID, until func(int64) int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, ok := x.ids[id]; !ok { // most messages of other routers are about prompts that are not here
+	if _, ok := x.ids[id]; !ok { // most messages are about unknown prompts
 		return
 	}
 	if i := slices.IndexFunc(x.all, func(e sharedPrompt) bool { return e.id == id }); i >= 0 {
@@ -148,8 +150,8 @@ type rankTokens struct {
 	tokens int
 }
 
-// find appends, for each rank, the longest beginning of a prompt that it is about to compute. own:
-// prompts of this router count too.
+// find appends, for each rank, the longest beginning of a prompt that it is about to compute.
+// own: prompts of this router count too.
 func (x *SharedPredictions) find(dst []rankTokens, now int64, tokens int, fingerprints []uint32, own bool) []rankTokens {
 	if len(fingerprints) == 0 {
 		return dst

@@ -15,9 +15,9 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// TestMarks: marks show at least 8/9 of what two prompts share, all of it where they are equal, and
-// never more.
-func TestMarks(t *testing.T) {
+// TestFingerprints: fingerprints show at least 8/9 of the tokens that two prompts share, all of
+// them where they are equal, and never more.
+func TestFingerprints(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	make1 := func(n int) []uint32 {
 		all := make([]uint32, n)
@@ -144,9 +144,8 @@ func (o *desk) Done(number uint64) {
 	o.router.Shared.Done(time.Now(), routing.PromptID{Router: o.id, Number: number})
 }
 
-// TestEqualPromptsOfRouters: a prompt that one router was chosen for is expected at its rank when
-// another one asks for an equal or a longer one, or the chooser itself has it, until it is
-// computed.
+// TestEqualPromptsOfRouters: a prompt that the leader chose for is predicted at its rank when
+// another router, or the leader itself, has an equal or a longer one, until it is computed.
 func TestEqualPromptsOfRouters(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny(), tiny(), tiny(), tiny())
 	seed := uint64(0)
@@ -196,7 +195,7 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 	}, time.Minute, time.Millisecond, "events tell of it now")
 	one.Withdraw(flight)
 
-	// The answer is late: who chose alone tells of it.
+	// The reply is late: the router that chose alone tells the leader.
 	first.late, second.late = true, false
 	q := prompt(tokens(3, 6000))
 	flight, home = send(one, q)
@@ -215,8 +214,8 @@ func TestEqualPromptsOfRouters(t *testing.T) {
 	chooser.Withdraw(flight)
 }
 
-// TestExpectedIsBounded: no history of prompts makes more than 512 entries, and routers that are
-// forgotten leave none.
+// TestExpectedIsBounded: no history of prompts makes more than 512 entries, and routers that
+// are forgotten leave none.
 func TestExpectedIsBounded(t *testing.T) {
 	var x routing.SharedPredictions
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -241,8 +240,8 @@ func TestExpectedIsBounded(t *testing.T) {
 	require.Zero(t, x.Len())
 }
 
-// TestExpectedEnds: a prompt that was never sent counts for a second, one that was for a minute,
-// and one that is done for 100 ms.
+// TestExpectedEnds: a prompt that was never sent counts for a second, one that was for a
+// minute, and one that is done for 100 ms.
 func TestExpectedEnds(t *testing.T) {
 	start := time.Unix(1000, 0)
 	count := func(x *routing.SharedPredictions, at time.Duration) (n int) {

@@ -9,9 +9,9 @@ import (
 
 // TierDirectory knows the blocks in the KV tiers of nodes.
 type TierDirectory interface {
-	// Stored appends the leading part of a prompt in each tier, each kind of each place at most once,
-	// or nothing where no tier has any. Each choice for a prompt with token ids calls it: it must not
-	// block or allocate. In doubt it says less. It keeps no part of q.
+	// Stored appends the leading part of a prompt in each tier, each kind of each place at most
+	// once, or nothing where no tier has any. Each choice for a prompt with token ids calls it:
+	// it must not block or allocate. In doubt it says less. It keeps no part of q.
 	Stored(dst []TierMatch, q TierQuery) []TierMatch
 }
 
@@ -32,16 +32,16 @@ type TierMatch struct {
 }
 
 const (
-	// hostSpeed is the assumed speed from a node's tier into an engine's host memory, in bytes per
-	// second, where none is measured.
+	// hostSpeed is the assumed speed from a node's tier into an engine's host memory, in bytes
+	// per second, where none is measured.
 	hostSpeed = 12e9
 	// gpuSpeed is the assumed speed from there to the GPU: PCIe 4.0 with 16 lanes.
 	gpuSpeed = 24e9
 )
 
-// secondsPerByte is the time of a byte from a place's tier into an engine there. A measured speed
-// counts only where the engine's bytes per token are known: small pages are slow per byte, and the
-// assumed speed is for large ones.
+// secondsPerByte is the time of a byte from a place's tier into an engine there. A measured
+// speed counts only where the engine's bytes per token are known: small pages are slow per
+// byte, and the assumed speed is for large ones.
 func secondsPerByte(links *policy.Links, place uint32, info *worker.Info) float64 {
 	if speed := links.Tier(place); speed > 0 && info.TokenBytes > 0 {
 		return 1/speed + 1/gpuSpeed
@@ -57,8 +57,8 @@ func tokenBytes(info *worker.Info) float64 {
 	return policy.UsualBytes
 }
 
-// usableTokens returns the part of n leading tokens that an engine takes from its cache: whole pages,
-// without the last token.
+// usableTokens returns the part of n leading tokens that an engine takes from its cache: whole
+// pages, without the last token.
 func usableTokens(p *Prompt, info *worker.Info, n int) int {
 	n = min(n, p.Len()-1)
 	if page := pageSize(info); page > 0 {
@@ -86,9 +86,10 @@ func (t *tierMatches) find(dir TierDirectory, p *Prompt, ranks []*worker.Rank) {
 	}
 }
 
-// credit fills the candidates of ranks with the tokens that they could fetch: from the tier of their
-// node, and behind these from the peer whose tier delivers first. A peer counts only over a measured
-// link, and only for engines with a tier of the same kind: in doubt its tokens are computed.
+// credit fills the candidates of ranks with the tokens that they could fetch: from the tier of
+// their node, and behind these from the peer that delivers first. A peer counts only over a
+// measured link, and only for engines with a tier of the same kind: in doubt its tokens are
+// computed.
 func (t *tierMatches) credit(candidates []policy.Candidate, ranks []*worker.Rank, p *Prompt, links *policy.Links) {
 	if len(t.found) == 0 {
 		return
@@ -134,8 +135,8 @@ func (t *tierMatches) creditOne(c *policy.Candidate, p *Prompt, info *worker.Inf
 	}
 }
 
-// source returns the place of the peer that has upto leading tokens of a prompt and, of several, the
-// fastest link to the rank.
+// source returns the place of the peer that has upto leading tokens of a prompt and, of
+// several, the fastest link to the rank.
 func (t *tierMatches) source(p *Prompt, rank *worker.Rank, upto int, links *policy.Links) (from uint32) {
 	place, info := rank.Worker.NodeNumber(), rank.Worker.Info()
 	own := slices.IndexFunc(t.found, func(m TierMatch) bool { return m.Place == place && m.Open })

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// library is what tiers hold, by the first token of prompts.
+// library is a tier directory by the first token of prompts.
 type library struct {
 	by     map[uint32][]routing.TierMatch
 	model  string
@@ -21,7 +21,8 @@ func (l *library) Stored(dst []routing.TierMatch, a routing.TierQuery) []routing
 	return append(dst, l.by[a.Tokens[0]]...)
 }
 
-// Pages of another kind are of no use, and a node without a tier, or with engines of two kinds, gets nothing from others.
+// Pages of another kind are of no use, and a node without a tier, or with engines of two kinds,
+// gets nothing from others.
 func TestKindsOfPagesAreKeptApart(t *testing.T) {
 	f := newFleet(t, tiny(), tiny(), tiny(), tiny())
 	f.at(1, 2, 3, 4)
@@ -41,7 +42,7 @@ func TestKindsOfPagesAreKeptApart(t *testing.T) {
 	}
 	require.Equal(t, [][2]int32{{2000, 0}, {0, 3000}, {0, 0}, {0, 0}}, got)
 	require.Equal(t, f.ranks[0].Worker.Info().Model(), lib.model)
-	// What was said of one prompt is not said of the next one.
+	// One prompt's matches are not another's.
 	_, _ = f.pick(prompt(tokens(8, 4001)))
 	for _, c := range f.spy.candidates {
 		require.Zero(t, c.Tier|c.Remote)

@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/radix"
 )
 
-// shelves are what tiers hold of any prompt. Each place has a tier, and all are of one kind.
+// shelves is a tier directory with the same matches for any prompt. Each place has a tier, and
+// all are of one kind.
 type shelves []routing.TierMatch
 
 func (s shelves) Stored(dst []routing.TierMatch, _ routing.TierQuery) []routing.TierMatch {
@@ -52,7 +53,7 @@ func (f *fleet) linked(r *routing.Router, places int, speed float64, broken ...[
 	r.SetLinks(l)
 }
 
-// Each candidate is told what it could fetch from its own node's tier, and what behind that from the best peer.
+// Each candidate has the tokens of its own node's tier, and behind those of the best peer.
 func TestTiersBecomeCandidates(t *testing.T) {
 	const speed = 8e9      // as fast as the way from a tier into an engine: a byte takes twice as long from a peer
 	const bytes = 64 << 10 // of a token, as the first worker says; of the others it is unknown, and so the usual 128 KiB
@@ -105,7 +106,8 @@ func TestTiersBecomeCandidates(t *testing.T) {
 	assert.Zero(t, f.spy.candidates[0].Tier)
 }
 
-// The longest prefix wins among peers, and of equal ones the fastest link: as a look at all of them finds.
+// The longest prefix wins among peers, and of equal ones the fastest link: as a look at all of
+// them finds.
 func TestTheBestPeerIsFound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(17, 18))
 	f := newFleet(t, tiny())
@@ -136,7 +138,8 @@ func TestTheBestPeerIsFound(t *testing.T) {
 	}
 }
 
-// A prompt goes to the rank whose node's tier has it where that is faster, and elsewhere where it is not.
+// A prompt goes to the rank with a tier match where that is faster, and elsewhere where it is
+// not.
 func TestTiersMoveTheChoice(t *testing.T) {
 	f := newFleet(t, tiny(), tiny())
 	f.at(1, 2)
@@ -191,7 +194,7 @@ func TestPairsGoByLinks(t *testing.T) {
 	require.InDelta(t, 4000*policy.UsualBytes/1e10, x.Decodes[1].Cost.Transfer, 1e-9)
 }
 
-// A router that chooses for another one goes by what that one knows of tiers, and needs to know of none itself.
+// A leader uses the tier matches of the asking router, and needs no directory.
 func TestAnotherChoosesByTiers(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) { // where no time passes between two choices: backlogs become less with time
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // the clients' cleaners of connections end

@@ -182,7 +182,7 @@ func (a *recordWriter) status() ClusterReport {
 		return s
 	}
 	view := a.cluster.View()
-	s.State, s.Routers, s.Nodes = "down", len(view.Replicas), len(view.Nodes)
+	s.State, s.Routers, s.Nodes = "down", len(view.Routers), len(view.Nodes)
 	if view.Up {
 		s.State = "up"
 	}

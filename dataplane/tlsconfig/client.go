@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// ClientFiles are what connections to workers trust and show.
+// ClientFiles are the authorities and the certificate of connections to workers.
 type ClientFiles struct {
 	CA        string // PEM; authorities of the workers' certificates; "": those of the system
 	Cert, Key string // PEM; shown to workers that ask; "": nothing to show
-	Insecure  bool   // take any certificate: whoever is in between can read and change everything
+	Insecure  bool   // take any certificate: anyone in between can read and change everything
 }
 
 // Client makes the settings of connections to workers.
 type Client struct {
 	insecure bool
-	pool     *followed[*x509.CertPool]   // nil: the system's
-	pair     *followed[*tls.Certificate] // nil: none
+	pool     *reloaded[*x509.CertPool]   // nil: the system's
+	pair     *reloaded[*tls.Certificate] // nil: none
 }
 
 // NewClient reads the files.
@@ -30,27 +30,29 @@ func NewClient(files ClientFiles, log *slog.Logger) (*Client, error) {
 	c := &Client{insecure: files.Insecure}
 	var err error
 	if files.CA != "" {
-		c.pool, err = follow(log, "authorities of workers", []string{files.CA}, func() (*x509.CertPool, error) { return loadPool(files.CA) })
+		c.pool, err = reloadOnChange(log, "authorities of workers", []string{files.CA}, func() (*x509.CertPool, error) { return loadPool(files.CA) })
 		if err != nil {
 			return nil, err
 		}
 	}
 	if files.Cert != "" {
-		c.pair, err = follow(log, "certificate for workers", []string{files.Cert, files.Key}, func() (*tls.Certificate, error) {
+		c.pair, err = reloadOnChange(log, "certificate for workers", []string{files.Cert, files.Key}, func() (*tls.Certificate, error) {
 			return loadPair(files.Cert, files.Key, log)
 		})
 	}
 	return c, err
 }
 
-// Config returns the settings for one worker, whose certificate must be good for host, a name or an address. They remember
-// the worker's last session, so that further connections cost no signature.
+// Config returns the settings for one worker, whose certificate must be valid for host, a name
+// or an address. They remember the worker's last session, so that further connections cost no
+// signature.
 func (c *Client) Config(host string) *tls.Config {
 	cfg := &tls.Config{
 		ServerName: host, // as SNI where it is a name
 		MinVersion: tls.VersionTLS12,
 		NextProtos: protocols,
-		// One, as each worker has settings of its own: two workers of one name and two ports do not know each other's sessions.
+		// Each worker has settings of its own: two workers of one name and two ports do not
+		// share sessions.
 		ClientSessionCache:          tls.NewLRUClientSessionCache(1),
 		DynamicRecordSizingDisabled: true,
 	}
@@ -61,7 +63,8 @@ func (c *Client) Config(host string) *tls.Config {
 	case c.insecure:
 		cfg.InsecureSkipVerify = true
 	case c.pool != nil:
-		// crypto/tls would check against a list that never changes. Ours is checked in its place, for resumed sessions too.
+		// crypto/tls would check against a list that never changes. This check replaces it, for
+		// resumed sessions too.
 		cfg.InsecureSkipVerify = true
 		cfg.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, c.pool.get(), host) }
 	}

@@ -12,18 +12,19 @@ var (
 	ErrPlain = errors.New("worker speaks plain HTTP: use http://")
 	// ErrTLS means that a peer answered plain HTTP with TLS.
 	ErrTLS = errors.New("worker speaks TLS: use https://")
-	// errShut is how servers without TLS, and some with other settings, meet a first message that they do not understand.
-	errShut = errors.New("worker closed the connection during the TLS handshake: does it speak TLS?")
+	// errHandshakeClosed is the reaction of servers without TLS, and of some with other
+	// settings, to a first message that they do not understand.
+	errHandshakeClosed = errors.New("worker closed the connection during the TLS handshake: does it speak TLS?")
 )
 
-// Explain adds words to what a client's handshake failed with.
+// Explain adds the likely cause to the error of a client's handshake.
 func Explain(err error) error {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &record):
 		return fmt.Errorf("%w: %w", ErrPlain, err)
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: %w", errShut, err)
+		return fmt.Errorf("%w: %w", errHandshakeClosed, err)
 	default:
 		return err
 	}
@@ -35,8 +36,8 @@ const (
 	recordHandshake = 0x16
 )
 
-// IsRecord tells whether bytes that should be HTTP begin a TLS record: a server that does not understand a request as a
-// handshake answers with an alert. No HTTP message begins with these bytes.
+// IsRecord reports whether bytes that should be HTTP begin a TLS record: a TLS server answers a
+// plain request with an alert. No HTTP message begins with these bytes.
 func IsRecord(b []byte) bool {
 	return len(b) >= 2 && (b[0] == recordAlert || b[0] == recordHandshake) && b[1] == 3
 }

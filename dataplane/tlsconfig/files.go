@@ -13,7 +13,8 @@ import (
 // ErrFiles means that a certificate, key or list of authorities cannot be used.
 var ErrFiles = errors.New("secure: unusable file")
 
-// expirySoon is when an operator should hear of it: two of the renewals that usual agents try each day of the last month.
+// expirySoon is when the log begins to warn: two of the renewals that usual agents try each day
+// of the last month.
 const expirySoon = 7 * 24 * time.Hour
 
 // loadPair reads a certificate chain and its key, both PEM.
@@ -32,7 +33,7 @@ func loadPair(certFile, keyFile string, log *slog.Logger) (*tls.Certificate, err
 	}
 	switch left := time.Until(pair.Leaf.NotAfter); {
 	case left < 0:
-		log.Error("certificate has expired: who checks it will refuse it", "file", certFile, "expired", pair.Leaf.NotAfter)
+		log.Error("certificate has expired: peers that check it refuse it", "file", certFile, "expired", pair.Leaf.NotAfter)
 	case left < expirySoon:
 		log.Warn("certificate expires soon", "file", certFile, "expires", pair.Leaf.NotAfter)
 	}

@@ -7,60 +7,61 @@ import (
 	"time"
 )
 
-// stamp tells one version of a file from the next one, as far as a stat can: whoever replaces a file by renaming another one
-// over it changes the inode, and whoever writes into it the time.
-type stamp struct {
+// fileVersion distinguishes two versions of a file, as far as a stat can: a rename over it
+// changes the inode, a write into it the time.
+type fileVersion struct {
 	info     os.FileInfo // nil: there was no such file
 	size     int64
 	modified time.Time
 }
 
-func stampOf(file string) stamp {
+func stampOf(file string) fileVersion {
 	info, err := os.Stat(file) // through links: Kubernetes replaces a secret by turning one
 	if err != nil {
-		return stamp{}
+		return fileVersion{}
 	}
-	return stamp{info, info.Size(), info.ModTime()}
+	return fileVersion{info, info.Size(), info.ModTime()}
 }
 
-func (s stamp) equal(o stamp) bool {
+func (s fileVersion) equal(o fileVersion) bool {
 	if s.info == nil || o.info == nil {
 		return s.info == o.info
 	}
 	return os.SameFile(s.info, o.info) && s.size == o.size && s.modified.Equal(o.modified)
 }
 
-// followed is something made of files, which is made anew when one of them has changed.
-type followed[T any] struct {
-	what  string // for the log
+// reloaded is a value made of files, which is made again when one of them has changed.
+type reloaded[T any] struct {
+	name  string // for the log
 	files []string
 	load  func() (T, error)
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	current T       // guarded by mu
-	seen    []stamp // of files when they were last read; guarded by mu
+	current T             // guarded by mu
+	seen    []fileVersion // of files when they were last read; guarded by mu
 }
 
-// follow reads the files for the first time.
-func follow[T any](log *slog.Logger, what string, files []string, load func() (T, error)) (*followed[T], error) {
-	f := &followed[T]{what: what, files: files, load: load, log: log, seen: stampsOf(files)}
+// reloadOnChange reads the files for the first time.
+func reloadOnChange[T any](log *slog.Logger, name string, files []string, load func() (T, error)) (*reloaded[T], error) {
+	f := &reloaded[T]{name: name, files: files, load: load, log: log, seen: stampsOf(files)}
 	var err error
 	f.current, err = load()
 	return f, err
 }
 
-func stampsOf(files []string) []stamp {
-	all := make([]stamp, len(files))
+func stampsOf(files []string) []fileVersion {
+	all := make([]fileVersion, len(files))
 	for i, file := range files {
 		all[i] = stampOf(file)
 	}
 	return all
 }
 
-// get returns what the files say now, or what they said when they could last be read. Stamps are taken before the reading,
-// so that a change in between is seen by the next get: of a certificate and a key, one is always written first.
-func (f *followed[T]) get() T {
+// get returns the value of the present files, or of the last readable ones. Stamps are taken
+// before the reading, so that the next get sees a change in between: of a certificate and a key,
+// one is always written first.
+func (f *reloaded[T]) get() T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := stampsOf(f.files)
@@ -70,15 +71,15 @@ func (f *followed[T]) get() T {
 	f.seen = now
 	fresh, err := f.load()
 	if err != nil {
-		f.log.Warn("cannot reload, and goes on with what was there before", "what", f.what, "error", err)
+		f.log.Warn("cannot reload; the earlier content stays in use", "name", f.name, "error", err)
 		return f.current
 	}
-	f.log.Info("reloaded", "what", f.what)
+	f.log.Info("reloaded", "name", f.name)
 	f.current = fresh
 	return fresh
 }
 
-func (f *followed[T]) same(now []stamp) bool {
+func (f *reloaded[T]) same(now []fileVersion) bool {
 	for i := range now {
 		if !now[i].equal(f.seen[i]) {
 			return false

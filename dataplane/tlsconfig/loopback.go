@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Loopback reports whether a host, an IPv6 address with or without its brackets, is this machine and nobody else's way to it. Names other
-// than localhost are not looked up: they are not.
+// Loopback reports whether a host, an IPv6 address with or without its brackets, is reachable
+// from this machine alone. Names other than localhost are not resolved: they are not.
 func Loopback(host string) bool {
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return host == "localhost" || (err == nil && addr.Unmap().IsLoopback())

@@ -5,13 +5,14 @@ import (
 	"log/slog"
 )
 
-// ServerFiles are what a listener shows and asks for.
+// ServerFiles are the certificate of a listener and the authorities of its clients.
 type ServerFiles struct {
 	Cert, Key string // PEM; Cert with the intermediate certificates behind its own
 	ClientCA  string // PEM; clients must show a certificate that one of these authorities signed; "": none is asked for
 }
 
-// protocols are offered to, and accepted from, peers that choose by ALPN. Without it some would choose HTTP/2.
+// protocols are offered to, and accepted from, peers that choose by ALPN. Without it some would
+// choose HTTP/2.
 var protocols = []string{"http/1.1"}
 
 // Server returns the settings of a listener.
@@ -23,11 +24,11 @@ func Server(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 	if files.ClientCA != "" {
 		watched = append(watched, files.ClientCA)
 	}
-	current, err := follow(log, "certificates for clients", watched, func() (*tls.Config, error) { return loadServer(files, log) })
+	current, err := reloadOnChange(log, "certificates for clients", watched, func() (*tls.Config, error) { return loadServer(files, log) })
 	if err != nil {
 		return nil, err
 	}
-	// The keys of session tickets stay those of this one, and go on changing daily, whatever the files do.
+	// The keys of session tickets stay, and rotate daily, through changes of the files.
 	base := serverDefaults()
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return current.get(), nil }
 	return base, nil
@@ -37,7 +38,8 @@ func serverDefaults() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		NextProtos: protocols,
-		// An answer's event should be one record and one write. Small records at the start are for browsers that show half a page.
+		// An answer's event should be one record and one write. Small first records are for
+		// browsers that show half a page.
 		DynamicRecordSizingDisabled: true,
 	}
 }
@@ -53,7 +55,7 @@ func loadServer(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 		return cfg, nil
 	}
 	cfg.ClientAuth = tls.RequireAndVerifyClientCert
-	// A client whose authority was taken off the list must not come back by a ticket from before.
+	// A client whose authority was removed must not come back by an earlier ticket.
 	cfg.SessionTicketsDisabled = true
 	cfg.ClientCAs, err = loadPool(files.ClientCA)
 	return cfg, err

@@ -21,29 +21,32 @@ import (
 // ErrKey means that the other side does not know the shared key.
 var ErrKey = errors.New("secure: the other side has another key")
 
-// MinKey is the least number of characters of a shared key. Who connects is shown something made of it, on which he could try keys; 32
-// random characters are beyond that.
+// MinKey is the least number of characters of a shared key. A client is shown a value derived
+// from it, against which it could try keys; 32 random characters are beyond that.
 const MinKey = 32
 
-// SharedKey lets processes that know one secret trust each other, without an authority: each makes the same Ed25519 key of it, shows a certificate of that
-// key, and takes no other one. So TLS 1.3 proves to both sides that the other one knows the secret, and encrypts.
+// SharedKey lets processes that know one secret trust each other, without an authority: each
+// derives the same Ed25519 key from it, shows a certificate of that key, and accepts no other
+// one. So TLS 1.3 proves to both sides that the other one knows the secret, and encrypts.
 type SharedKey struct {
 	current func() *keyring
 }
 
-// keyring is what a list of secrets makes: the first is shown, all are taken, so that one can be changed while processes run.
+// keyring holds the keys of a list of secrets: the first is shown, all are accepted, so that a
+// key can be changed while processes run.
 type keyring struct {
 	server, client *tls.Config
 	taken          []ed25519.PublicKey
 }
 
-// NewSharedKey reads keys from a file, one in each line. The first is shown to others, all are taken from them: to change a key, add the new one behind the old one
-// on each node, then put it first, then remove the old one. The file is read again when it changes.
+// NewSharedKey reads keys from a file, one in each line. The first is shown to others, all are
+// accepted from them. To change a key, add the new one after the old one on each node, then put
+// it first, then remove the old one. The file is read again when it changes.
 func NewSharedKey(file string, log *slog.Logger) (*SharedKey, error) {
 	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o004 != 0 {
 		log.Warn("a key is readable for all users of this machine", "file", file, "mode", info.Mode().Perm())
 	}
-	f, err := follow(log, "shared key", []string{file}, func() (*keyring, error) {
+	f, err := reloadOnChange(log, "shared key", []string{file}, func() (*keyring, error) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read key: %w: %w", ErrFiles, err)
@@ -97,12 +100,12 @@ func newKeyring(secrets []string) (*keyring, error) {
 	}
 	k.client = &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*shown}, VerifyConnection: k.verify, DynamicRecordSizingDisabled: true,
-		InsecureSkipVerify: true, // names and authorities say nothing here: the key is compared
+		InsecureSkipVerify: true, // names and authorities do not count: the key is compared
 	}
 	return k, nil
 }
 
-// certificateOf is made anew in each process; its key is the same in all.
+// certificateOf makes a new certificate in each process; its key is the same in all.
 func certificateOf(secret string) (*tls.Certificate, error) {
 	seed, err := hkdf.Key(sha256.New, []byte(secret), nil, "warmpath shared key, version 1", ed25519.SeedSize)
 	if err != nil {
@@ -111,7 +114,8 @@ func certificateOf(secret string) (*tls.Certificate, error) {
 	key := ed25519.NewKeyFromSeed(seed)
 	form := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "warmpath shared key"},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // RFC 5280 4.1.2.5: it has no end
+		// RFC 5280 4.1.2.5: no end.
+		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
 	if err != nil {

@@ -99,7 +99,7 @@ func TestSharedKeyRefuses(t *testing.T) {
 	assert.Error(t, err)
 	var l lines
 	file := keyFile(t, keyA)
-	require.NoError(t, os.Chmod(file, 0o644)) //nolint:gosec // this is what is warned of
+	require.NoError(t, os.Chmod(file, 0o644)) //nolint:gosec // the log warns of this
 	_, err = tlsconfig.NewSharedKey(file, l.log())
 	require.NoError(t, err)
 	assert.Contains(t, l.String(), "readable for all users")

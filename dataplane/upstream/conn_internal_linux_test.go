@@ -10,12 +10,24 @@ import (
 // idleConn returns an idle connection to a worker, and the worker's end of it.
 func idleConn(t *testing.T) (*conn, net.Conn) {
 	t.Helper()
-	s, peer := socketPair(t)
-	near := s.(*socket).Conn
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	near, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close(); peer.Close() })
 	return newConn(near, near, poolKey{addr: "worker"}, new(sync.Pool)), peer
 }
 
-// eventually waits for what the other end has done to arrive.
+// eventually waits for an act of the other end to arrive.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
@@ -37,7 +49,7 @@ func TestAlive(t *testing.T) {
 	}
 	eventually(t, "a connection with a byte that nobody asked for is alive", func() bool { return !cn.alive() })
 	var b [2]byte
-	if n, err := cn.nc.Read(b[:]); n != 1 || b[0] != 'x' || err != nil {
+	if n, err := cn.in.nc.Read(b[:]); n != 1 || b[0] != 'x' || err != nil {
 		t.Errorf("after the looks, Read = %d %q %v, want the byte", n, b[:n], err)
 	}
 
@@ -52,12 +64,12 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// TestWriterThatHasNotRun: all of a request is written and answered before its writer is scheduled again. The connection serves
-// on.
+// TestWriterThatHasNotRun: all of a request is written and answered before its writer is
+// scheduled again. The connection serves on.
 func TestWriterThatHasNotRun(t *testing.T) {
 	cn, peer := idleConn(t)
 	done := make(chan struct{})
-	cn.out.writer = done
+	cn.out.done = done
 	go func() {
 		defer close(done)
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -66,7 +78,7 @@ func TestWriterThatHasNotRun(t *testing.T) {
 			}
 		}
 	}()
-	if !cn.finishSend() {
+	if !cn.out.finish() {
 		t.Fatal("finishSend = false, want true: nothing failed")
 	}
 	if _, err := cn.tcp.Write([]byte("x")); err != nil {

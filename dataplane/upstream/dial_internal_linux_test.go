@@ -7,15 +7,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
-// TestDial: what Dial returns reads and writes as sockets do, and closes.
+// TestDial: connections of Dial read and write as sockets do, and close.
 func TestDial(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	nc, err := Dial(context.Background(), "tcp", ln.Addr().String())
 	require.NoError(t, err)
-	require.IsType(t, &socket{}, nc, "its calls would wake the runtime's monitor")
+	require.IsType(t, &socket.Conn{}, nc, "its calls would wake the runtime's monitor")
 	far, err := ln.Accept()
 	require.NoError(t, err)
 	_, err = io.WriteString(nc, "ping")

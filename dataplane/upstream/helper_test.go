@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -40,13 +41,14 @@ func TestMain(m *testing.M) {
 // patience bounds waits that only a bug makes long.
 const patience = time.Minute
 
-// loopback is an address for a listener whose port no other process's test has had: its router may still look for a worker there.
+// loopback is an address for a listener whose port no other process's test has had: its router
+// may still look for a worker there.
 func loopback(t testing.TB) string {
 	t.Helper()
 	return natstest.Address(t)
 }
 
-// worker is an upstream server that does what a test tells it, connection by connection.
+// worker is an upstream server that follows a test's script, connection by connection.
 type worker struct {
 	t    testing.TB
 	ln   net.Listener
@@ -55,7 +57,8 @@ type worker struct {
 	open map[net.Conn]bool
 }
 
-// startWorker runs serve for each connection; nth counts them from 0. The connection is closed when serve returns.
+// startWorker runs serve for each connection; nth counts them from 0. The connection is closed
+// when serve returns.
 func startWorker(t testing.TB, serve func(nth int, c *peer)) *worker {
 	t.Helper()
 	ln, err := net.Listen("tcp", loopback(t))
@@ -114,7 +117,8 @@ type peer struct {
 	br       *bufio.Reader
 }
 
-// request reads one whole request and returns its head and body; ok is false at the end of the connection.
+// request reads one whole request and returns its head and body; ok is false at the end of the
+// connection.
 func (p *peer) request() (head, body string, ok bool) {
 	head, ok = p.head()
 	if !ok {
@@ -238,24 +242,24 @@ func await(t testing.TB, what string, ch <-chan struct{}) time.Duration {
 	return time.Since(begin)
 }
 
-// refuse answers what is no request.
+// refuse answers requests that cannot be read.
 func refuse(ctx *fasthttp.RequestCtx, err error) {
 	status := fasthttp.StatusBadRequest
 	switch {
-	case errors.Is(err, upstream.ErrBodyTooLarge):
+	case errors.Is(err, ingress.ErrBodyTooLarge):
 		status = fasthttp.StatusRequestEntityTooLarge
-	case errors.Is(err, upstream.ErrHeadTooLarge):
+	case errors.Is(err, ingress.ErrHeadTooLarge):
 		status = fasthttp.StatusRequestHeaderFieldsTooLarge
-	case errors.Is(err, upstream.ErrSlowRequest):
+	case errors.Is(err, ingress.ErrSlowRequest):
 		status = fasthttp.StatusRequestTimeout
 	}
 	ctx.Error(err.Error(), status)
 }
 
 // startServer serves h on ln until the test ends, with TLS where the test has it.
-func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, change ...func(*upstream.ServerConfig)) *upstream.Server {
+func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, change ...func(*ingress.Config)) *ingress.Server {
 	t.Helper()
-	cfg := upstream.ServerConfig{
+	cfg := ingress.Config{
 		Handler: h, Refuse: refuse, MaxBody: func() int { return 64 << 20 }, MaxHead: 16 << 10, Idle: patience,
 		Watcher: startWatcher(t), Log: slog.New(slog.DiscardHandler),
 	}
@@ -266,7 +270,7 @@ func startServer(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, chang
 	for _, c := range change {
 		c(&cfg)
 	}
-	s := upstream.NewServer(cfg)
+	s := ingress.NewServer(cfg)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ln) }()
 	t.Cleanup(func() {
@@ -291,9 +295,9 @@ func listen(t testing.TB) net.Listener {
 }
 
 // startWatcher runs a Watcher until the test ends.
-func startWatcher(t testing.TB) *upstream.Watcher {
+func startWatcher(t testing.TB) *ingress.Watcher {
 	t.Helper()
-	w, err := upstream.NewWatcher()
+	w, err := ingress.NewWatcher()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,39 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNoDelay: small pieces leave at once, to workers and to clients.
+// TestNoDelay: small pieces leave for workers at once.
 func TestNoDelay(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ln.Close() })
-	w, err := NewWatcher()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.Close() })
 	cn, err := NewTransport(Config{DialTimeout: time.Minute}).open(context.Background(), poolKey{addr: ln.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cn.abort)
-	nc, err := ln.Accept()
+	raw, err := cn.tcp.(syscall.Conn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = nc.Close() })
-	client := NewServer(ServerConfig{Watcher: w}).newClient(nc)
-	for name, nc := range map[string]net.Conn{"worker": cn.tcp, "client": client.NetConn()} {
-		raw, err := nc.(syscall.Conn).SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
-		on := 0
-		if err := raw.Control(func(fd uintptr) {
-			on, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NODELAY)
-		}); err != nil || on == 0 {
-			t.Errorf("TCP_NODELAY of the %s's connection is %d, %v", name, on, err)
-		}
+	on := 0
+	if err := raw.Control(func(fd uintptr) {
+		on, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NODELAY)
+	}); err != nil || on == 0 {
+		t.Errorf("TCP_NODELAY is %d, %v", on, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin/console"
 )
 
-// maxPage keeps the page what it is meant to be: small enough to read in the source.
+// maxPage keeps the page small enough to read in the source.
 const maxPage = 15 << 10
 
 func TestPageIsSmall(t *testing.T) {
@@ -28,7 +28,7 @@ func TestPageRefersToNoOtherHost(t *testing.T) {
 	}
 }
 
-// What /status says comes from workers: it must not reach the page as HTML.
+// Values of /status come from workers: they must not reach the page as HTML.
 func TestPageInsertsTextOnly(t *testing.T) {
 	for _, way := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "setAttribute", "srcdoc"} {
 		if bytes.Contains(console.Page(), []byte(way)) {

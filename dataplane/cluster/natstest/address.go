@@ -7,19 +7,22 @@ import (
 	"testing"
 )
 
-// Ports that a test may name lie below those that Linux gives to connections and to listeners that name none, 32768 and up.
+// Ports for tests lie below 32768, from which Linux picks ports for connections and for
+// listeners without one.
 const (
 	firstPort = 12_000
 	lastPort  = 31_999
 )
 
-// Address returns an address on loopback whose port is the test's own until its end, for a process that is to listen there, or to do
-// so again. No connection is given the port by chance, and nobody else who asks here, in whatever process.
+// Address returns an address on loopback whose port belongs to the test until its end, for a
+// process that listens there once or again. No connection gets the port by chance, and no other
+// call of Address, in any process.
 func Address(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		claim, err := net.Listen("unix", fmt.Sprintf("@warmpath-test-port-%d", port)) // abstract: it goes with the process
+		// Abstract: it ends with the process.
+		claim, err := net.Listen("unix", fmt.Sprintf("@warmpath-test-port-%d", port))
 		if err != nil {
 			continue
 		}

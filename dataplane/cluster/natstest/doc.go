@@ -1,5 +1,5 @@
-// Package natstest runs real nats-server processes for tests: they can be killed, stopped and restarted, with and without what they
-// have stored.
+// Package natstest runs real nats-server processes for tests. They can be killed, stopped and
+// restarted, with and without their store.
 //
 // # Concurrency
 //

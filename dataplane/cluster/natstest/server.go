@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// module is what the program is built from, at the version that go.mod names.
+// module is the server's module, at the version of go.mod.
 const module = "github.com/nats-io/nats-server/v2"
 
 // patience is how long a server may take to listen, however slow the machine.
@@ -24,8 +24,8 @@ const patience = 2 * time.Minute
 // built is the folder of the program; "": it was not needed yet.
 var built string
 
-// program is copied once for a test binary, and deleted by Clean. `go run` links it once for all of them and keeps it in its cache,
-// which `go build` does not.
+// program is copied once for a test binary, and deleted by Clean. `go run` links it once for all
+// of them and keeps it in its cache, which `go build` does not.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "warmpath-natstest-")
 	if err != nil {
@@ -47,7 +47,8 @@ func Clean() {
 	}
 }
 
-// Server is one nats-server process with JetStream, on loopback, at a port that stays its own through restarts.
+// Server is one nats-server process with JetStream, on loopback, at a port that it keeps through
+// restarts.
 type Server struct {
 	t     testing.TB
 	addr  string // host:port
@@ -114,7 +115,7 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
-// Lose deletes what a killed server has stored.
+// Lose deletes the store of a killed server.
 func (s *Server) Lose() {
 	s.t.Helper()
 	if err := os.RemoveAll(s.store); err != nil {
@@ -135,7 +136,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// CPU is what the process has used.
+// CPU returns the processor time of the process.
 func (s *Server) CPU() time.Duration {
 	s.t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID()))
@@ -143,7 +144,8 @@ func (s *Server) CPU() time.Duration {
 		s.t.Fatal(err)
 	}
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	const user, system, tick = 11, 12, 10 * time.Millisecond // fields 14 and 15 of proc(5), and Linux's USER_HZ
+	// Fields 14 and 15 of proc(5), and Linux's USER_HZ.
+	const user, system, tick = 11, 12, 10 * time.Millisecond
 	var ticks int64
 	for _, f := range []string{fields[user], fields[system]} {
 		n, err := strconv.ParseInt(f, 10, 64)

@@ -13,7 +13,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// dnsInterval is how often a name is asked for: that of Kubernetes' records, which live for 5 s, and less than most others.
+// dnsInterval is the time between two queries: that of Kubernetes' records, which live for 5 s,
+// and less than most others.
 const dnsInterval = 5 * time.Second
 
 // srv asks for the SRV records of a name again and again.
@@ -66,8 +67,8 @@ func newDNS(rest string, o *options, r *report) (Source, error) {
 	return s, nil
 }
 
-// Run implements Source. Only NOERROR is an answer, though it may name nobody: all else says something of the name's servers,
-// NXDOMAIN too, with which some answer while they start.
+// Run implements Source. Only NOERROR is an answer, though it may have no record; other results
+// describe the name's servers. That includes NXDOMAIN, with which some answer while they start.
 func (s *srv) Run(ctx context.Context, set func([]worker.Spec)) error {
 	var known []worker.Spec
 	told := false
@@ -93,7 +94,8 @@ func (s *srv) Run(ctx context.Context, set func([]worker.Spec)) error {
 	}
 }
 
-// specs are the records' workers, in one order. Priorities and weights are not for us: who is chosen is decided by caches and load.
+// specs returns the records' workers, sorted. Priorities and weights do not count: caches and
+// load decide the choice.
 func (s *srv) specs(records []record) (specs []worker.Spec) {
 	for _, r := range records {
 		host := strings.TrimSuffix(r.target, ".")

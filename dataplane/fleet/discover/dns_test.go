@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// nameServer answers every question over UDP and TCP of one port with what a test wants.
+// nameServer answers every question over UDP and TCP of one port as a test scripts it.
 type nameServer struct {
 	t    *testing.T
 	addr string
@@ -66,7 +66,7 @@ func (s *nameServer) serveUDP(conn net.PacketConn) {
 			continue
 		}
 		wrong := append([]byte(nil), reply...)
-		wrong[0]++ // an answer to somebody else's question comes first
+		wrong[0]++ // an answer to another question comes first
 		_, _ = conn.WriteTo(wrong, from)
 		_, _ = conn.WriteTo(reply, from)
 	}
@@ -132,7 +132,7 @@ func (s *nameServer) set(code dnsmessage.RCode, targets ...string) {
 	s.code, s.targets = code, targets
 }
 
-// askedAgain waits for two more questions: the first may have been answered with what was before.
+// askedAgain waits for two more questions: the first may have got the earlier answer.
 func (s *nameServer) askedAgain(t *testing.T) {
 	t.Helper()
 	count := func() int {
@@ -188,7 +188,7 @@ func TestSRVOverTCP(t *testing.T) {
 	require.Positive(t, ns.asked["tcp"])
 }
 
-// TestSRVSilence ends while nobody answers.
+// TestSRVSilence ends while no server answers.
 func TestSRVSilence(t *testing.T) {
 	ns := newNameServer(t)
 	ns.mu.Lock()
@@ -199,8 +199,8 @@ func TestSRVSilence(t *testing.T) {
 	require.Zero(t, d.count())
 }
 
-// FuzzSRVAnswer reads answers that a second implementation has written: what is in them must come out, and what is cut or changed must
-// never come out as more than it was.
+// FuzzSRVAnswer reads answers of a second implementation: intact ones yield all records, cut or
+// changed ones never more.
 func FuzzSRVAnswer(f *testing.F) {
 	f.Add([]byte{1, 2, 3}, uint16(0), byte(0))
 	f.Add([]byte{}, uint16(40), byte(255))

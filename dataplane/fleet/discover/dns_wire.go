@@ -16,8 +16,9 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Go's own resolver does not tell NOERROR without records from NXDOMAIN (both are "no such host"), which is the difference
-// between no worker and no answer. So the question is asked here.
+// Go's own resolver does not distinguish NOERROR without records from NXDOMAIN (both are "no
+// such host"), which is the difference between no worker and no answer. So this file sends the
+// query itself.
 
 // record is one SRV record.
 type record struct {
@@ -27,14 +28,14 @@ type record struct {
 
 // asker asks name servers.
 type asker struct {
-	servers []string // host:port; none: those of the system
+	servers []string // host:port; none: the system's
 }
 
 const (
 	resolvConf = "/etc/resolv.conf"
 	// askFor bounds one question to one server, and the TCP that may follow it.
 	askFor = 2 * time.Second
-	// udpSize is what one UDP answer may have without being cut into fragments (DNS flag day 2020).
+	// udpSize is the size of a UDP answer that is not fragmented (DNS flag day 2020).
 	udpSize = 1232
 )
 
@@ -80,7 +81,8 @@ func askServer(ctx context.Context, server, name string) ([]record, error) {
 	return nil, errors.New("the answer is cut short even over TCP")
 }
 
-// query is the wire form of the question, with EDNS0 so that answers of up to udpSize come by UDP.
+// query is the wire form of the question, with EDNS0 so that answers of up to udpSize come by
+// UDP.
 func query(name string, id uint16) ([]byte, error) {
 	n, err := dnsmessage.NewName(name)
 	if err != nil {
@@ -121,7 +123,7 @@ func exchange(ctx context.Context, network, server string, question []byte, id u
 		if err != nil {
 			return nil, err
 		}
-		if n >= 2 && binary.BigEndian.Uint16(reply) == id { // else an answer to somebody else
+		if n >= 2 && binary.BigEndian.Uint16(reply) == id { // else an answer to another query
 			return reply[:n], nil
 		}
 	}
@@ -149,7 +151,7 @@ func answer(reply []byte, name string) (records []record, truncated bool, err er
 	case err != nil:
 		return nil, false, err
 	case !h.Response:
-		return nil, false, errors.New("what came is no answer")
+		return nil, false, errors.New("the reply is not an answer")
 	case h.RCode != dnsmessage.RCodeSuccess:
 		return nil, false, fmt.Errorf("the answer is %s", strings.TrimPrefix(h.RCode.String(), "RCode"))
 	case h.Truncated:
@@ -184,7 +186,8 @@ func answer(reply []byte, name string) (records []record, truncated bool, err er
 	}
 }
 
-// systemServers reads the name servers from resolv.conf, anew for each question: they change with the network.
+// systemServers reads the name servers from resolv.conf at each query: they change with the
+// network.
 func systemServers(path string) (servers []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {

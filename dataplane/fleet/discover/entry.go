@@ -24,15 +24,16 @@ const maxEntries = 16 << 10
 //
 //	URL [ROLE [BOOTSTRAP]]
 //
-// or the text is YAML or JSON: one map, a list of such lines or of maps, or a map with the list as workers:
+// or the text is YAML or JSON: one map, a list of such lines or of maps, or a map with the list
+// as workers:
 //
 //	workers:
 //	  - http://gpu1:30000
 //	  - {url: http://gpu2:30000, role: prefill, bootstrap: 8998}
 //	  - {url: http://gpu3:30000, role: decode, drain: true}
 //
-// ROLE is aggregated, prefill or decode, BOOTSTRAP a port or HOST:PORT. Errors name the line. Text without anything in it is
-// an error, as it may be half of what someone is writing: a list of nobody is [].
+// ROLE is aggregated, prefill or decode, BOOTSTRAP a port or HOST:PORT. Errors name the line.
+// Empty text is an error, because the file may just be written: an empty list is [].
 func ParseEntries(data []byte) ([]worker.Spec, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, fmt.Errorf("%w: nothing is there: write [] where no worker is meant", ErrEntry)
@@ -53,7 +54,7 @@ func ParseEntries(data []byte) ([]worker.Spec, error) {
 	return specs, nil
 }
 
-// isYAML looks at the first line that says something.
+// isYAML decides by the first line that is neither empty nor a comment.
 func isYAML(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimSpace(line)

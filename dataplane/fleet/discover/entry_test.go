@@ -79,8 +79,8 @@ func TestParseEntriesNamesTheLine(t *testing.T) {
 	require.ErrorContains(t, err, "want at most 16384")
 }
 
-// FuzzParseEntries checks that what is read is in the registry's form, names nobody twice, and is the same when it is written as lines
-// and read again.
+// FuzzParseEntries checks that parsed entries are in the registry's form, name no worker twice,
+// and survive being written as lines and read again.
 func FuzzParseEntries(f *testing.F) {
 	for _, s := range []string{
 		"http://a:1 prefill 8998", "- {url: http://b:1, role: prefill, bootstrap: \"h:9000\"}", "workers:\n - http://a", `[{"url":"http://a","drain":true}]`,

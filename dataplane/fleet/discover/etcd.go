@@ -29,8 +29,8 @@ var (
 // tlsFiles are where certificates are, PEM.
 type tlsFiles struct{ ca, cert, key string }
 
-// newEtcd reads "HOST:PORT[,HOST:PORT…]/PREFIX" with the options scheme (of the workers' addresses is in the values), tls, ca,
-// cert, key, user and password-file.
+// newEtcd reads "HOST:PORT[,HOST:PORT…]/PREFIX" with the options tls, ca, cert, key, user and
+// password-file. The values have the workers' own schemes.
 func newEtcd(rest string, o *options, r *report) (Source, error) {
 	hosts, prefix, found := strings.Cut(strings.TrimPrefix(rest, "//"), "/")
 	if !found || hosts == "" || prefix == "" {
@@ -63,7 +63,8 @@ func newEtcd(rest string, o *options, r *report) (Source, error) {
 	return e, nil
 }
 
-// load reads the files into settings for a client. The client's certificate is read again for each connection, as it is renewed.
+// load reads the files into settings for a client. The client's certificate is read again for
+// each connection, because it is renewed.
 func (f tlsFiles) load() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.ca != "" {
@@ -91,7 +92,7 @@ func (f tlsFiles) load() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Run implements Source. While etcd is away the last set stays; when it is back, all keys are read again.
+// Run implements Source. While etcd is away the last set stays; then all keys are read again.
 func (e *etcd) Run(ctx context.Context, set func([]worker.Spec)) error {
 	client := e.api.client()
 	defer client.CloseIdleConnections()
@@ -130,7 +131,7 @@ func (e *etcd) follow(ctx context.Context, client *etcdClient, keys *etcdKeys, c
 	}
 	e.fail(keys.replace(got.KVs))
 	changed()
-	seen := &watched{}
+	seen := &watchProgress{}
 	seen.revision.Store(got.Header.Revision)
 	seen.keys.Store(int64(len(keys.there)))
 	err = client.watch(ctx, all, seen, func(events []etcdEvent) {
@@ -150,7 +151,7 @@ type etcdKeys struct {
 	workers map[string]worker.Spec
 }
 
-// replace takes in all keys that there are. A bad value is an error, and keeps what was there.
+// replace takes in all keys. A bad value is an error, and keeps the key's earlier value.
 func (k *etcdKeys) replace(kvs []etcdKV) (bad error) {
 	k.there = map[string]bool{}
 	if k.workers == nil {

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// The parts of etcd's API that are needed, by the names of its JSON gateway: bytes are in base64, 64-bit numbers in quotes, and what is
-// zero is left out.
+// The needed parts of etcd's API, by the names of its JSON gateway: bytes are in base64, 64-bit
+// numbers in quotes, and zeros are left out.
 type (
 	etcdKV struct {
 		Key   []byte `json:"key"`
@@ -37,7 +37,7 @@ type (
 	etcdRangeAnswer struct {
 		Header etcdHeader `json:"header"`
 		KVs    []etcdKV   `json:"kvs"`
-		Count  int64      `json:"count,string"` // of all keys in the range, whatever the answer is limited to
+		Count  int64      `json:"count,string"` // of all keys in the range, beyond the limit too
 	}
 	etcdWatch struct {
 		Create struct {
@@ -68,12 +68,12 @@ type (
 const (
 	// etcdPatience bounds one request and the head of a watch.
 	etcdPatience = 5 * time.Second
-	// etcdCheck is how often a watch is checked that says nothing: its member may be gone, cut off from the others, or stopped, and the
-	// connection dead behind something that holds it open.
+	// etcdCheck is the time between two checks of a silent watch: its member may be gone,
+	// stopped or cut off from the others, and a middlebox may hold the dead connection open.
 	etcdCheck = 10 * time.Second
 )
 
-// etcdAPI is where etcd is and who we are.
+// etcdAPI is the address of etcd with this process's credentials.
 type etcdAPI struct {
 	bases           []string // URLs of members
 	user, password  string
@@ -81,7 +81,8 @@ type etcdAPI struct {
 	patience, check time.Duration
 }
 
-// etcdClient speaks to one member at a time. It belongs to one goroutine, and while a watch runs to the one that checks it.
+// etcdClient talks to one member at a time. It belongs to one goroutine, and while a watch runs
+// to the goroutine that checks it.
 type etcdClient struct {
 	*http.Client
 	api   *etcdAPI
@@ -116,12 +117,12 @@ func (c *etcdClient) list(ctx context.Context, of etcdRange) (answer etcdRangeAn
 	return answer, err
 }
 
-// watched is what a watch has told so far.
-type watched struct{ revision, keys atomic.Int64 }
+// watchProgress is the progress of a watch.
+type watchProgress struct{ revision, keys atomic.Int64 }
 
-// watch calls changed with all changes of a range that come after what is seen, until that fails. It fails with errGone where etcd does not
-// remember them all. changed keeps seen.keys; seen.revision is kept here.
-func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watched, changed func([]etcdEvent)) error {
+// watch calls changed with each change of a range after seen, until it fails: with errGone where
+// etcd has compacted some of them. changed maintains seen.keys; watch maintains seen.revision.
+func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watchProgress, changed func([]etcdEvent)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var order etcdWatch
@@ -160,8 +161,9 @@ func (c *etcdClient) watch(ctx context.Context, of etcdRange, seen *watched, cha
 
 var errWatchBehind = errors.New("the watch tells nothing, though keys have changed")
 
-// checkWatch asks the watch's member at times whether the watch should have told more. It returns why the watch is of no use any more.
-func (c *etcdClient) checkWatch(ctx context.Context, of etcdRange, seen *watched) error {
+// checkWatch asks the watch's member now and then whether the watch lacks changes. It returns
+// why the watch is useless.
+func (c *etcdClient) checkWatch(ctx context.Context, of etcdRange, seen *watchProgress) error {
 	of.KeysOnly, of.Limit = true, 1
 	tick := time.NewTicker(c.api.check)
 	defer tick.Stop()
@@ -181,7 +183,7 @@ func (c *etcdClient) checkWatch(ctx context.Context, of etcdRange, seen *watched
 			return err
 		case len(answer.KVs) == 0 && answer.Count == seen.keys.Load():
 			missed = -1
-		case missed == at: // nothing has come since the last time, when something was missing, too
+		case missed == at: // no change came since the last check, which lacked some too
 			return errWatchBehind
 		default:
 			missed = at
@@ -233,7 +235,7 @@ func (c *etcdClient) send(ctx context.Context, path string, question any) (answe
 		return nil, 0, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Grpc-Metadata-hasleader", "true") // a member that is cut off from the others says so
+	req.Header.Set("Grpc-Metadata-hasleader", "true") // a member that is cut off from the others then fails
 	if c.token != "" {
 		req.Header.Set("Authorization", c.token)
 	}

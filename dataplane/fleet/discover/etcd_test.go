@@ -60,21 +60,22 @@ func TestEtcd(t *testing.T) {
 	d.tells(t)
 }
 
-// TestEtcdIsNotThere ends while nobody answers.
+// TestEtcdIsNotThere ends while no server answers.
 func TestEtcdIsNotThere(t *testing.T) {
 	d, s := follow(t, "etcd:127.0.0.1:1/workers")
 	troubled(t, s, "cannot read keys")
 	require.Zero(t, d.count())
 }
 
-// TestEtcdWithoutGateway says what to do.
+// TestEtcdWithoutGateway wants advice in the error.
 func TestEtcdWithoutGateway(t *testing.T) {
 	addr := startEtcd(t, "--enable-grpc-gateway=false").addr
 	_, s := follow(t, "etcd:"+addr+"/workers")
 	troubled(t, s, "--enable-grpc-gateway")
 }
 
-// TestEtcdForgets has keys change while the source is away and etcd forget how: all is read again.
+// TestEtcdForgets has keys change while the source is away and etcd forget how: all is read
+// again.
 func TestEtcdForgets(t *testing.T) {
 	server := startEtcd(t)
 	client, addr := server.writer(), server.addr
@@ -84,7 +85,8 @@ func TestEtcdForgets(t *testing.T) {
 	client.compact(client.put("/w/a", "http://a:2"))
 	require.ErrorIs(t, discover.WatchFromThePast("http://"+addr, "/w/", 1, patience), discover.ErrGone)
 
-	// The same end to end: the list is answered, and what comes after it forgotten before the watch is there.
+	// The same end to end: the list is answered, and later changes are compacted before the
+	// watch begins.
 	relay := startRelay(t, addr)
 	relay.beforeWatch = func() {
 		client.put("/w/b", "http://b:1")
@@ -96,7 +98,7 @@ func TestEtcdForgets(t *testing.T) {
 	require.NotContains(t, d.logged(), "level=WARN")
 }
 
-// TestEtcdUsers has etcd ask who is there, and forget its tokens.
+// TestEtcdUsers has etcd require a user, and forget its tokens.
 func TestEtcdUsers(t *testing.T) {
 	server := startEtcd(t, "--auth-token-ttl=1")
 	root, addr := server.writer(), server.addr

@@ -23,7 +23,7 @@ func CheckOften(s Source, check, patience time.Duration) {
 	e.api.check, e.api.patience = check, patience
 }
 
-// ErrGone is what a watch ends with whose revision is forgotten.
+// ErrGone ends a watch of a compacted revision.
 var ErrGone = errGone
 
 // WatchFromThePast watches keys below prefix from a revision on, for so long.
@@ -33,7 +33,7 @@ func WatchFromThePast(base, prefix string, revision int64, limit time.Duration) 
 	api := etcdAPI{bases: []string{base}, patience: etcdPatience, check: etcdCheck}
 	client := api.client()
 	defer client.CloseIdleConnections()
-	seen := &watched{}
+	seen := &watchProgress{}
 	seen.revision.Store(revision - 1)
 	return client.watch(ctx, etcdPrefix(prefix), seen, func([]etcdEvent) {})
 }

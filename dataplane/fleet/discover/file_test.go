@@ -52,7 +52,7 @@ func TestBadFileKeepsTheLastGoodSet(t *testing.T) {
 	troubled(t, s, "no regular file")
 	require.NoError(t, os.Remove(path))
 	require.Equal(t, sets, d.count(), "a bad file is no set")
-	require.Contains(t, d.logged(), "those that are known stay")
+	require.Contains(t, d.logged(), "known ones stay")
 
 	write(t, path, "[]")
 	d.tells(t)
@@ -77,7 +77,7 @@ func TestConfigMap(t *testing.T) {
 	d.tells(t, "http://b:1")
 }
 
-// TestFolderAppears finds a file whose folder was not there at the start, without an event.
+// TestFolderAppears finds a file in a folder that appears after the start, without an event.
 func TestFolderAppears(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	d, s := follow(t, "file:"+filepath.Join(dir, "workers"))

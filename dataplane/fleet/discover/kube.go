@@ -33,8 +33,8 @@ var (
 	_ Troubled = (*kube)(nil)
 )
 
-// newKube reads "[NAMESPACE/]SERVICE", or "NAMESPACE/" with a selector, and the options selector, port, bootstrap-port, role,
-// role-label, scheme, api, ca, token-file.
+// newKube reads "[NAMESPACE/]SERVICE", or "NAMESPACE/" with a selector, and the options
+// selector, port, bootstrap-port, role, role-label, scheme, api, ca, token-file.
 func newKube(rest string, o *options, r *report) (Source, error) {
 	k := &kube{report: r}
 	service := rest
@@ -65,7 +65,8 @@ func newKube(rest string, o *options, r *report) (Source, error) {
 	return k, err
 }
 
-// Run implements Source. While the API server is away the last set stays; when it is back, all slices are read again.
+// Run implements Source. While the API server is away the last set stays; then all slices are
+// read again.
 func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
 	client, err := k.api.client()
 	if err != nil {
@@ -92,7 +93,8 @@ func (k *kube) Run(ctx context.Context, set func([]worker.Spec)) error {
 	}
 }
 
-// follow lists the slices and then watches them, until that fails. Watches that end as they should begin again where they were.
+// follow lists the slices and then watches them, until that fails. Watches that end normally are
+// resumed.
 func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[string]*endpointSlice)) error {
 	namespace, err := k.api.namespace(k.namespace)
 	if err != nil {
@@ -125,9 +127,10 @@ func (k *kube) follow(ctx context.Context, client *kubeClient, changed func(map[
 	}
 }
 
-// specs are the workers of all slices, in one order. One that is in two slices, as while it moves, drains only if it does in
-// both. Where Kubernetes calls nobody ready, that says more of what asks than of all workers: then only those drain that end.
-// What cannot be used is left out, and the error says why.
+// specs returns the workers of all slices, sorted. A worker in two slices, as while it moves,
+// drains only if it does in both. Where no endpoint is ready, the readiness probe is more likely
+// at fault than all workers: then only terminating ones drain. Unusable endpoints are left out,
+// and the error says why.
 func (k *kube) specs(known map[string]*endpointSlice) (specs []worker.Spec, bad error) {
 	byURL := map[string]worker.Spec{}
 	trusted := slices.ContainsFunc(slices.Collect(maps.Values(known)), (*endpointSlice).anyReady)
@@ -178,7 +181,7 @@ func (k *kube) sliceSpecs(s *endpointSlice, trusted bool) (specs []worker.Spec, 
 		if len(e.Addresses) == 0 {
 			continue
 		}
-		// Only the first address counts, whatever there are (API reference of discovery.k8s.io/v1).
+		// Only the first address counts (API reference of discovery.k8s.io/v1).
 		spec.URL = scheme + "://" + net.JoinHostPort(e.Addresses[0], strconv.Itoa(port.Port))
 		// No word is a yes, for ready, and a no, for terminating (the same reference).
 		spec.Drain = (trusted && !isReady(e.Conditions.Ready)) || (e.Conditions.Terminating != nil && *e.Conditions.Terminating)

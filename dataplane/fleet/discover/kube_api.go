@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// The parts of discovery.k8s.io/v1 that are needed, by the names of its JSON. Null and missing fields are the same there.
+// The needed parts of discovery.k8s.io/v1, by the names of its JSON. Null and missing fields are
+// equal there.
 type (
 	endpointSlice struct {
 		Metadata  objectMeta `json:"metadata"`
@@ -60,8 +61,9 @@ type (
 const (
 	// kubePatience bounds a list and the head of a watch.
 	kubePatience = 10 * time.Second
-	// watchFor is how long the server keeps one watch. A watch without a byte for longer is dead: its server went away
-	// without a word. Shorter than client-go's 5 to 10 min, as nothing else finds that out.
+	// watchFor is how long the server keeps one watch. A watch without a byte for longer is
+	// dead: its server vanished. It is shorter than client-go's 5 to 10 min, because nothing
+	// else detects that.
 	watchFor = 2 * time.Minute
 	// pageOf is how many slices one answer has: of 100 endpoints each.
 	pageOf = 500
@@ -69,16 +71,16 @@ const (
 	maxAnswer = 64 << 20
 )
 
-// kubeAPI is where the API server is and who we are.
+// kubeAPI is the address of the API server with this process's credentials.
 type kubeAPI struct{ base, ca, token, home string }
 
 // errGone is a version that the API server does not remember any more.
 var errGone = errors.New("discover: the version is too old to watch from")
 
-// podFiles is where Kubernetes tells a pod who it is.
+// podFiles is the folder with a pod's credentials.
 const podFiles = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// newKubeAPI takes what is not given from the pod that we are in.
+// newKubeAPI takes missing settings from the pod of this process.
 func newKubeAPI(base, ca, token string) (kubeAPI, error) {
 	a := kubeAPI{base: strings.TrimRight(base, "/"), ca: ca, token: token, home: podFiles}
 	if a.base == "" {
@@ -133,7 +135,7 @@ func (a *kubeAPI) client() (*kubeClient, error) {
 	}}, *a}, nil
 }
 
-// get asks for what is at path; the caller closes the body.
+// get requests path; the caller closes the body.
 func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api.base+path+"?"+query.Encode(), http.NoBody)
 	if err != nil {
@@ -141,7 +143,7 @@ func (c *kubeClient) get(ctx context.Context, path string, query url.Values) (io
 	}
 	req.Header.Set("Accept", "application/json")
 	if c.api.token != "" {
-		token, err := os.ReadFile(c.api.token) // anew, as it is replaced every hour
+		token, err := os.ReadFile(c.api.token) // again, because it is replaced every hour
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +192,8 @@ func (c *kubeClient) list(ctx context.Context, path, selector string) (known map
 	}
 }
 
-// watch calls changed with each change after version until the server ends the watch, and returns the version to go on from.
+// watch calls changed with each change after version until the server ends the watch, and
+// returns the version to resume at.
 func (c *kubeClient) watch(ctx context.Context, path, selector, version string, changed func(kind string, s *endpointSlice)) (string, error) {
 	// The server ends it by itself; where that does not come, we do.
 	ctx, cancel := context.WithTimeout(ctx, watchFor+kubePatience)
@@ -214,7 +217,7 @@ func (c *kubeClient) watch(ctx context.Context, path, selector, version string, 
 		switch e.Type {
 		case "ADDED", "MODIFIED", "DELETED", "BOOKMARK":
 			if err := json.Unmarshal(e.Object, s); err != nil {
-				return "", fmt.Errorf("cannot read what was %s: %w", strings.ToLower(e.Type), err)
+				return "", fmt.Errorf("cannot read a watch event of type %s: %w", strings.ToLower(e.Type), err)
 			}
 			version = s.Metadata.ResourceVersion
 			if e.Type != "BOOKMARK" {

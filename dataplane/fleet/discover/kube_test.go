@@ -200,8 +200,8 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// slice makes an EndpointSlice of a service whose port http is 30000; endpoints are addresses with "-" (not ready) or "x"
-// (terminating) before them.
+// slice makes an EndpointSlice of a service with port http at 30000; endpoints are addresses
+// with "-" (not ready) or "x" (terminating) before them.
 func slice(name string, labels map[string]string, endpoints ...string) *kubeSlice {
 	s := &kubeSlice{
 		Kind: "EndpointSlice", APIVersion: "discovery.k8s.io/v1", AddressType: "IPv4",
@@ -262,7 +262,7 @@ func TestKubernetes(t *testing.T) {
 	api.put(slice("c", nil, "10.0.0.2")) // it moves from one slice to another
 	drains(true, false, false)
 	api.remove("c")
-	api.put(slice("b", nil, "-10.0.1.1")) // nobody is ready: only those drain that end
+	api.put(slice("b", nil, "-10.0.1.1")) // none is ready: only terminating ones drain
 	drains(true, false, false)
 	api.remove("b")
 	d.tells(t, "http://10.0.0.1:30000", "http://10.0.0.2:30000")

@@ -26,10 +26,10 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// patience is how long a test waits for what must come, however slow the machine.
+// patience is how long a test waits for an expected event on a slow machine.
 const patience = 2 * time.Minute
 
-// told collects what a source tells.
+// told collects the sets of a source.
 type told struct {
 	mu   sync.Mutex
 	sets [][]worker.Spec

@@ -84,7 +84,7 @@ func (r *relay) pass(k *link, from, to net.Conn) {
 	}
 }
 
-// see looks at what is to be passed on, and tells whether it is held.
+// see inspects data to be passed on, and reports whether it is held.
 func (r *relay) see(k *link, request bool, data []byte) (held bool) {
 	r.mu.Lock()
 	before := r.beforeWatch

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// report tells people of trouble, once for each kind of it: sources try again every few seconds.
+// report logs trouble, once for each kind: sources retry every few seconds.
 type report struct {
 	name string
 	log  *slog.Logger
@@ -33,7 +33,7 @@ func (r *report) fail(err error) {
 		return
 	}
 	if old := r.last.Swap(&err); old == nil || (*old).Error() != err.Error() {
-		r.log.Warn("cannot discover workers; those that are known stay", "source", r.name, "error", err)
+		r.log.Warn("cannot discover workers; known ones stay", "source", r.name, "error", err)
 	}
 }
 

@@ -14,16 +14,16 @@ import (
 
 // Source knows workers.
 type Source interface {
-	// Name tells the source from others, in logs and in /status.
+	// Name identifies the source in logs and in /status.
 	Name() string
-	// Run tells the whole set of the source on every change until ctx ends. Failures of where it looks are its own affair: it
-	// tells nothing then and tries again. An error is for good, and what it told last stays.
+	// Run delivers the source's whole set at every change until ctx ends. On failures of its
+	// server it delivers none and retries. An error is final, and the last set stays.
 	Run(ctx context.Context, set func([]worker.Spec)) error
 }
 
-// Troubled is a source that says whether it can look.
+// Troubled is a source that reports whether its server answers.
 type Troubled interface {
-	// Trouble returns why the source cannot tell news now; nil: it can.
+	// Trouble returns why the source has no news now; nil: it works.
 	Trouble() error
 }
 
@@ -48,25 +48,25 @@ func (s Static) Run(ctx context.Context, set func([]worker.Spec)) error {
 	return nil
 }
 
-// kinds make sources of what is behind KIND: and of the options.
-var kinds = map[string]func(rest string, o *options, r *report) (Source, error){
+// sourceKinds make sources of the text after KIND: and of the options.
+var sourceKinds = map[string]func(rest string, o *options, r *report) (Source, error){
 	"file": newFile, "dns-srv": newDNS, "etcd": newEtcd, "kubernetes": newKube, "k8s": newKube,
 }
 
 // Kinds names the kinds of sources that Parse knows.
 func Kinds() []string { return []string{"file", "dns-srv", "etcd", "kubernetes"} }
 
-// Parse reads "KIND:…"; see the package's documentation. log is told of trouble, once for each.
+// Parse reads "KIND:…"; see the package's documentation. log receives each kind of trouble once.
 func Parse(text string, log *slog.Logger) (Source, error) {
 	kind, rest, found := strings.Cut(text, ":")
-	create := kinds[kind]
+	create := sourceKinds[kind]
 	if !found || create == nil {
-		return nil, bad(text, "want one of "+strings.Join(Kinds(), ":…, ")+":…")
+		return nil, badSource(text, "want one of "+strings.Join(Kinds(), ":…, ")+":…")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, bad(text, "want options as ?name=value&name=value")
+		return nil, badSource(text, "want options as ?name=value&name=value")
 	}
 	o := &options{values: values}
 	s, err := create(rest, o, &report{name: text, log: log})
@@ -79,12 +79,12 @@ func Parse(text string, log *slog.Logger) (Source, error) {
 	return s, nil
 }
 
-// bad is a source that cannot be understood, with what is wanted instead.
-func bad(text, want string) error {
+// badSource is an error for an unusable source, with the expected form.
+func badSource(text, want string) error {
 	return fmt.Errorf("cannot discover workers by %q: %w: %s", text, ErrSource, want)
 }
 
-// options are what stands behind the question mark.
+// options are the text after the question mark.
 type options struct {
 	values url.Values
 	known  []string
@@ -101,7 +101,7 @@ func (o *options) take(name, other string) string {
 	return v
 }
 
-// rest refuses options that nobody took.
+// rest refuses unused options.
 func (o *options) rest() error {
 	for name := range o.values {
 		if len(o.known) == 0 {

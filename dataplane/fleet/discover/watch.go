@@ -13,29 +13,32 @@ import (
 )
 
 const (
-	// settle is how long a file must be left alone before it is read: editors and tools write in several steps.
-	settle = 50 * time.Millisecond
-	// lookAnyway finds what no event tells of: network file systems, and folders that were not there.
-	lookAnyway = 5 * time.Second
-	// maxFile bounds what is read: 16,384 workers of 64 bytes.
+	// settleTime is how long a file must be unchanged before it is read: editors and tools
+	// write in several steps.
+	settleTime = 50 * time.Millisecond
+	// pollInterval finds changes without an event: network file systems, and folders that were
+	// not there.
+	pollInterval = 5 * time.Second
+	// maxFile bounds the file: 16,384 workers of 64 bytes.
 	maxFile = 1 << 20
 )
 
-// WatchFile calls changed with the file's bytes, at first and whenever they are others, and with each error to read it that is
-// another one, until ctx ends. It watches the file's folder, so that a file is seen that was moved there or that a link
-// points to anew, as editors and Kubernetes' ConfigMaps do.
+// WatchFile calls changed with the file's bytes, at first and whenever they differ, and with
+// each new error to read it, until ctx ends. It watches the file's folder, so it sees a file
+// that is moved there and a link that points elsewhere, as editors and Kubernetes' ConfigMaps
+// do.
 func WatchFile(ctx context.Context, path string, changed func(data []byte, err error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
 	defer w.Close()
-	look := looker{path: path, changed: changed}
+	look := changeFilter{path: path, changed: changed}
 	_ = w.Add(filepath.Dir(path)) // else it is looked at anyway
 	look.now()
-	tick := time.NewTicker(lookAnyway)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	quiet := time.NewTimer(settle)
+	quiet := time.NewTimer(settleTime)
 	quiet.Stop()
 	defer quiet.Stop()
 	for {
@@ -43,9 +46,9 @@ func WatchFile(ctx context.Context, path string, changed func(data []byte, err e
 		case <-ctx.Done():
 			return nil
 		case <-w.Events:
-			quiet.Reset(settle)
-		case <-w.Errors: //nolint:errcheck // Events were lost, whatever the reason.
-			quiet.Reset(settle)
+			quiet.Reset(settleTime)
+		case <-w.Errors: //nolint:errcheck // Events were lost, for any reason.
+			quiet.Reset(settleTime)
 		case <-quiet.C:
 			look.now()
 		case <-tick.C:
@@ -55,8 +58,8 @@ func WatchFile(ctx context.Context, path string, changed func(data []byte, err e
 	}
 }
 
-// looker tells news only.
-type looker struct {
+// changeFilter drops repeated content.
+type changeFilter struct {
 	path    string
 	changed func([]byte, error)
 	known   bool
@@ -64,7 +67,7 @@ type looker struct {
 	failed  string
 }
 
-func (l *looker) now() {
+func (l *changeFilter) now() {
 	data, err := readFile(l.path)
 	switch {
 	case err != nil:

@@ -82,7 +82,8 @@ func (f *Follower) follow(ctx context.Context, rank *worker.Rank, endpoint, topi
 				return
 			}
 			said := report(&l)
-			if rank.Worker.Role() == worker.RoleDecode { // elsewhere waiting prompts hold nothing yet, and may be cached
+			// On other ranks waiting prompts hold no pages yet, and may be cached.
+			if rank.Worker.Role() == worker.RoleDecode {
 				said.Wanted = l.TotalTokens
 			}
 			rank.Load.Report(time.Now(), said)
@@ -94,7 +95,7 @@ func (f *Follower) follow(ctx context.Context, rank *worker.Rank, endpoint, topi
 	}
 }
 
-// report is what a message says.
+// report converts a message.
 func report(l *kvevent.Load) worker.Report {
 	return worker.Report{
 		Running: l.Running, Waiting: l.Waiting, Queued: l.WaitingUncached, Used: l.Tokens, Pool: l.MaxTotal, Most: l.MaxRunning,

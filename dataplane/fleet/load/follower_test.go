@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 const patience = 60 * time.Second
 
-// sockets are what the follower subscribes to.
+// sockets are the publishers of the workers.
 type sockets struct {
 	mu   sync.Mutex
 	open map[string]zmq.Subscription // by endpoint; guarded by mu
@@ -52,7 +52,7 @@ func (s *sockets) get(endpoint string) (zmq.Subscription, bool) {
 	return sub, ok
 }
 
-// newWorker is a worker that nobody can reach.
+// newWorker is an unreachable worker.
 func newWorker(t *testing.T) *worker.Worker {
 	t.Helper()
 	r := worker.NewRegistry(worker.Config{Interval: time.Hour, Log: slog.New(slog.DiscardHandler)}, nil)
@@ -99,7 +99,8 @@ func TestFollow(t *testing.T) {
 	f.Down(w)
 }
 
-// TestDecodeLoad: requests that wait for pages of a decode worker have been sent there for good, and will take them.
+// TestDecodeLoad: requests that wait for pages of a decode worker have been sent there for
+// good, and will take them.
 func TestDecodeLoad(t *testing.T) {
 	for role, want := range map[worker.Role]int64{worker.RoleDecode: 900, worker.RolePrefill: 700, worker.RoleAggregated: 700} {
 		s := &sockets{open: map[string]zmq.Subscription{}}

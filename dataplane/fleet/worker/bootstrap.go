@@ -17,8 +17,8 @@ const bootstrapPath = "/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_ra
 // bootstrapProbe probes the bootstrap server of a prefill worker. The zero value is ready to use.
 type bootstrapProbe struct{ probe *prober }
 
-// check returns nil when decode workers can meet the worker. A bootstrap server that is gone is no
-// death: the worker's process lives, and its cache with it.
+// check returns nil when decode workers can meet the worker. A bootstrap server that is gone is
+// no death: the worker's process lives, and its cache with it.
 func (b *bootstrapProbe) check(ctx context.Context, w *Worker, cfg *Config) error {
 	server := w.Bootstrap()
 	if addr := server.Addr(); b.probe == nil || b.probe.client.Addr != addr {
@@ -61,13 +61,13 @@ func (e *expectation) apply(info *Info, w *Worker, log *slog.Logger) {
 	want := *w.spec.Load()
 	switch {
 	case want.Role == RoleAggregated: // any role
-	case info.Disaggregation.Mode == "":
-		info.Disaggregation.Mode = want.Role.mode() // a release without the field
+	case info.Mode == "":
+		info.Mode = want.Role.mode() // a release without the field
 	case info.Role() != want.Role && !e.warned:
 		e.warned = true
 		log.Warn("worker has another role than it was added with; its own counts", "worker", w.URL, "added as", want.Role.String(), "says", info.Role().String())
 	}
-	port, own := want.Bootstrap.Port, info.Disaggregation.BootstrapPort
+	port, own := want.Bootstrap.Port, info.BootstrapPort
 	if port != 0 && info.Role() == RolePrefill && own != 0 && own != port && want.Bootstrap.Host == "" && !e.warned {
 		e.warned = true
 		log.Warn("prefill worker names another bootstrap port; the given one counts", "worker", w.URL, "given", port, "says", own)

@@ -16,7 +16,7 @@ import (
 
 const topology = "/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1"
 
-// prefill makes a fake a prefill worker whose bootstrap server answers with a status.
+// prefill makes a fake a prefill worker with a bootstrap server that answers with a status.
 func prefill(status, port int) func(f *fake) {
 	return func(f *fake) {
 		f.answers["/server_info"] = `{"page_size":16,"disaggregation_mode":"prefill","disaggregation_bootstrap_port":` + strconv.Itoa(port) + `}`
@@ -27,9 +27,10 @@ func prefill(status, port int) func(f *fake) {
 
 const bootstrapAddr = "10.0.0.5:8998"
 
-// TestBootstrap: a prefill worker is ready when its bootstrap server says so, and its cache outlives that server.
+// TestBootstrap: a prefill worker is ready when its bootstrap server says so, and its cache
+// outlives that server.
 func TestBootstrap(t *testing.T) {
-	dispatched(t, prefill(503, 8998), func(b *bench) {
+	watch(t, prefill(503, 8998), func(b *bench) {
 		b.after(probed)
 		b.want(worker.Probing, "up")
 		require.Contains(t, b.worker.LastError(), bootstrapAddr+" answered 503")
@@ -60,9 +61,10 @@ func TestBootstrap(t *testing.T) {
 	})
 }
 
-// TestBootstrapHangs: probes of it have a deadline, and a worker that hangs there is slow as one that hangs elsewhere.
+// TestBootstrapHangs: probes of it have a deadline, and a worker that hangs there is slow as
+// one that hangs elsewhere.
 func TestBootstrapHangs(t *testing.T) {
-	dispatched(t, prefill(0, 8998), func(b *bench) {
+	watch(t, prefill(0, 8998), func(b *bench) {
 		b.after(probed)
 		b.want(worker.Ready, "up")
 		b.fake.with(func() { b.fake.hang[topology] = true })
@@ -76,7 +78,7 @@ func TestBootstrapHangs(t *testing.T) {
 }
 
 func TestBootstrapIsRemovedWhileItHangs(t *testing.T) {
-	dispatched(t, func(f *fake) { prefill(0, 8998)(f); f.hang[topology] = true }, func(b *bench) {
+	watch(t, func(f *fake) { prefill(0, 8998)(f); f.hang[topology] = true }, func(b *bench) {
 		b.after(10 * time.Millisecond)
 		began := time.Now()
 		require.NoError(t, b.registry.Remove(fakeURL))
@@ -84,7 +86,7 @@ func TestBootstrapIsRemovedWhileItHangs(t *testing.T) {
 	})
 }
 
-// TestRoles: what the worker says counts, and where it differs from what it was added as, that is told once.
+// TestRoles: the worker's own role counts, and a difference from its spec is logged once.
 func TestRoles(t *testing.T) {
 	said := func(mode string) string {
 		return `{"disaggregation_mode":` + mode + `,"disaggregation_bootstrap_port":9001}`
@@ -178,7 +180,7 @@ func TestParsePrefill(t *testing.T) {
 	}
 }
 
-// FuzzParsePrefill: what is read is what was written.
+// FuzzParsePrefill: a written spec reads as the same.
 func FuzzParsePrefill(f *testing.F) {
 	f.Add("http://a:1", "", 0)
 	f.Add("http://a:1", "fd00::1", 8998)

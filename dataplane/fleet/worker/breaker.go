@@ -18,11 +18,11 @@ const (
 	// breakMemory is how long a fault counts: on a quiet worker the window would reach back for
 	// hours.
 	breakMemory = time.Minute
-	// onProbation is how many faults a breaker that closes after a trial still remembers: one good
-	// answer is little proof.
+	// onProbation is how many faults a breaker that closes after a trial still remembers: one
+	// good answer is little proof.
 	onProbation = 3
 	// openFirst and openMost bound how long it stays open. Probes find a restarted engine; the
-	// breaker is for workers whose probes succeed and whose requests fail.
+	// breaker finds a worker that answers probes and fails requests.
 	openFirst = time.Second
 	openMost  = 30 * time.Second
 	// openBusy is the longest time for a worker that reports to be full: it may have room again
@@ -33,7 +33,7 @@ const (
 	trialFor = 10 * time.Second
 )
 
-// Breaker keeps requests away from a worker whose requests fail while its probes succeed. Only
+// Breaker keeps requests away from a worker that answers its probes and fails requests. Only
 // failures of the worker are faults; failures of the client must not be reported.
 //
 // It opens after three faults in a row, or five among the last twenty answers, for 1 s doubling

@@ -13,8 +13,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// TestBreaker: f is a fault, b one of a worker that is full, a a good answer, o one that was sent for at the beginning, t a request that is tried and T one that is not let through; digits let so many
-// seconds pass, and - a tenth of one.
+// TestBreaker: f is a fault, b one of a worker that is full, a a good answer, o one that was
+// sent for at the beginning, t a request that is tried and T one that is not let through;
+// digits let so many seconds pass, and - a tenth of one.
 func TestBreaker(t *testing.T) {
 	tests := []struct {
 		name, steps string
@@ -104,13 +105,14 @@ func TestBreakerTriesOne(t *testing.T) {
 	require.EqualValues(t, 1, tried.Load())
 }
 
-// TestBreakerOfAReturningWorker: a process that comes back is not blamed for the last one's faults; one that only was slow is.
+// TestBreakerOfAReturningWorker: a process that comes back is not blamed for the last one's
+// faults; one that only was slow is.
 func TestBreakerOfAReturningWorker(t *testing.T) {
 	for _, tt := range []struct {
 		mode mode
 		want worker.BreakerState
 	}{{refusing, worker.BreakerClosed}, {starting, worker.BreakerClosed}, {hanging, worker.BreakerOpen}} {
-		dispatched(t, nil, func(b *bench) {
+		watch(t, nil, func(b *bench) {
 			b.after(0)
 			b.fake.set(tt.mode)
 			b.after(timedOut)

@@ -41,7 +41,7 @@ func (l *connWatch) watch(conn net.Conn, encrypted bool) net.Conn {
 	return p
 }
 
-// pumped is a connection that a goroutine reads from.
+// watchedConn is a connection that a goroutine reads from.
 type watchedConn struct {
 	net.Conn
 	near   net.Conn

@@ -35,7 +35,7 @@ func (f *tlsFailure) take() error {
 	return nil
 }
 
-// session is TLS over a connection.
+// tlsConn is TLS over a connection.
 type tlsConn struct {
 	*tls.Conn
 	failure *tlsFailure
@@ -50,8 +50,8 @@ func (s tlsConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dial connects, and performs the TLS handshake in place of fasthttp, whose errors do not name
-// the cause.
+// dial connects, and performs the TLS handshake in place of fasthttp: its errors do not name the
+// cause.
 func (d *dialer) dial(addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(d.end, d.timeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func (d *dialer) dial(addr string) (net.Conn, error) {
 	return s, nil
 }
 
-// bound is a connection that a context closes.
+// boundConn is a connection that a context closes.
 type boundConn struct {
 	net.Conn
 	free  func() bool // of the context, which else would keep every connection that ever was

@@ -27,8 +27,8 @@ func (r DrainReason) String() string {
 // drains is the set of reasons for which a worker drains.
 type drains struct{ set atomic.Uint32 }
 
-// any reports whether the worker drains.
-func (d *drains) any() bool { return d.set.Load() != 0 }
+// draining reports whether the worker drains.
+func (d *drains) draining() bool { return d.set.Load() != 0 }
 
 // Drain sets or clears DrainOperator. Requests in flight finish.
 func (d *drains) Drain(on bool) { d.DrainFor(DrainOperator, on) }

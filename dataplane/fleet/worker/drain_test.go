@@ -70,7 +70,8 @@ func (s *slowGoodbye) Down(*worker.Worker) {
 	s.told <- "down"
 }
 
-// TestDetachDoesNotWait adds a worker again while what it held is still being forgotten: observers hear the end first.
+// TestDetachDoesNotWait adds a worker again while its cache is still being forgotten: observers
+// hear the end first.
 func TestDetachDoesNotWait(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		o := &slowGoodbye{make(chan struct{}), make(chan string, 8)}
@@ -97,7 +98,7 @@ func TestDetachDoesNotWait(t *testing.T) {
 		require.Equal(t, "down", <-o.told)
 		require.Equal(t, "up", <-o.told)
 		require.NoError(t, r.Remove("http://a:1"))
-		time.Sleep(time.Minute) // what cleans up after the last connection
+		time.Sleep(time.Minute) // the clean-up after the last connection
 	})
 }
 

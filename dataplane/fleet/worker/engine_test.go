@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// TestForeignServers: what answers as a worker and is no SGLang is named as what it is. The bodies are those of vLLM 0.11, TGI 3.3,
-// llama.cpp b6700 and Ollama 0.12, shortened.
+// TestForeignServers names servers that are not SGLang. The bodies are those of vLLM 0.11, TGI
+// 3.3, llama.cpp b6700 and Ollama 0.12, shortened.
 func TestForeignServers(t *testing.T) {
 	models := func(id, owner string) string {
 		return `{"object":"list","data":[{"id":"` + id + `","owned_by":"` + owner + `"}]}`

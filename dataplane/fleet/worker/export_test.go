@@ -1,7 +1,7 @@
 package worker
 
-// What the tests reach into: the readers of a worker's description, which
-// have no other door than the network, and the end of a hang.
+// The readers of a worker's description, which are reached by the network only, and the end of a
+// hang.
 var (
 	ParseInfo = parseInfo
 	Classify  = classify
@@ -13,7 +13,7 @@ func ParseModels(body []byte) (bases, adapters []string, maxLen int, err error) 
 	return s.bases, s.adapters, s.maxLen, err
 }
 
-// GiveUp does what a monitor does when its worker hangs.
+// GiveUp does the work of a monitor when its worker hangs.
 func (w *Worker) GiveUp() { w.giveUp(false) }
 
 // Reported is one rank of /v1/loads.

@@ -26,7 +26,7 @@ type expected struct {
 	taken  int // of the prompts that are known, came already
 }
 
-// KeyedPrompt is a prompt with an extra_key that was sent to a rank.
+// ExtraKeyPrompt is a prompt with an extra_key that was sent to a rank.
 type ExtraKeyPrompt struct {
 	blocks map[uint64]int // and how often it has them
 	until  time.Time      // when nothing more is expected of it

@@ -43,7 +43,7 @@ type fake struct {
 	gets     map[string]int    // guarded by mu
 	open     int               // connections of the prober; guarded by mu
 	most     int               // of them at a time; guarded by mu
-	refuses  string            // an address at which nobody listens; guarded by mu
+	refuses  string            // an address without a listener; guarded by mu
 	dialed   []string          // addresses, each once; guarded by mu
 	ends     []net.Conn        // of all connections; guarded by mu
 	header   string            // lines of each answer, with their ends
@@ -67,7 +67,7 @@ func (f *fake) set(m mode) {
 	f.changed = make(chan struct{})
 }
 
-// with changes what the fake answers.
+// with changes the fake's answers.
 func (f *fake) with(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +100,8 @@ func (f *fake) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	return &counted{Conn: here, closed: sync.OnceFunc(func() { f.with(func() { f.open-- }) })}, nil
 }
 
-// cut closes all connections, as the kernel does for a process that dies; change is made before another one listens.
+// cut closes all connections, as the kernel does for a process that dies; change is made before
+// another one listens.
 func (f *fake) cut(change func()) {
 	f.with(func() {
 		change()
@@ -167,7 +168,7 @@ func (f *fake) answer(path string) (answer string, ok bool) {
 	}
 }
 
-// calls records what an observer is told.
+// calls records the calls of an observer.
 type calls struct {
 	mu    sync.Mutex
 	list  []string
@@ -210,7 +211,7 @@ const fakeURL = "http://10.0.0.5:30000"
 
 // watch runs test in a bubble where time is its own, with a registry that has
 // one fake worker and the default settings.
-func dispatched(t *testing.T, prepare func(*fake), test func(b *bench)) {
+func watch(t *testing.T, prepare func(*fake), test func(b *bench)) {
 	t.Helper()
 	watchAs(t, worker.Spec{URL: fakeURL}, slog.DiscardHandler, prepare, test)
 }
@@ -230,7 +231,7 @@ func watchAs(t *testing.T, spec worker.Spec, log slog.Handler, prepare func(*fak
 		defer func() {
 			cancel()
 			require.NoError(t, <-done)
-			b.fake.set(refusing)    // frees what hangs
+			b.fake.set(refusing)    // frees hanging requests
 			time.Sleep(time.Minute) // the client's cleaner of connections ends
 		}()
 		w, err := b.registry.AddSpec(spec)

@@ -21,16 +21,18 @@ type Account struct {
 
 	Flight  int64 // requests dispatched and not ended
 	Pending int64 // prompt tokens that the rank must compute for requests without a first byte
-	Held    int64 // the most KV tokens that all of Flight can hold: whole prompts and answers of the largest length
+	// The most KV tokens that all of Flight can hold: whole prompts and answers of the largest
+	// length.
+	Held int64
 }
 
 const (
-	// spareShare of the pool is the tolerance of a comparison of used tokens: speculative decoding,
-	// page rounding and HiCache's locks hold some that belong to no prompt. A report that is wrong
-	// by less changes kv's cost by 60 ms.
+	// spareShare of the pool is the tolerance of a comparison of used tokens: speculative
+	// decoding, page rounding and HiCache's locks hold some that belong to no prompt. A report
+	// that is wrong by less changes kv's cost by 60 ms.
 	spareShare = 8
-	// unknownAnswer bounds an answer whose request sets no limit. Reasoning models write tens of
-	// thousands of tokens.
+	// unknownAnswer bounds an answer without a limit in its request. Reasoning models write tens
+	// of thousands of tokens.
 	unknownAnswer = 1 << 16
 	// unknownPrompt bounds the error of an estimate: an image is a few bytes of URL and
 	// thousands of tokens.
@@ -56,12 +58,12 @@ func FindUsed(a Account) Finding {
 }
 
 const (
-	// doubtReports in a row, over doubtSeconds, must contradict before a field is set aside: a
-	// report that crosses a request on the wire does so once. The same number must agree before it
-	// is believed again.
+	// asideReports in a row, over doubtSeconds, must contradict before a field is set aside: a
+	// report that crosses a request on the wire does so once. The same number must agree before
+	// it is believed again.
 	asideReports = 3
 	asideSeconds = 3
-	// doubtLongest bounds how long a rank must be right that was set aside again and again.
+	// asideLongest bounds how long a rank must be right that was set aside again and again.
 	asideLongest = 300 // seconds
 )
 
@@ -77,7 +79,7 @@ type FieldCheck struct {
 // Aside reports whether the field is set aside.
 func (d *FieldCheck) Aside() bool { return d.aside }
 
-// Hear takes one finding and reports whether it changed the decision.
+// Add takes one finding and reports whether it changed the decision.
 func (d *FieldCheck) Add(at float64, f Finding) (changed bool) {
 	against, need := Contradict, float64(asideSeconds)
 	if d.aside {
@@ -112,11 +114,11 @@ type SpeedSample struct {
 }
 
 const (
-	// glimpses is how many of the last ones count, enoughGlimpses how many there must be.
+	// maxSamples is how many of the last ones count, enoughGlimpses how many there must be.
 	maxSamples, minSamples = 16, 8
 	// wrongShare of the samples must contradict a speed before it is set aside; at most
 	// calmShare may do so when it is believed again.
-	wrongShare, calmShare = 0.75, 0.5
+	wrongShare, believeShare = 0.75, 0.5
 	// plausible is the ratio by which a speed may differ from a sample: jitter of decode steps
 	// and of the network, requests that join the batch, attention over long prompts.
 	plausible = 4
@@ -139,10 +141,10 @@ const (
 	whyPeers = "no first byte has shown a speed so far above that of equal workers"
 )
 
-// BelieveSpeed returns the speed to choose by, and why it is not the reported one; "" where it is.
-// A reported speed is the ratio of two counters of the rank. First bytes decide where there are
-// enough of them: GPUs may differ. Without them a rank may be plausible times as fast as its peers:
-// more would draw all prompts to a rank that is only wrong.
+// BelieveSpeed returns the speed to choose by, and why it is not the reported one; "" where it
+// is. A reported speed is the ratio of two counters of the rank. First bytes decide where there
+// are enough of them: GPUs may differ. Without them a rank may be plausible times as fast as
+// its peers: more would draw all prompts to a rank that is only wrong.
 func BelieveSpeed(reported float64, on SpeedBasis) (speed float64, why string) {
 	if !(reported > 0) {
 		return 0, ""
@@ -167,7 +169,7 @@ func BelieveSpeed(reported float64, on SpeedBasis) (speed float64, why string) {
 	}
 	share := wrongShare
 	if on.Aside {
-		share = calmShare
+		share = believeShare
 	}
 	switch {
 	case n >= minSamples && float64(fast) >= share*float64(n):
@@ -191,7 +193,8 @@ func (on *SpeedBasis) equal(seen float64) float64 {
 	return seen
 }
 
-// quartile returns the number at a quarter of the order of keys that are not 0, without their sign.
+// quartile returns the number at a quarter of the order of keys that are not 0, without their
+// sign.
 func quartile(all []SpeedSample, key func(SpeedSample) float32) float64 {
 	var room [maxSamples]float32
 	keys := room[:0]

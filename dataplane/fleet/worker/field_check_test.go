@@ -34,8 +34,8 @@ func TestFindUsed(t *testing.T) {
 	}
 }
 
-// TestFindUsedProperties: no rank that counts just what its requests hold is ever contradicted,
-// whoever sent them, and an idle one that counts more always is.
+// TestFindUsedProperties: a rank that counts just the pages of its requests is never
+// contradicted, and an idle one that counts more always is.
 func TestFindUsedProperties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200_000 {

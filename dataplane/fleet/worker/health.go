@@ -16,7 +16,7 @@ const (
 	// GPUUnknown is a worker without facts: it has no GPU, no sidecar reports them, or the facts
 	// are too old. Choices treat it as healthy.
 	GPUUnknown GPUState = iota
-	// GPUHealthy is a worker whose GPUs have no fault.
+	// GPUHealthy is a worker with faultless GPUs.
 	GPUHealthy
 	// GPUDegraded takes requests, as many as its weight is worth.
 	GPUDegraded
@@ -70,7 +70,7 @@ const (
 	// chunk of 8,192 tokens needs about 1 GiB for its activations, and a failed allocation ends
 	// the engine. The number is ours.
 	ScarceMemory = 1 << 30
-	// oneInstant is how close deaths must be to look like one event.
+	// deathBurst is how close deaths must be to look like one event.
 	deathBurst = 10 * time.Second
 	// deathSettles is how long facts must call a worker dead before its waiting requests are
 	// given up. By then the facts about other workers have come, which tell a bug of the
@@ -80,8 +80,8 @@ const (
 
 // gpuHealth holds the facts about a worker's GPUs.
 type gpuHealth struct {
-	verdict *atomic.Uint64 // read by choices; fixed
-	ranks   func() []*Rank // fixed
+	published *atomic.Uint64 // read by choices; fixed
+	allRanks  func() []*Rank // fixed
 
 	told    atomic.Pointer[Health] // for people; nil: none yet
 	died    atomic.Int64           // unix nanoseconds at which the facts began to say dead; 0: they do not
@@ -110,20 +110,20 @@ func (f *gpuHealth) SetHealth(h Health) {
 	}
 	f.fleet.mu.Lock()
 	defer f.fleet.mu.Unlock()
-	old, before := f.told.Load(), Verdict(f.verdict.Load())
+	old, before := f.told.Load(), Verdict(f.published.Load())
 	f.told.Store(&h)
 	dead, was := h.State == GPUDead, f.died.Load() != 0
 	switch {
 	case dead && (!was || old.stale(now)):
 		f.died.Store(now.UnixNano())
-		f.fleet.reckonLocked(now)
+		f.fleet.judgeDeathsLocked(now)
 	case was && !dead:
 		f.died.Store(0)
 		f.doubted.Store(false)
-		f.fleet.reckonLocked(now)
+		f.fleet.judgeDeathsLocked(now)
 	}
 	f.publishLocked()
-	f.keepSpeeds(before, Verdict(f.verdict.Load()))
+	f.keepSpeeds(before, Verdict(f.published.Load()))
 }
 
 // Health returns the facts of the last SetHealth. Facts that are too old are GPUUnknown, without
@@ -154,14 +154,14 @@ func (h *Health) stale(now time.Time) bool { return now.Sub(h.At) > HealthFor }
 // publishLocked publishes the verdict.
 func (f *gpuHealth) publishLocked() {
 	if h := f.told.Load(); h != nil {
-		f.verdict.Store(uint64(verdictOf(h, f.doubted.Load())))
+		f.published.Store(uint64(verdictOf(h, f.doubted.Load())))
 	}
 }
 
-// reckonLocked decides which deaths are believed. Deaths of workers that answer their probes are
-// doubted when they lie within one instant and are more than half of the workers left: a wrong
-// fact must not stop a cluster that answers.
-func (p *fleetHealth) reckonLocked(now time.Time) {
+// judgeDeathsLocked decides which deaths are believed. Deaths of workers that answer their
+// probes are doubted when they lie within one instant and are more than half of the workers
+// left: a wrong fact must not stop a cluster that answers.
+func (p *fleetHealth) judgeDeathsLocked(now time.Time) {
 	if p.all == nil {
 		return
 	}
@@ -194,7 +194,7 @@ func (f *gpuHealth) keepSpeeds(before, after Verdict) {
 		return
 	}
 	now := time.Now().UnixNano()
-	for _, rank := range f.ranks() {
+	for _, rank := range f.allRanks() {
 		rate := 0.0
 		if slowed {
 			rate = rank.Load.ViewAt(now).Rate

@@ -108,7 +108,8 @@ func TestHealthFades(t *testing.T) {
 	})
 }
 
-// What most of a fleet dies of at one instant is a bug of the monitoring; one by one they die of something else.
+// Facts that kill most of a fleet at one instant are a bug of the monitoring; deaths one by one
+// are real.
 func TestHealthDoubtsADeadFleet(t *testing.T) {
 	dead := worker.Health{State: worker.GPUDead}
 	tests := []struct {
@@ -161,7 +162,8 @@ func TestHealthDoubtsADeadFleet(t *testing.T) {
 	}
 }
 
-// A worker that does not answer its probes is no witness: that its neighbours are dead is believed.
+// A worker that does not answer its probes is no witness: that its neighbours are dead is
+// believed.
 func TestHealthOfThoseThatAnswerCounts(t *testing.T) {
 	crowd(t, 3, func(all []*worker.Worker) {
 		all[0].Drain(true)
@@ -172,7 +174,8 @@ func TestHealthOfThoseThatAnswerCounts(t *testing.T) {
 	})
 }
 
-// Requests without a first byte leave a worker that is dead by facts, once, and only while there is somebody to go to.
+// Requests without a first byte leave a worker that facts call dead, once, and only while
+// another worker can take them.
 func TestHealthGivesRequestsUp(t *testing.T) {
 	wait := func(w *worker.Worker) *atomic.Int32 {
 		n := new(atomic.Int32)

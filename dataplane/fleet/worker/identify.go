@@ -61,7 +61,8 @@ func Identify(ctx context.Context, url string, cfg Config) (*Info, error) {
 	client := &fasthttp.HostClient{
 		Addr: w.Addr, IsTLS: w.TLS != nil, TLSConfig: w.TLS, Dial: dial.dial, Name: identityAgent,
 		MaxConns: 1, MaxIdemponentCallAttempts: 1, MaxResponseBodySize: maxIdentity,
-		MaxIdleConnDuration: 50 * time.Millisecond, // its cleaner sleeps so long after the connection is closed
+		// Its cleaner sleeps so long after the connection is closed.
+		MaxIdleConnDuration: 50 * time.Millisecond,
 	}
 	defer client.CloseIdleConnections()
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
@@ -100,7 +101,7 @@ func foreignDial(connect func(context.Context, string, string) (net.Conn, error)
 	}
 }
 
-// httpCheckConn is a connection whose first bytes are checked.
+// httpCheckConn checks the first bytes of a connection.
 type httpCheckConn struct {
 	net.Conn
 	foreign *atomic.Bool
@@ -138,7 +139,8 @@ func classifyRefusal(ctx context.Context, url string, err error) error {
 // and the page size or the tensor-parallel size.
 func identity(w *Worker, resp *fasthttp.Response) (*Info, error) {
 	if status := resp.StatusCode(); status >= fasthttp.StatusInternalServerError {
-		return nil, fmt.Errorf("cannot use %s, GET /server_info answered %d: %w", w.URL, status, errNotReady) // it is starting
+		// It is starting.
+		return nil, fmt.Errorf("cannot use %s, GET /server_info answered %d: %w", w.URL, status, errNotReady)
 	} else if status != fasthttp.StatusOK {
 		return nil, fmt.Errorf("%s answered GET /server_info with %d: %w", w.URL, status, ErrNotWorker)
 	}
@@ -156,6 +158,6 @@ func identity(w *Worker, resp *fasthttp.Response) (*Info, error) {
 	return info, nil
 }
 
-// IdentifyTimeout is enough for a worker whose schedulers are busy: each of them contributes to
+// IdentifyTimeout is enough for a worker with busy schedulers: each of them contributes to
 // server_info.
 const IdentifyTimeout = 2 * time.Second

@@ -71,7 +71,8 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// TestIdentifyOthers asks servers that do not speak HTTP: those that greet are told apart at once, silence may pass.
+// TestIdentifyOthers asks servers that do not speak HTTP: those that greet are told apart at
+// once, silence may pass.
 func TestIdentifyOthers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

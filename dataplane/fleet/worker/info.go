@@ -48,11 +48,11 @@ type Info struct {
 // Disaggregation holds a worker's arguments as a half of a pair.
 type Disaggregation struct {
 	Mode string // disaggregation_mode: "", "null", "prefill", "decode"; see Info.Role
-	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. It means nothing of a decode
-	// worker, which has one too.
+	// BootstrapPort is disaggregation_bootstrap_port; 0 when unknown. It means nothing of a
+	// decode worker, which has one too.
 	BootstrapPort int
-	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker caches prefixes and
-	// receives only missing pages. Without it a transfer is always of the whole prompt.
+	// DecodeCache is disaggregation_decode_enable_radix_cache: a decode worker caches prefixes
+	// and receives only missing pages. Without it a transfer is always of the whole prompt.
 	DecodeCache bool
 }
 
@@ -271,7 +271,7 @@ func (i *Info) sameProcess(old *Info) bool {
 // Role returns the worker's role by its own word: disaggregation_mode. One leg
 // of a pair answers a plain request with 400.
 func (i *Info) Role() Role {
-	switch i.Disaggregation.Mode {
+	switch i.Mode {
 	case "prefill":
 		return RolePrefill
 	case "decode":

@@ -182,8 +182,8 @@ func TestInfoModel(t *testing.T) {
 	require.Equal(t, "/m", (&worker.Info{ModelPath: "/m"}).Model())
 }
 
-// FuzzParseInfo holds what is read from a document to what encoding/json reads
-// from it, and any description to what a stream needs of it.
+// FuzzParseInfo compares the parsed description with the reading of encoding/json, and checks
+// the fields that a stream needs.
 func FuzzParseInfo(f *testing.F) {
 	body, err := os.ReadFile("testdata/server_info_0.5.23.json")
 	require.NoError(f, err)
@@ -201,8 +201,8 @@ func FuzzParseInfo(f *testing.F) {
 		if d.Decode(&doc) != nil || doc == nil {
 			return
 		}
-		// Written anew, a key stands once and in one spelling: the two readers
-		// differ in what they make of anything else.
+		// After the round trip a key is there once and in one spelling: the two readers differ
+		// on anything else.
 		var option map[string]any
 		if json.Unmarshal([]byte(naiveString(doc["kv_events_config"])), &option) == nil {
 			text, err := json.Marshal(option)
@@ -226,7 +226,7 @@ func FuzzParseInfo(f *testing.F) {
 	})
 }
 
-// checkInfo is what holds for every description.
+// checkInfo checks properties of every description.
 func checkInfo(t *testing.T, info *worker.Info) {
 	t.Helper()
 	require.True(t, info.DPSize >= 1 && info.DPSize <= 1024, "ranks: %d", info.DPSize)

@@ -15,7 +15,8 @@ func parseTokenBytes(v *fastjson.Value) float64 {
 	}
 	gib, tokens, tp := m.GetFloat64("kvcache"), m.GetFloat64("token_capacity"), float64(max(v.GetInt("tp_size"), 1))
 	bytes := gib * (1 << 30) / tokens * tp
-	if !(gib > 0.05 && tokens > 0 && tp <= maxDP && bytes >= 1 && bytes <= 1<<26) { // below 50 MiB rounding distorts the result
+	// Below 50 MiB rounding distorts the result.
+	if !(gib > 0.05 && tokens > 0 && tp <= maxDP && bytes >= 1 && bytes <= 1<<26) {
 		return 0
 	}
 	return bytes

@@ -20,13 +20,13 @@ type Load struct {
 	pending  atomic.Int64 // prompt tokens dispatched, expected uncached and not prefilled
 	uncached atomic.Int64 // prompt tokens that requests in flight were expected to compute
 	reserved atomic.Int64 // KV tokens for decode legs in flight, and for prompts fetched from KV tiers
-	// coming counts the tokens that prompts without a first byte will fetch from KV tiers. No
+	// fetching counts the tokens that prompts without a first byte will fetch from KV tiers. No
 	// rank reports them: a request that waits for room in the pool with next to nothing to
 	// compute would be invisible, and would attract more.
-	coming atomic.Int64
-	sent   atomic.Int64 // of pending, all that ever were
-	held   atomic.Int64 // the most KV tokens that requests in flight can hold
-	peers  peerLoads    // requests of other routers
+	fetching atomic.Int64
+	sent     atomic.Int64 // of pending, all that ever were
+	held     atomic.Int64 // the most KV tokens that requests in flight can hold
+	peers    peerLoads    // requests of other routers
 
 	mu        sync.Mutex
 	backlog   policy.Backlog // guarded by mu; times are unix seconds
@@ -38,10 +38,10 @@ type Load struct {
 // InFlight returns the requests dispatched and not ended.
 func (l *Load) InFlight() int64 { return l.inFlight.Load() }
 
-// Waiting returns the requests dispatched whose answer has not begun.
+// Waiting returns the dispatched requests without a first byte.
 func (l *Load) Waiting() int64 { return l.waiting.Load() }
 
-// Pending returns the prompt tokens of dispatched requests whose answer has not begun.
+// Pending returns the prompt tokens of dispatched requests without a first byte.
 func (l *Load) Pending() int64 { return l.pending.Load() }
 
 // Reserved returns the KV tokens for decode legs in flight, and for prompts fetched from KV
@@ -51,14 +51,14 @@ func (l *Load) Reserved() int64 { return l.reserved.Load() }
 // Lease is one request's share of a rank's load. Each step takes effect once, in any order and
 // number of calls, so that no exit path can leak load.
 type Lease struct {
-	load   *Load
-	tokens int64 // to prefill
-	kept   int64 // reserved
-	coming int64 // from a KV tier, until the first byte; kept from then on
-	held   int64
-	begun  bool
-	ended  bool
-	watch  dispatched
+	load     *Load
+	tokens   int64 // to prefill
+	reserved int64 // reserved
+	fetching int64 // from a KV tier, until the first byte; kept from then on
+	held     int64
+	started  bool
+	ended    bool
+	watch    dispatched
 }
 
 // Work is one request as a rank's load counts it.
@@ -100,13 +100,13 @@ func (l *Load) BeginWork(now time.Time, w Work) Lease {
 	l.pending.Add(tokens)
 	l.sent.Add(tokens)
 	l.uncached.Add(tokens)
-	l.coming.Add(coming)
+	l.fetching.Add(coming)
 	l.held.Add(held)
 	l.backlog.Sent(seconds(now), float64(tokens))
 	l.published.store(&l.backlog)
 	l.published.end()
 	l.check.note(l.peaks())
-	return Lease{load: l, tokens: tokens, coming: coming, held: held, watch: at}
+	return Lease{load: l, tokens: tokens, fetching: coming, held: held, watch: at}
 }
 
 // BeginDecode counts the decode leg of a request with so many tokens: the prompt's and the
@@ -125,31 +125,31 @@ func (l *Load) BeginLeg(tokens int, w Work) Lease {
 	l.held.Add(held)
 	l.published.end()
 	l.check.note(l.peaks())
-	return Lease{load: l, kept: kept, held: held}
+	return Lease{load: l, reserved: kept, held: held}
 }
 
 // FirstByte marks the prompt as prefilled.
 func (l *Lease) FirstByte() {
-	if l.load != nil && !l.begun {
+	if l.load != nil && !l.started {
 		l.FirstByteAt(time.Now())
 	}
 }
 
 // FirstByteAt is FirstByte, now.
 func (l *Lease) FirstByteAt(now time.Time) {
-	if l.load == nil || l.begun {
+	if l.load == nil || l.started {
 		return
 	}
-	l.begun = true
+	l.started = true
 	load := l.load
 	load.mu.Lock()
 	defer load.mu.Unlock()
 	load.published.begin()
 	load.waiting.Add(-1)
 	load.pending.Add(-l.tokens)
-	load.coming.Add(-l.coming)
-	load.reserved.Add(l.coming)
-	l.kept, l.coming = l.kept+l.coming, 0
+	load.fetching.Add(-l.fetching)
+	load.reserved.Add(l.fetching)
+	l.reserved, l.fetching = l.reserved+l.fetching, 0
 	load.backlog.Begun(seconds(now), float64(l.tokens))
 	load.published.store(&load.backlog)
 	load.published.end()
@@ -168,7 +168,7 @@ func (l *Lease) End() {
 	load.published.begin()
 	load.inFlight.Add(-1)
 	load.uncached.Add(-l.tokens)
-	load.reserved.Add(-l.kept)
+	load.reserved.Add(-l.reserved)
 	load.held.Add(-l.held)
 	load.published.end()
 }
@@ -176,16 +176,17 @@ func (l *Lease) End() {
 // used is the growth of the KV pool that requests in flight will cause.
 func (l *Load) used() int64 { return l.uncached.Load() + l.reserved.Load() + l.peers.used.Load() }
 
-// flight counts the requests in flight of all routers, unbegun the ones without a first byte.
-func (l *Load) flight() int64  { return l.inFlight.Load() + l.peers.inFlight.Load() }
-func (l *Load) unbegun() int64 { return l.waiting.Load() + l.peers.waiting.Load() }
+// inFlightAll counts the requests in flight of all routers, unbegun the ones without a first
+// byte.
+func (l *Load) inFlightAll() int64 { return l.inFlight.Load() + l.peers.inFlight.Load() }
+func (l *Load) waitingAll() int64  { return l.waiting.Load() + l.peers.waiting.Load() }
 
 // seconds is a time as policies count it.
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) * 1e-9 }
 
 func (l *Load) peaks() peaks {
 	return peaks{
-		flight: l.flight(), pending: l.pending.Load() + l.peers.pending.Load(), held: l.held.Load() + l.peers.held.Load(),
+		flight: l.inFlightAll(), pending: l.pending.Load() + l.peers.pending.Load(), held: l.held.Load() + l.peers.held.Load(),
 	}
 }
 
@@ -195,7 +196,7 @@ func (l *Load) Own() (s RouterLoad) {
 		before := l.published.version.Load()
 		s = RouterLoad{
 			InFlight: l.inFlight.Load(), Waiting: l.waiting.Load(), Pending: l.pending.Load(),
-			Used: l.uncached.Load() + l.reserved.Load() + l.coming.Load(), Held: l.held.Load(), Sent: l.sent.Load(),
+			Used: l.uncached.Load() + l.reserved.Load() + l.fetching.Load(), Held: l.held.Load(), Sent: l.sent.Load(),
 		}
 		if before&1 == 0 && before == l.published.version.Load() {
 			break

@@ -58,7 +58,7 @@ type dispatched struct {
 	exact  bool
 }
 
-// glimpseTokens is the least that a prompt must compute to show a speed: policy.Speed needs as
+// sampleTokens is the least that a prompt must compute to show a speed: policy.Speed needs as
 // much.
 const sampleTokens = 4096
 
@@ -66,7 +66,7 @@ const sampleTokens = 4096
 // else of the request was computed. FirstByte or End must follow.
 func (l *Lease) FirstToken(now time.Time) {
 	took := now.Sub(l.watch.at).Seconds()
-	if l.load == nil || l.begun || took <= 0 {
+	if l.load == nil || l.started || took <= 0 {
 		return
 	}
 	load := l.load

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// TestUsedSetAside: a rank that counts cached pages as used is believed no more, and again when it
-// stops.
+// TestUsedSetAside: a rank that counts cached pages as used is believed no more, and again when
+// it stops.
 func TestUsedSetAside(t *testing.T) {
 	var l worker.Load
 	now := time.Unix(1000, 0)
@@ -45,8 +45,8 @@ func TestUsedSetAside(t *testing.T) {
 	other.End()
 }
 
-// TestUsedOfOthers: other routers' requests hold pages too, those that tell of themselves and those
-// that do not.
+// TestUsedOfOthers: other routers' requests hold pages too, those that tell of themselves and
+// those that do not.
 func TestUsedOfOthers(t *testing.T) {
 	var l worker.Load
 	now := time.Unix(1000, 0)

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What prompts fetch needs room from dispatch to the end, whatever the rank reports meanwhile, and is no work.
+// Fetched tokens need room from dispatch to the end, for any reports of the rank meanwhile, and
+// are no work.
 func TestFetchedTokensNeedRoomOnly(t *testing.T) {
 	var l Load
 	now := time.Now()

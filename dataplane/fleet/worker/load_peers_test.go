@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// twin is a request as two routers that share it see it, and as one router would that had sent everything.
+// twin is a request as two routers that share it see it, and as one router would that had sent
+// everything.
 type twin struct {
 	by         int
 	own, whole worker.Lease
@@ -23,10 +24,10 @@ type shared struct {
 	routers [2]worker.Load
 	told    [2]worker.RouterLoad // by whom, to the other one
 	whole   worker.Load
-	decodes bool // what it is sent are decode legs
+	decodes bool // its requests are decode legs
 }
 
-// tell lets each router know what the other one has.
+// tell gives each router the other one's load.
 func (s *shared) tell() {
 	for i := range s.routers {
 		is := s.routers[i].Own()
@@ -65,8 +66,8 @@ func (s *shared) step(rng *rand.Rand, twins []*twin) []*twin {
 	return twins
 }
 
-// TestSharedLoadIsOneRouters: two routers that tell each other everything at once see, after each step, what one router would that had
-// sent it all, whatever the rank reports meanwhile.
+// TestSharedLoadIsOneRouters: two routers that share their loads at once see, after each step,
+// the load that one router with all requests would see, for any reports of the rank meanwhile.
 func TestSharedLoadIsOneRouters(t *testing.T) {
 	for seed := range uint64(20) {
 		bubbletest.Test(t, func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestSharedLoadIsOneRouters(t *testing.T) {
 			for i := range 300 {
 				time.Sleep(time.Duration(rng.IntN(1000)) * time.Microsecond)
 				if twins = s.step(rng, twins); rng.IntN(20) == 0 {
-					s.tell() // else the report would count what is on its way
+					s.tell() // else the report would count requests on their way
 					s.report(learnt(worker.Report{
 						Running: rng.Int64N(9), Waiting: rng.Int64N(9), Queued: rng.Int64N(5000), Used: rng.Int64N(9000), Pool: 10_000, Most: 8,
 					}))
@@ -95,7 +96,8 @@ func TestSharedLoadIsOneRouters(t *testing.T) {
 	}
 }
 
-// TestLostSharesHeal: whatever was missed, the next share that arrives makes the counts right, and a router that is forgotten leaves nothing.
+// TestLostSharesHeal: after any loss the next message makes the counts right, and a forgotten
+// router leaves nothing.
 func TestLostSharesHeal(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 4))
@@ -121,7 +123,8 @@ func TestLostSharesHeal(t *testing.T) {
 	}
 }
 
-// A promise that is kept is the share that follows it: in one step from one to the other nothing changes.
+// A promise that is kept is the share that follows it: in one step from one to the other
+// nothing changes.
 func TestShareInPlaceOfAnother(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		var l worker.Load

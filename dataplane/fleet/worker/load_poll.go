@@ -22,7 +22,7 @@ const (
 )
 
 // poller asks one worker for its load and its models, which it does not publish. It is apart
-// from the monitor, whose probes must not wait for a busy scheduler.
+// from the monitor: probes must not wait for a busy scheduler.
 type poller struct {
 	w      *Worker
 	probe  *prober

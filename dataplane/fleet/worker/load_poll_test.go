@@ -16,7 +16,7 @@ func seen(b *bench) worker.LoadView { return b.worker.Ranks()[0].Load.View(time.
 
 func TestLoadIsAskedFor(t *testing.T) {
 	answer := func(f *fake) { f.answers["/v1/loads?include=core"] = loads }
-	dispatched(t, answer, func(b *bench) {
+	watch(t, answer, func(b *bench) {
 		b.after(10 * time.Millisecond)
 		b.want(worker.Ready, "up")
 		require.Less(t, seen(b).Age, 0.0)
@@ -27,7 +27,7 @@ func TestLoadIsAskedFor(t *testing.T) {
 		b.after(10 * time.Second)
 		require.InDelta(t, 11, b.fake.got("/v1/loads?include=core"), 1, "once a second")
 
-		// Who publishes it is not asked.
+		// A rank that publishes its load is not polled.
 		asked := b.fake.got("/v1/loads?include=core")
 		for range 10 {
 			b.worker.Ranks()[0].Load.Report(time.Now(), worker.Report{Running: 1})
@@ -52,17 +52,18 @@ func TestLoadIsAskedFor(t *testing.T) {
 }
 
 func TestWorkersWithoutLoad(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(30 * time.Second)
 		b.want(worker.Ready, "up")
 		require.Equal(t, 1, b.fake.got("/v1/loads?include=core"), "404 is for good")
 	})
 }
 
-// TestLoadThatIsLateHoldsUpNothing: a scheduler that is busy for long answers /v1/loads late, and probes at once.
+// TestLoadThatIsLateHoldsUpNothing: a scheduler that is busy for long answers /v1/loads late,
+// and probes at once.
 func TestLoadThatIsLateHoldsUpNothing(t *testing.T) {
 	hang := func(f *fake) { f.hang["/v1/loads?include=core"] = true }
-	dispatched(t, hang, func(b *bench) {
+	watch(t, hang, func(b *bench) {
 		b.after(30 * time.Second)
 		b.want(worker.Ready, "up")
 		require.Greater(t, b.fake.got("/ready"), 100)
@@ -71,7 +72,7 @@ func TestLoadThatIsLateHoldsUpNothing(t *testing.T) {
 }
 
 func TestAdaptersAreLearntAgain(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(time.Second)
 		b.fake.with(func() { b.fake.answers["/v1/models"] = `{"data":[{"id":"tiny"},{"id":"sql"}]}` })
 		b.after(11 * time.Second)

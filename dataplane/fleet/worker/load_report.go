@@ -61,8 +61,8 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.most.Store(r.Most)
 	s.polled.Store(r.Polled)
 	// The report includes these requests: later changes are added to it.
-	s.ownFlight.Store(l.flight())
-	s.ownBegun.Store(l.flight() - l.unbegun())
+	s.ownFlight.Store(l.inFlightAll())
+	s.ownBegun.Store(l.inFlightAll() - l.waitingAll())
 	s.ownUsed.Store(l.used())
 	l.published.setRate(l.check.speed(now))
 	s.store(&l.backlog)
@@ -102,7 +102,7 @@ func (l *Load) SetSimilarSpeed(now time.Time, speed float64) {
 	l.published.end()
 }
 
-// Proved returns the rank's speed by its own counters and first bytes alone; 0 is unknown.
+// OwnSpeed returns the rank's speed by its own counters and first bytes alone; 0 is unknown.
 func (l *Load) OwnSpeed() float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -56,7 +56,8 @@ func TestLeaseOfNothing(t *testing.T) {
 	require.Equal(t, worker.Lease{}, lease, "a lease of nothing must stay one")
 }
 
-// TestDecodeLease: a decode leg is a request in flight with nothing to prefill, and keeps room until it has ended.
+// TestDecodeLease: a decode leg is a request in flight with nothing to prefill, and keeps room
+// until it has ended.
 func TestDecodeLease(t *testing.T) {
 	var load worker.Load
 	now := time.Now()
@@ -67,7 +68,8 @@ func TestDecodeLease(t *testing.T) {
 	v = load.View(now)
 	require.Equal(t, []int64{2, 1, 0, 1000, 1000}, []int64{v.InFlight, v.Waiting, v.Pending, v.Used, v.Reserved})
 
-	// What the rank says of those that it has is better known there; what it cannot know yet is added.
+	// The rank's report is better on its own requests; requests that it cannot have seen are
+	// added.
 	load.Report(now, worker.Report{Running: 1, Waiting: 1, Used: 700, Wanted: 1200, Pool: 10_000, Most: 16})
 	third := load.BeginDecode(300)
 	v = load.View(now)

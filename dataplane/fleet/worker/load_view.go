@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// Seen is a rank's load as a choice sees it.
+// LoadView is a rank's load as a choice sees it.
 type LoadView struct {
 	InFlight int64   // requests of all routers, and of other clients as of the last report
 	Waiting  int64   // requests without a first token
@@ -58,17 +58,17 @@ func (s *publishedLoad) store(b *policy.Backlog) {
 // by one request at worst.
 const viewTries = 8
 
-// See returns the load as it is now.
+// View returns the load as it is now.
 func (l *Load) View(now time.Time) LoadView { return l.ViewAt(now.UnixNano()) }
 
-// SeeAt is See at a time in unix nanoseconds: a choice reads the clock once for
+// ViewAt is See at a time in unix nanoseconds: a choice reads the clock once for
 // all ranks.
 func (l *Load) ViewAt(now int64) (v LoadView) {
 	l.ViewInto(&v, now)
 	return v
 }
 
-// SeeInto is SeeAt into memory of the caller's.
+// ViewInto is SeeAt into memory of the caller's.
 func (l *Load) ViewInto(v *LoadView, now int64) {
 	s := &l.published
 	for range viewTries {
@@ -83,7 +83,7 @@ func (l *Load) ViewInto(v *LoadView, now int64) {
 func (l *Load) read(v *LoadView, at float64) {
 	s := &l.published
 	float := func(f *atomic.Uint64) float64 { return math.Float64frombits(f.Load()) }
-	flight, waiting := l.flight(), l.unbegun()
+	flight, waiting := l.inFlightAll(), l.waitingAll()
 	// Field by field: a literal is made on the stack and copied, which costs as much as reading.
 	v.InFlight, v.Waiting, v.Used, v.Reserved, v.Rate = flight, waiting, l.used(), l.reserved.Load(), float(&s.rate)
 	v.Pool, v.Most, v.Age, v.Polled = 0, 0, -1, false
@@ -107,7 +107,7 @@ func (l *Load) read(v *LoadView, at float64) {
 			}
 		}
 	}
-	v.Used += l.coming.Load()
+	v.Used += l.fetching.Load()
 	v.Pending = int64(b.Tokens(at, v.Rate) + 0.5)
 }
 

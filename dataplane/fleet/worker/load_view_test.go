@@ -77,7 +77,8 @@ func TestReportOfNonsense(t *testing.T) {
 	require.Equal(t, worker.LoadView{}, seen)
 }
 
-// TestSeenWhileItChanges: readers never see more requests than there were at once, nor fewer, and what is left at the end is nothing.
+// TestSeenWhileItChanges: readers never see more or fewer requests than there were, and none at
+// the end.
 func TestSeenWhileItChanges(t *testing.T) {
 	const writers, each = 4, 2000
 	var l worker.Load
@@ -142,7 +143,7 @@ func FuzzParseLoads(f *testing.F) {
 	f.Add(body)
 	f.Add([]byte(`{"loads":[{"dp_rank":-1,"num_running_reqs":9e99},{}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		_, _ = worker.ParseLoads(body) // whatever it is
+		_, _ = worker.ParseLoads(body) // for any body
 		var want struct {
 			Loads []struct {
 				Running int64 `json:"num_running_reqs"`

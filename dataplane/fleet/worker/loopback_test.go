@@ -78,9 +78,8 @@ func (w *realWorker) handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// TestRealSockets plays the life of a worker over loopback, with what only
-// real sockets do: refused dials, kept connections that the server closes,
-// time-outs of the kernel's clock.
+// TestRealSockets plays the life of a worker over loopback, with the effects of real sockets:
+// refused dials, kept connections that the server closes, time-outs of the kernel's clock.
 func TestRealSockets(t *testing.T) {
 	w := &realWorker{t: t, addr: natstest.Address(t)}
 	w.start()

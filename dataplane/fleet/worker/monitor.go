@@ -59,7 +59,7 @@ func (m *monitor) run(ctx context.Context) {
 				tick.Reset(m.cfg.Interval)
 				apart = true
 			}
-		case <-m.w.kick:
+		case <-m.w.probeNow:
 		case <-m.suspicionTimer(time.Now()):
 		}
 	}
@@ -84,7 +84,7 @@ func (m *monitor) step(ctx context.Context, err error) {
 		m.reported = err
 		m.cfg.Log.Warn("worker is no model server", "worker", m.w.URL, "is", m.probe.engine, "error", err)
 	}
-	if m.w.respec.Swap(false) && m.known {
+	if m.w.specChanged.Swap(false) && m.known {
 		m.reconsider()
 	}
 	if state == Ready && !m.known {
@@ -163,7 +163,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 	if old := m.w.Info(); old != nil && info.Process != 0 && info.sameProcess(old) {
 		info.keepNames(old) // it was out of reach, and lives
 	}
-	m.expected.mode = info.Disaggregation.Mode
+	m.expected.mode = info.Mode
 	info.Vocabulary = m.probe.vocabulary(info)
 	m.vocabulary = vocabularyAttempts{1, time.Now()}
 	if info.Engine != "" {
@@ -189,7 +189,7 @@ func (m *monitor) adopt(ctx context.Context, info *Info) {
 // observers are not called.
 func (m *monitor) reconsider() {
 	info := *m.w.Info()
-	info.Disaggregation.Mode, m.expected.warned = m.expected.mode, false
+	info.Mode, m.expected.warned = m.expected.mode, false
 	m.expected.apply(&info, m.w, m.cfg.Log)
 	m.w.info.Store(&info)
 	m.r.publish()
@@ -217,9 +217,11 @@ func (m *monitor) slow() {
 	}
 	if !m.gaveUp {
 		m.gaveUp = true
-		m.cfg.Log.Warn("worker hangs; its waiting requests go elsewhere, if somebody else is there", "worker", m.w.URL)
+		m.cfg.Log.Warn("worker hangs; its waiting requests go to other workers, if there are any", "worker", m.w.URL)
 	}
-	m.w.giveUp(false) // after each probe: for requests that came since, and for ones that another worker can take only now
+	// After each probe: for requests that came since, and for ones that another worker can take
+	// only now.
+	m.w.giveUp(false)
 }
 
 // down tells the observer that the worker's cache is gone.

@@ -16,8 +16,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// step is a change of the worker's behaviour, and what is to be seen of it
-// after some time.
+// step is a change of the worker's behaviour, and the expected state after some time.
 type step struct {
 	mode  mode
 	after time.Duration
@@ -71,7 +70,7 @@ func TestMonitor(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			first := func(f *fake) { f.mode = tt.steps[0].mode }
-			dispatched(t, first, func(b *bench) {
+			watch(t, first, func(b *bench) {
 				for i, s := range tt.steps {
 					b.fake.set(s.mode)
 					b.after(s.after)
@@ -89,7 +88,7 @@ func TestMonitor(t *testing.T) {
 }
 
 func TestShortageOfTheRouterKeepsTheCache(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		b.want(worker.Ready, "up")
 		// The kept connection goes, and no new one can be had.
@@ -101,7 +100,7 @@ func TestShortageOfTheRouterKeepsTheCache(t *testing.T) {
 }
 
 func TestReadinessPaths(t *testing.T) {
-	dispatched(t, func(f *fake) { delete(f.answers, "/ready") }, func(b *bench) {
+	watch(t, func(f *fake) { delete(f.answers, "/ready") }, func(b *bench) {
 		b.after(time.Second)
 		b.want(worker.Ready, "up")
 		require.Equal(t, 1, b.fake.got("/ready"), "probes of a path that is not there")
@@ -120,7 +119,7 @@ func TestReadinessPaths(t *testing.T) {
 }
 
 func TestNeitherReadinessPath(t *testing.T) {
-	dispatched(t, func(f *fake) { clear(f.answers) }, func(b *bench) {
+	watch(t, func(f *fake) { clear(f.answers) }, func(b *bench) {
 		b.after(probed)
 		b.want(worker.Probing)
 		require.Contains(t, b.worker.LastError(), "404")
@@ -153,7 +152,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			dispatched(t, tt.prepare, func(b *bench) {
+			watch(t, tt.prepare, func(b *bench) {
 				b.after(probed)
 				if tt.want == nil {
 					b.want(worker.Probing)
@@ -169,10 +168,9 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestDiscoveryFailsOnce: what a busy worker answers in its first moment must
-// not be what it is known by.
+// TestDiscoveryFailsOnce: the first answer of a busy worker must not become its description.
 func TestDiscoveryFailsOnce(t *testing.T) {
-	dispatched(t, func(f *fake) { f.statuses["/server_info"] = 500 }, func(b *bench) {
+	watch(t, func(f *fake) { f.statuses["/server_info"] = 500 }, func(b *bench) {
 		b.after(probed)
 		b.want(worker.Probing)
 		b.fake.with(func() { delete(b.fake.statuses, "/server_info") })
@@ -185,7 +183,7 @@ func TestDiscoveryFailsOnce(t *testing.T) {
 
 func TestRanksFollowTheDescription(t *testing.T) {
 	prepare := func(f *fake) { f.answers["/server_info"] = `{"dp_size":3}` }
-	dispatched(t, prepare, func(b *bench) {
+	watch(t, prepare, func(b *bench) {
 		require.Len(t, b.worker.Ranks(), 1, "ranks before the first answer")
 		b.after(0)
 		ranks := b.worker.Ranks()
@@ -197,7 +195,7 @@ func TestRanksFollowTheDescription(t *testing.T) {
 			require.Same(t, b.worker, r.Worker)
 		}
 
-		// Back with one rank: what runs on the old ones keeps counting there.
+		// Back with one rank: requests on the old ones keep counting there.
 		lease := ranks[1].Load.Begin(10)
 		b.fake.with(func() { b.fake.answers["/server_info"] = `{}` })
 		b.fake.set(refusing)
@@ -216,7 +214,7 @@ func TestRanksFollowTheDescription(t *testing.T) {
 // TestDeadBeforeForgotten: an observer that takes its time must not keep a
 // dead worker in the choice.
 func TestDeadBeforeForgotten(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		b.calls.block = make(chan struct{})
 		canceled := false
@@ -232,7 +230,7 @@ func TestDeadBeforeForgotten(t *testing.T) {
 }
 
 func TestHang(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		var mu sync.Mutex
 		count := map[string]int{} // guarded by mu
@@ -257,7 +255,8 @@ func TestHang(t *testing.T) {
 		require.Equal(t, 1, counted()["early"])
 		require.Equal(t, 1, counted()["late"])
 
-		// After each probe: one that comes later is asked, too, and one that had nowhere to go is asked again.
+		// After each probe: one that comes later is asked, too, and one that had nowhere to go
+		// is asked again.
 		last := wait("last")
 		b.after(time.Minute)
 		require.Equal(t, map[string]int{"early": 1, "late": 1, "last": 1, "stays": 3}, counted(), "canceled later in the same hang")
@@ -281,7 +280,7 @@ func TestHang(t *testing.T) {
 
 // TestHangIsCountedInARow: time-outs with answers between them are no hang.
 func TestHangIsCountedInARow(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		b.worker.Await(func(bool) bool {
 			t.Error("a request was canceled though the worker answered between the time-outs")
@@ -299,7 +298,7 @@ func TestHangIsCountedInARow(t *testing.T) {
 }
 
 func TestSuspect(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		b.after(10 * time.Millisecond) // between two probes
 		before, since := b.fake.got("/ready"), b.worker.Since()
@@ -321,7 +320,7 @@ func TestSuspect(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		b.worker.Drain(true)
 		b.want(worker.Draining, "up")
@@ -343,7 +342,7 @@ func TestDrain(t *testing.T) {
 func TestRemoveDoesNotWaitForTheWorker(t *testing.T) {
 	for _, path := range []string{"/ready", "/server_info", "/v1/models"} {
 		t.Run(path, func(t *testing.T) {
-			dispatched(t, func(f *fake) { f.hang[path] = true }, func(b *bench) {
+			watch(t, func(f *fake) { f.hang[path] = true }, func(b *bench) {
 				b.after(10 * time.Millisecond)
 				began := time.Now()
 				require.NoError(t, b.registry.Remove(fakeURL))
@@ -356,10 +355,10 @@ func TestRemoveDoesNotWaitForTheWorker(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
-	dispatched(t, nil, func(b *bench) {
+	watch(t, nil, func(b *bench) {
 		b.after(0)
 		require.NoError(t, b.registry.Remove(fakeURL+"/"))
-		b.want(worker.Ready, "up", "down") // whoever still holds it may finish
+		b.want(worker.Ready, "up", "down") // requests on it may finish
 		require.Empty(t, b.registry.Snapshot().Workers)
 		require.ErrorIs(t, b.registry.Remove(fakeURL), worker.ErrUnknown)
 		_, err := b.registry.Get(fakeURL)

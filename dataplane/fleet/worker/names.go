@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// served is the content of GET /v1/models.
+// modelNames is the content of GET /v1/models.
 type modelNames struct {
 	bases    []string // names of the model itself
 	adapters []string // LoRA adapters that are loaded
@@ -46,7 +46,8 @@ func parseModels(body []byte) (modelNames, error) {
 	return s, nil
 }
 
-// maxNames bounds the names that are kept of a process, which may load other weights every minute.
+// maxNames bounds the names that are kept of a process, which may load other weights every
+// minute.
 const maxNames = 64
 
 // addNames takes in the answer of /v1/models. A process keeps its earlier names: after
@@ -79,7 +80,7 @@ func (i *Info) knows(s modelNames) bool {
 	return !slices.ContainsFunc(s.bases, func(name string) bool { return !slices.Contains(known, name) })
 }
 
-// keeps takes over the names of an earlier description of the same process.
+// keepNames takes over the names of an earlier description of the same process.
 func (i *Info) keepNames(old *Info) {
 	said := i.names()
 	i.Models, i.Adapters = old.Models, old.Adapters

@@ -47,7 +47,8 @@ func FuzzParseModels(f *testing.F) {
 	})
 }
 
-// ambiguous reports whether two readers may see different things: keys that differ in case or stand twice, and text that is no UTF-8.
+// ambiguous reports whether two readers may see different things: keys that differ in case or
+// stand twice, and text that is no UTF-8.
 func ambiguous(body []byte) bool {
 	var v any
 	if json.Unmarshal(body, &v) != nil {
@@ -86,7 +87,7 @@ func compacted(body []byte) []byte {
 	return out
 }
 
-// FuzzProcess: a process is told by its start, whatever else it says of itself at the moment.
+// FuzzProcess: a process is identified by its start, and by nothing that changes later.
 func FuzzProcess(f *testing.F) {
 	f.Add(17.25, int64(5), "tiny", 0.5)
 	f.Fuzz(func(t *testing.T, took float64, seed int64, name string, busy float64) {

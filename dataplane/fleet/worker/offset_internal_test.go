@@ -19,7 +19,8 @@ func TestProbesAreSpread(t *testing.T) {
 		}
 		slices.Sort(at)
 		for i := 1; i < n; i++ {
-			// Steps of the golden ratio leave gaps of three lengths at most, the largest below 2.62 and the smallest above 0.38 of the mean.
+			// Steps of the golden ratio leave gaps of three lengths at most, the largest below
+			// 2.62 and the smallest above 0.38 of the mean.
 			if gap, mean := at[i]-at[i-1], interval/time.Duration(n); gap > 3*mean || gap < mean/3 {
 				t.Errorf("of %d workers two are probed %v apart, the mean is %v", n, gap, mean)
 			}

@@ -34,8 +34,8 @@ func (o *Outcomes) Inconclusive() {
 	}
 }
 
-// Doubtful notes an answer with an error's status and reports whether another worker should be
-// asked. Statuses from 500 on always are.
+// NeedsSecondOpinion notes an answer with an error's status and reports whether another worker
+// should be asked. Statuses from 500 on always are.
 func (o *Outcomes) NeedsSecondOpinion(status int) bool {
 	f := &o.Refusals
 	f.mu.Lock()
@@ -72,8 +72,8 @@ func (o *Outcomes) Contradicted(status int) {
 	r.step, r.skip = 0, 0
 }
 
-// Credible reports whether the worker's word counts against a request: it has had no fault lately,
-// and good answers between its errors.
+// Credible reports whether the worker's word counts against a request: it has had no fault
+// lately, and good answers between its errors.
 func (o *Outcomes) Credible(status int) bool {
 	if !o.Breaker.Clean() {
 		return false

@@ -20,8 +20,9 @@ import (
 // errNotReady is a worker that answers its probe and is not ready.
 var errNotReady = errors.New("worker: answers, but is not ready")
 
-// errMute is a closed connection: some servers with TLS, Python's for one, answer plain HTTP so.
-var errMute = errors.New("worker closes the connection without an answer: if it speaks TLS, use https://")
+// errClosedSilently is a closed connection: some servers with TLS, Python's for one, answer
+// plain HTTP so.
+var errClosedSilently = errors.New("worker closes the connection without an answer: if it speaks TLS, use https://")
 
 // prober asks one worker how it is. It belongs to the worker's monitor
 // goroutine.
@@ -42,7 +43,7 @@ type prober struct {
 // 2 ms. Servers that predate /ready answer /v1/models.
 var readyPaths = []string{"/ready", "/v1/models"}
 
-// newProber returns a prober whose connections end with ctx, so that a hanging worker can be
+// newProber returns a prober that ends its connections with ctx, so that a hanging worker can be
 // removed.
 func newProber(ctx context.Context, w *Worker, cfg *Config) *prober {
 	return proberOf(ctx, w.URL, w.Addr, w.TLS, cfg, nil)
@@ -183,7 +184,7 @@ func (p *prober) fetch(path string, timeout time.Duration) (probeAnswer, error) 
 		case p.client.IsTLS:
 			err = io.ErrUnexpectedEOF
 		default:
-			err = errMute
+			err = errClosedSilently
 		}
 		return probeAnswer{}, fmt.Errorf("cannot get %s%s: %w", p.base, path, err)
 	}

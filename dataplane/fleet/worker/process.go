@@ -22,7 +22,8 @@ func processOf(v *fastjson.Value) uint64 {
 	if !known {
 		return 0
 	}
-	for _, name := range []string{"served_model_name", "tokenizer_path", "version"} { // no update changes them
+	// No update changes them.
+	for _, name := range []string{"served_model_name", "tokenizer_path", "version"} {
 		_, _ = h.Write(strconv.AppendQuote([]byte(name), string(v.GetStringBytes(name))))
 	}
 	for _, name := range []string{"port", "dp_size", "tp_size"} {

@@ -27,8 +27,8 @@ type Rank struct {
 	indexIDs     atomic.Pointer[[]uint32] // ids of the rank's KV groups in the index
 	exact        atomic.Bool              // its events are followed and nothing is missing
 	doubt        atomic.Uint32            // see Doubt
-	approxID     atomic.Uint64            // its life in the approximate tree; see SetTrack
-	predictionID atomic.Uint32            // see SetSeat
+	approxID     atomic.Uint64            // see SetApproxID
+	predictionID atomic.Uint32            // see SetPredictionID
 	fullSpeed    atomic.Uint64            // float64 bits; see Full
 
 	ExtraKeys ExtraKeys
@@ -41,7 +41,7 @@ type Rank struct {
 // has several.
 func (r *Rank) ID() string { return r.id }
 
-// Hash is a number that stands for ID, never 0, and the same in every router.
+// IDHash is a number that stands for ID, never 0, and the same in every router.
 func (r *Rank) IDHash() uint64 { return r.hash }
 
 // hashID is FNV-1a.
@@ -53,7 +53,7 @@ func hashID(id string) uint64 {
 	return max(h, 1)
 }
 
-// SetHolders publishes the index ids that stand for the rank's cache: one, or
+// SetIndexIDs publishes the index ids that stand for the rank's cache: one, or
 // one for each KV group of a hybrid model.
 func (r *Rank) SetIndexIDs(ids []uint32) { r.indexIDs.Store(&ids) }
 

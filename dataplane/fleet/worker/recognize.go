@@ -36,9 +36,11 @@ func (m *monitor) recognize(ctx context.Context) error {
 		m.update(old, info)
 		return nil
 	}
-	m.cfg.Log.Warn("worker is another process; what was known of the one before is forgotten", "worker", m.w.URL,
+	m.cfg.Log.Warn("worker is a new process; all knowledge of the one before is dropped", "worker", m.w.URL,
 		"model", info.Model(), "before", old.Model())
-	m.w.setState(Probing) // observers take a while to forget, and the process must get no request for the old model meanwhile
+	// Observers take a while to forget, and the process must get no request for the old model
+	// meanwhile.
+	m.w.setState(Probing)
 	m.down()
 	m.adopt(ctx, info)
 	return nil
@@ -49,7 +51,7 @@ func (m *monitor) update(old, info *Info) {
 	fresh := *old
 	fresh.addNames(info.names())
 	if !old.knows(fresh.names()) {
-		m.cfg.Log.Info("worker answers to another name; it keeps those that it had", "worker", m.w.URL, "names", fresh.Models)
+		m.cfg.Log.Info("worker has a new name; its earlier names stay valid", "worker", m.w.URL, "names", fresh.Models)
 	}
 	m.w.info.Store(&fresh)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// process makes the fake what a process of SGLang says that was started for a model.
+// process makes the fake answer like a process of SGLang that was started for a model.
 func (f *fake) process(started float64, model string) {
 	f.answers["/server_info"] = fmt.Sprintf(
 		`{"version":"0.5.23","page_size":16,"model_path":"/models/%s","served_model_name":"%[1]s","startup_time":{"tokenizer_e2e":%g}}`, model, started)
@@ -22,9 +22,10 @@ func (f *fake) serves(model string) {
 	f.answers["/v1/models"] = fmt.Sprintf(`{"data":[{"id":%q,"parent":null,"max_model_len":64}]}`, model)
 }
 
-// TestNamesStayWithTheProcess: SGLang shows the path after POST /update_weights_from_disk, in /v1/models alone.
+// TestNamesStayWithTheProcess: SGLang shows the path after POST /update_weights_from_disk, in
+// /v1/models alone.
 func TestNamesStayWithTheProcess(t *testing.T) {
-	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(time.Second)
 		require.Equal(t, []string{"tiny"}, b.worker.Info().Models)
 		b.fake.with(func() { b.fake.serves("/new/weights") })
@@ -52,7 +53,7 @@ func TestNamesStayWithTheProcess(t *testing.T) {
 
 // TestNamesOfAProcessAreBounded: weights may be loaded every minute for weeks.
 func TestNamesOfAProcessAreBounded(t *testing.T) {
-	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		last := ""
 		for i := range 100 {
 			last = fmt.Sprintf("/weights/%d", i)
@@ -67,17 +68,19 @@ func TestNamesOfAProcessAreBounded(t *testing.T) {
 	})
 }
 
-// TestNamesBeforeTheRouter: a router that starts after the change takes the name from the arguments.
+// TestNamesBeforeTheRouter: a router that starts after the change takes the name from the
+// arguments.
 func TestNamesBeforeTheRouter(t *testing.T) {
-	dispatched(t, func(f *fake) { f.process(17.5, "tiny"); f.serves("/new/weights") }, func(b *bench) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny"); f.serves("/new/weights") }, func(b *bench) {
 		b.after(time.Second)
 		require.Equal(t, []string{"tiny", "/new/weights"}, b.worker.Info().Models)
 	})
 }
 
-// TestAnotherProcessAtTheURL: no probe sees the port closed, and no time passes until the new process is known.
+// TestAnotherProcessAtTheURL: no probe sees the port closed, and no time passes until the new
+// process is known.
 func TestAnotherProcessAtTheURL(t *testing.T) {
-	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
 		b.fake.cut(func() { b.fake.process(18.5, "dear") })
 		b.after(0)
@@ -88,7 +91,7 @@ func TestAnotherProcessAtTheURL(t *testing.T) {
 
 // TestAnotherProcessThatStarts is not chosen until it describes itself.
 func TestAnotherProcessThatStarts(t *testing.T) {
-	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
 		b.fake.cut(func() { b.fake.process(18.5, "dear"); b.fake.hang["/server_info"] = true })
 		b.after(time.Second)
@@ -101,9 +104,10 @@ func TestAnotherProcessThatStarts(t *testing.T) {
 	})
 }
 
-// TestAnotherProcessUnheard: a proxy before the worker keeps the connection. The poller's next look finds it.
+// TestAnotherProcessUnheard: a proxy before the worker keeps the connection. The poller's next
+// look finds it.
 func TestAnotherProcessUnheard(t *testing.T) {
-	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
 		b.fake.with(func() { b.fake.process(18.5, "dear") })
 		b.after(1100 * time.Millisecond)
@@ -112,9 +116,10 @@ func TestAnotherProcessUnheard(t *testing.T) {
 	})
 }
 
-// TestDoubtOfARequest: a failed request has the process recognized, though the probes' connection still stands.
+// TestDoubtOfARequest: a failed request has the process recognized, though the probes'
+// connection still stands.
 func TestDoubtOfARequest(t *testing.T) {
-	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
 		b.fake.with(func() { b.fake.process(18.5, "dear") })
 		b.worker.Suspect()
@@ -123,15 +128,16 @@ func TestDoubtOfARequest(t *testing.T) {
 	})
 }
 
-// TestBusyProcessStaysReady: the scheduler is in a long batch when the connection is lost, and the model is the same.
+// TestBusyProcessStaysReady: the scheduler is in a long batch when the connection is lost, and
+// the model is the same.
 func TestBusyProcessStaysReady(t *testing.T) {
-	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.after(1100 * time.Millisecond)
 		b.fake.cut(func() { b.fake.hang["/server_info"] = true })
 		b.after(time.Second)
 		b.want(worker.Ready, "up")
 		b.fake.with(func() { b.fake.hang["/server_info"] = false })
-		b.fake.set(up) // wakes what hangs
+		b.fake.set(up) // wakes hanging requests
 		b.after(10 * time.Second)
 		b.want(worker.Ready, "up")
 	})
@@ -139,7 +145,7 @@ func TestBusyProcessStaysReady(t *testing.T) {
 
 // TestServerThatClosesEachConnection is recognized now and then, and otherwise left in peace.
 func TestServerThatClosesEachConnection(t *testing.T) {
-	dispatched(t, func(f *fake) { f.process(17.5, "tiny"); f.closes = true }, func(b *bench) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny"); f.closes = true }, func(b *bench) {
 		b.after(time.Minute)
 		b.want(worker.Ready, "up")
 		asked := b.fake.got("/server_info")
@@ -150,9 +156,10 @@ func TestServerThatClosesEachConnection(t *testing.T) {
 	})
 }
 
-// TestThirdProcessAtTheURL comes so soon after the second that its doubt has to wait, but not for the next probe.
+// TestThirdProcessAtTheURL comes so soon after the second that its doubt has to wait, but not
+// for the next probe.
 func TestThirdProcessAtTheURL(t *testing.T) {
-	dispatched(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
+	watch(t, func(f *fake) { f.process(17.5, "tiny") }, func(b *bench) {
 		b.registry.Configure(func(c *worker.Config) { c.Interval = time.Hour })
 		b.worker.Probe()
 		b.after(1100 * time.Millisecond)
@@ -166,16 +173,17 @@ func TestThirdProcessAtTheURL(t *testing.T) {
 	})
 }
 
-// TestVocabularyOfABusyProcess: a process that was too busy to tell its vocabulary is asked again, and not for ever.
+// TestVocabularyOfABusyProcess: a process that was too busy to tell its vocabulary is asked
+// again, and not for ever.
 func TestVocabularyOfABusyProcess(t *testing.T) {
-	dispatched(t, func(f *fake) {
+	watch(t, func(f *fake) {
 		f.answers["/server_info"] = `{"version":"0.5.23","page_size":16,"model_path":"/nowhere"}`
 	}, func(b *bench) {
 		b.after(time.Hour)
 		require.Zero(t, b.worker.Info().Vocabulary)
 		require.LessOrEqual(t, b.fake.got("/generate"), 5)
 	})
-	dispatched(t, func(f *fake) {
+	watch(t, func(f *fake) {
 		f.answers["/server_info"] = `{"version":"0.5.23","page_size":16,"model_path":"/nowhere"}`
 	}, func(b *bench) {
 		b.after(time.Second)

@@ -27,10 +27,13 @@ var (
 
 // Config holds the registry's settings; zero fields take the defaults.
 type Config struct {
-	Interval  time.Duration // between probes; default 250 ms
-	Timeout   time.Duration // of one probe; default 500 ms
-	LoadEvery time.Duration // between two GET /v1/loads of a worker that does not publish its load; default 1 s, negative: never
-	HangAfter time.Duration // of unanswered probes, after which requests without a first byte go elsewhere; default 5 s
+	Interval time.Duration // between probes; default 250 ms
+	Timeout  time.Duration // of one probe; default 500 ms
+	// Between two GET /v1/loads of a worker that does not publish its load; default 1 s,
+	// negative: never.
+	LoadEvery time.Duration
+	// Of unanswered probes, after which requests without a first byte go elsewhere; default 5 s.
+	HangAfter time.Duration
 	Log       *slog.Logger
 	// Dial connects to a worker for a probe; default a net.Dialer's DialContext.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -40,7 +43,8 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	c.Interval = cmp.Or(c.Interval, 250*time.Millisecond) // with Timeout: a dead worker is out in under a second
+	// With Timeout: a dead worker is out in under a second.
+	c.Interval = cmp.Or(c.Interval, 250*time.Millisecond)
 	c.Timeout = cmp.Or(c.Timeout, 500*time.Millisecond)
 	c.LoadEvery = cmp.Or(c.LoadEvery, time.Second)
 	c.HangAfter = cmp.Or(c.HangAfter, 5*time.Second)
@@ -104,7 +108,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.lockGone(w.URL)
+	r.lockForgotten(w.URL)
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, ErrClosed
@@ -112,7 +116,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if _, ok := r.workers[w.URL]; ok {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
-	w.hostNumber, w.gpuHealth.fleet = r.hostNumberLocked(w.host), r.health
+	w.hostNumber, w.fleet = r.hostNumberLocked(w.host), r.health
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
 	r.added++
@@ -122,7 +126,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	return w, nil
 }
 
-// nodeLocked numbers a host: as a worker that is there, else by the smallest
+// hostNumberLocked numbers a host: as a worker that is there, else by the smallest
 // number that none has.
 func (r *Registry) hostNumberLocked(host string) uint32 {
 	taken := make([]bool, len(r.workers)+1)
@@ -137,9 +141,9 @@ func (r *Registry) hostNumberLocked(host string) uint32 {
 	return uint32(slices.Index(taken, false))
 }
 
-// lockGone locks mu when the worker at url is not being forgotten: observers must hear the end
-// of the old worker before the begin of a new one.
-func (r *Registry) lockGone(url string) {
+// lockForgotten locks mu when the worker at url is not being forgotten: observers must hear the
+// end of the old worker before the begin of a new one.
+func (r *Registry) lockForgotten(url string) {
 	r.mu.Lock()
 	for m := r.ending[url]; m != nil; m = r.ending[url] {
 		r.mu.Unlock()
@@ -200,7 +204,7 @@ func (r *Registry) Update(spec Spec) error {
 	}
 	w.spec.Store(&spec)
 	w.DrainFor(DrainSource, spec.Drain)
-	w.respec.Store(true)
+	w.specChanged.Store(true)
 	w.Probe()
 	return nil
 }

@@ -116,5 +116,5 @@ func (w *Worker) Bootstrap() Bootstrap {
 		return Bootstrap{}
 	}
 	b := w.spec.Load().Bootstrap
-	return Bootstrap{Host: cmp.Or(b.Host, w.host), Port: cmp.Or(b.Port, info.Disaggregation.BootstrapPort, DefaultBootstrapPort)}
+	return Bootstrap{Host: cmp.Or(b.Host, w.host), Port: cmp.Or(b.Port, info.BootstrapPort, DefaultBootstrapPort)}
 }

@@ -55,8 +55,8 @@ func (s *speeds) compare(now time.Time, snap *Snapshot) {
 	}
 }
 
-// medianWithout returns the lower median of sorted without one element of that value; a speed of 0
-// is no element. 0: none is left.
+// medianWithout returns the lower median of sorted without one element of that value; a speed
+// of 0 is no element. 0: none is left.
 func medianWithout(sorted []float64, own float64) float64 {
 	n := len(sorted)
 	if own > 0 {

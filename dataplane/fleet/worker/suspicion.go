@@ -6,11 +6,12 @@ import (
 )
 
 const (
-	// minSuspicionWait and maxSuspicionWait bound how often unfounded suspicions take a worker out
-	// of the choice: a server may close each connection after its answer.
+	// minSuspicionWait and maxSuspicionWait bound how often unfounded suspicions take a worker
+	// out of the choice: a server may close each connection after its answer.
 	minSuspicionWait = 50 * time.Millisecond
 	maxSuspicionWait = 2 * time.Second
-	// suspicionFade is the time without a suspicion after which the next one counts at once again.
+	// suspicionFade is the time without a suspicion after which the next one counts at once
+	// again.
 	suspicionFade = 10 * time.Second
 )
 
@@ -25,8 +26,8 @@ type suspicion struct {
 	conn uint64        // number of the probes' connection at the last check
 }
 
-// pending reports whether the process must be checked, now or later. A new connection of the probes
-// is reason enough: a connection belongs to one process.
+// pending reports whether the process must be checked, now or later. A new connection of the
+// probes is reason enough: a connection belongs to one process.
 func (s *suspicion) pending(conn uint64) bool { return s.raised.Load() || s.conn != conn }
 
 // due reports whether the process must be checked now.

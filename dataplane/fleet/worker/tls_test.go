@@ -115,7 +115,8 @@ func TestProbesOverTLS(t *testing.T) {
 	}
 }
 
-// TestHandshakeThatHangs: a worker that accepts and says nothing is slow, not dead, and its removal does not wait for it.
+// TestHandshakeThatHangs: a worker that accepts and says nothing is slow, not dead, and its
+// removal does not wait for it.
 func TestHandshakeThatHangs(t *testing.T) {
 	r := worker.NewRegistry(worker.Config{Interval: time.Millisecond, Timeout: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}, nil)
 	w, err := r.Add("https://" + listening(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }))

@@ -2,8 +2,8 @@ package worker
 
 import "sync"
 
-// unanswered are the requests at a worker whose answers have not begun. They may leave when the
-// worker hangs or dies.
+// unanswered are the requests at a worker without a first byte. They may leave when the worker
+// hangs or dies.
 type unanswered struct {
 	mu      sync.Mutex
 	nextKey uint64
@@ -30,8 +30,8 @@ func (u *unanswered) Begun(key uint64) {
 	u.mu.Unlock()
 }
 
-// giveUp calls leave for every request whose answer has not begun; requests that stay are asked
-// again the next time. It holds the lock: after Begun has returned, the request's memory serves
+// giveUp calls leave for every request without a first byte; requests that stay are asked again
+// the next time. It holds the lock: after Begun has returned, the request's memory serves
 // another one and must not be canceled.
 func (u *unanswered) giveUp(dead bool) {
 	u.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// askedVocabulary is what a prober learns of a worker that answers /generate so.
+// askedVocabulary is the vocabulary of a worker that answers /generate so.
 func askedVocabulary(t *testing.T, status int, answer, path string) (vocabulary int, asked string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func TestVocabularyOfAModelsFiles(t *testing.T) {
 	require.Zero(t, readVocabulary(filepath.Join(dir, "nothing")))
 }
 
-// FuzzVocabulary: whatever is answered, a vocabulary is a size that a model can have.
+// FuzzVocabulary: from any answer, a vocabulary is a size that a model can have.
 func FuzzVocabulary(f *testing.F) {
 	f.Add([]byte(`logit_bias must has keys in [0, 1023], got -1.`))
 	f.Add([]byte(`logit_bias [0, 99999999]`))

@@ -28,13 +28,13 @@ type Worker struct {
 	host       string // of the URL
 	hostNumber uint32
 
-	respec    atomic.Bool // the monitor has not seen spec yet
-	suspicion suspicion
+	specChanged atomic.Bool // the monitor has not seen spec yet
+	suspicion   suspicion
 	gpuHealth
-	nodeNumber atomic.Uint32 // see SetPlace
+	nodeNumber atomic.Uint32 // see SetNodeNumber
 	probeRecord
-	ranks atomic.Pointer[[]*Rank]
-	kick  chan struct{} // capacity 1: probe now
+	ranks    atomic.Pointer[[]*Rank]
+	probeNow chan struct{} // capacity 1: probe now
 	unanswered
 }
 
@@ -71,9 +71,9 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 		return nil, err
 	}
 	w := &Worker{
-		URL: spec.URL, host: u.Hostname(), kick: make(chan struct{}, 1), unanswered: unanswered{leave: make(map[uint64]func(bool) bool)},
+		URL: spec.URL, host: u.Hostname(), probeNow: make(chan struct{}, 1), unanswered: unanswered{leave: make(map[uint64]func(bool) bool)},
 	}
-	w.gpuHealth.verdict, w.gpuHealth.ranks, w.gpuHealth.fleet = &w.verdict, w.Ranks, &fleetHealth{}
+	w.published, w.allRanks, w.fleet = &w.verdict, w.Ranks, &fleetHealth{}
 	w.spec.Store(&spec)
 	w.DrainFor(DrainSource, spec.Drain)
 	if u.Scheme == "https" {
@@ -89,7 +89,7 @@ func newWorker(spec Spec, settings func(host string) *tls.Config) (*Worker, erro
 // State returns the worker's state, drains included.
 func (w *Worker) State() State {
 	s := State(w.state.Load())
-	if s != Dead && w.drains.any() {
+	if s != Dead && w.draining() {
 		return Draining
 	}
 	return s
@@ -119,7 +119,7 @@ func (w *Worker) Suspect() {
 // Probe asks for a probe now instead of at the next interval.
 func (w *Worker) Probe() {
 	select {
-	case w.kick <- struct{}{}:
+	case w.probeNow <- struct{}{}:
 	default: // one is already asked for
 	}
 }
@@ -159,7 +159,7 @@ func (w *Worker) Verdict(now int64) Verdict {
 // Fit reports at a glance that the worker is ready, its breaker closed, and no fact about its
 // GPUs counts against it.
 func (w *Worker) Fit() bool {
-	return w.verdict.Load() == 0 && State(w.state.Load()) == Ready && !w.drains.any() && w.Breaker.Closed()
+	return w.verdict.Load() == 0 && State(w.state.Load()) == Ready && !w.draining() && w.Breaker.Closed()
 }
 
 // SetNodeNumber publishes the number, from 1, of the cluster's node that the worker is on, by

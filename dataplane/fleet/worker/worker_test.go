@@ -18,7 +18,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// unwatched returns a registry whose workers are never there.
+// unwatched returns a registry of unreachable workers.
 func unwatched(t *testing.T) *worker.Registry {
 	t.Helper()
 	f := newFake()

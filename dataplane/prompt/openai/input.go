@@ -66,4 +66,3 @@ type Input struct {
 	maxID uint32      // of all prompts' ids
 	long  *longMemory // the memory of InputIDs, where they are too many to stay
 }
-

@@ -46,7 +46,8 @@ type Log struct {
 // writing; the lines are dropped and counted.
 func Open(path string, failed func(error)) (*Log, error) {
 	l := &Log{
-		path: path, failed: failed, free: make(chan *Entry, maxPending), full: make(chan *Entry, maxPending), reopen: make(chan struct{}, 1),
+		path: path, failed: failed, free: make(chan *Entry, maxPending),
+		full: make(chan *Entry, maxPending), reopen: make(chan struct{}, 1),
 		out: bufio.NewWriterSize(nil, bufferSize),
 	}
 	for range maxPending {

@@ -83,7 +83,7 @@ func TestLine(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-// FuzzLine: whatever a client calls a model, the line is JSON and gives it back.
+// FuzzLine: for any model name of a client, the line is JSON and has the name.
 func FuzzLine(f *testing.F) {
 	f.Add("qwen", uint64(1))
 	f.Add("\x00\"\\\xf0\u2028", uint64(1)<<63)
@@ -119,9 +119,9 @@ func TestReopen(t *testing.T) {
 	assert.InDelta(t, 2, got[0]["input_length"], 0)
 }
 
-// TestNobodyWaits: entries that nobody writes are dropped and counted, and those before them are
-// not lost.
-func TestNobodyWaits(t *testing.T) {
+// TestBeginNeverWaits: while Run does not write, further entries are dropped and counted, and earlier
+// ones are not lost.
+func TestBeginNeverWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.jsonl")
 	l, err := accesslog.Open(path, func(err error) { t.Error(err) })
 	require.NoError(t, err)

@@ -204,7 +204,9 @@ func number(raw []byte) int {
 }
 
 // transferWords occur in SGLang 0.5.23's errors about KV transfer, in lower case.
-var transferWords = [...]string{"kvtransfer", "transfer failed", "handshake failed", "bootstrap", "kvpoll", "kvcache from prefill"}
+var transferWords = [...]string{
+	"kvtransfer", "transfer failed", "handshake failed", "bootstrap", "kvpoll", "kvcache from prefill",
+}
 
 // IsTransferError reports whether an error of status 5xx is about the KV transfer between the two
 // servers. The failed server is as often the partner of the one that reports it.

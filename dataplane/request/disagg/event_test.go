@@ -106,8 +106,7 @@ func FuzzJudgeStream(f *testing.F) {
 	f.Add([]byte("data: {\"text\":\"a\"}\n"))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		v, got := JudgeStream(p, true)
-		// What is there of a stream never tells more than all of it, and once it tells something,
-		// that stays.
+		// A verdict on a part of a stream is the verdict on the whole stream.
 		for n := range p {
 			if early, failure := JudgeStream(p[:n], false); early != More {
 				require.Equal(t, v, early)
@@ -141,9 +140,9 @@ func FuzzJudgeStream(f *testing.F) {
 	})
 }
 
-// FuzzJudgeStreamJSON: an error that is the first member of a document is found, and what is there
-// of a document never tells another thing than all of it.
-func FuzzJudgeStreamJSON(f *testing.F) {
+// FuzzJudgeJSON: an error that is the first member of a document is found, and a verdict on a part of
+// a document is the verdict on the whole.
+func FuzzJudgeJSON(f *testing.F) {
 	f.Add([]byte(`{"error":{"code":500}}`))
 	f.Add([]byte(`{"object":"error","code":404}`))
 	f.Add([]byte(`{"text":"a","meta_info":{}}`))

@@ -28,8 +28,10 @@ var ErrNoLogprobs = errors.New("disagg: prefill answer without log probabilities
 
 // generateLists are the lists of meta_info, echoLists those of a choice's logprobs.
 var (
-	generateLists = [...]string{"input_token_logprobs", "input_top_logprobs", "input_token_ids_logprobs", "output_token_ids_logprobs"}
-	echoLists     = [...]string{"tokens", "token_logprobs", "text_offset", "top_logprobs"}
+	generateLists = [...]string{
+		"input_token_logprobs", "input_top_logprobs", "input_token_ids_logprobs", "output_token_ids_logprobs",
+	}
+	echoLists = [...]string{"tokens", "token_logprobs", "text_offset", "top_logprobs"}
 )
 
 const (
@@ -181,7 +183,8 @@ func (m *Merger) document(dst, doc []byte) []byte {
 			case len(text) == 0:
 			case m.kind == Generate && list == firstOutput:
 				if own := first(doc, lo); string(own) == "null" {
-					m.edits = append(m.edits, edit{at: lo + bytes.Index(doc[lo:hi], own), drop: len(own), text: text})
+					m.edits = append(m.edits,
+						edit{at: lo + bytes.Index(doc[lo:hi], own), drop: len(own), text: text})
 				}
 			default:
 				m.edits = append(m.edits, edit{at: lo + 1, text: text, comma: len(inside(doc, lo, hi)) > 0})

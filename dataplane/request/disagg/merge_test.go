@@ -143,8 +143,8 @@ func naive(prefill, decode any, names ...string) {
 	}
 }
 
-// FuzzMerge: whatever the lists hold and wherever the answer is cut, what comes out is what
-// decoding, joining and encoding both answers makes.
+// FuzzMerge compares with decoding, joining and encoding both answers, for any lists and any cut of
+// the answer.
 func FuzzMerge(f *testing.F) {
 	f.Add(`[[null,5,null],[-1.5,6,"a"]]`, `[]`, ` {"x":"]"} `, 5)
 	f.Add(`[]`, `[[1]]`, `"\\\""`, 1)

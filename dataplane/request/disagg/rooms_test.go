@@ -42,8 +42,7 @@ func TestRoomsNeverComeTwice(t *testing.T) {
 	wg.Wait()
 }
 
-// The permutation is one: of a width that can be tried out, no number comes twice, whatever was
-// drawn.
+// The permutation is one to one for any random parameters, as all numbers of a small width show.
 func TestRoomsPermute(t *testing.T) {
 	for range 20 {
 		r := NewRooms()

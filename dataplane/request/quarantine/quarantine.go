@@ -78,7 +78,8 @@ func New(cfg Config) *Quarantine {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Quarantine{
-		cfg: cfg, suspects: map[uint64]*suspect{}, trials: map[string]*Trial{}, explained: map[string]time.Time{}, changed: make(chan struct{}),
+		cfg: cfg, suspects: map[uint64]*suspect{}, trials: map[string]*Trial{},
+		explained: map[string]time.Time{}, changed: make(chan struct{}),
 	}
 }
 

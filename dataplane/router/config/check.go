@@ -18,7 +18,8 @@ var (
 	ErrTokenize = errors.New("router: unknown tokenizer")
 )
 
-// Check returns the errors in c, defaults included. It opens no file for writing and binds no port.
+// Check returns the errors in c, defaults included. It opens no file for writing and binds no
+// port.
 func Check(c Config) error {
 	c.SetDefaults()
 	_, policyErr := c.Policy.New()
@@ -26,13 +27,14 @@ func Check(c Config) error {
 	return errors.Join(c.Check(), policyErr, tlsErr)
 }
 
-// Check returns the errors in settings that have their defaults, as far as no file needs to be read.
+// Check returns the errors in settings that have their defaults, as far as no file needs to be
+// read.
 func (c *Config) Check() error {
 	_, sourceErr := c.Sources.Sources(c.Log)
 	return errors.Join(
 		c.checkAddresses(),
 		checkOneOf("--kv-hints", c.Cluster.Hints, HintsAuto, HintsOff),
-		checkOneOf("--replicas", c.Cluster.Replicas, ReplicasAuto, ReplicasOff),
+		checkOneOf("--replicas", c.Cluster.Peers, PeersAuto, PeersOff),
 		c.checkTLS(), ingest.CheckSnapshot(c.Snapshot.File), c.Tokenize.check(), sourceErr,
 	)
 }

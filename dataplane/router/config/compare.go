@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// live maps the settings that can change at run time to their flags. TLS files need no reload: they
-// are read again when they change.
+// live maps the settings that can change at run time to their flags. TLS files need no reload:
+// they are read again when they change.
 var live = map[string]string{
 	"Operator.Key": "operator-key", "Sources.Workers": "worker", "Sources.Prefill": "prefill", "Sources.Decode": "decode",
 	"Sources.Discover": "discover", "Policy.Name": "policy", "Policy.Options": "policy's options",
@@ -25,15 +25,15 @@ var fixed = map[string]string{
 	"Tokenize.ModelPaths": "model-path", "Queue.Max": "queue-max", "Queue.Timeout": "queue-timeout", "Queue.FIFO": "queue-fifo",
 	"Logs.LintSample": "lint-sample", "Logs.Access": "access-log", "Pairs.MinUncached": "disagg-min-uncached",
 	"TLS": "tls-cert, tls-key or tls-client-ca", "WorkerTLS": "worker-ca, worker-cert, worker-key or worker-tls-insecure",
-	"Snapshot.File": "snapshot", "Snapshot.Interval": "snapshot-interval", "Cluster.Replicas": "replicas",
+	"Snapshot.File": "snapshot", "Snapshot.Interval": "snapshot-interval", "Cluster.Peers": "replicas",
 	"Cluster.Hints": "kv-hints", "Cluster.Joined": "cluster", "Cluster.Wait": "cluster-wait", "Requests.Quarantine": "quarantine",
 }
 
 // noSettings are fields that no operator sets.
 var noSettings = []string{"Cluster.Conn", "Node", "ConfigFile", "Version", "Log"}
 
-// Changed returns the flags of the settings in which two configurations differ, sorted: first those
-// that can change at run time, then those that need a restart.
+// Changed returns the flags of the settings in which two configurations differ, sorted: first
+// those that can change at run time, then those that need a restart.
 func Changed(a, b *Config) (canChange, needRestart []string) {
 	eachSetting(reflect.TypeFor[Config](), nil, "", func(name string, index []int) {
 		fa, fb := reflect.ValueOf(*a).FieldByIndex(index), reflect.ValueOf(*b).FieldByIndex(index)
@@ -53,8 +53,8 @@ func Changed(a, b *Config) (canChange, needRestart []string) {
 	return canChange, needRestart
 }
 
-// eachSetting calls f with the path of each setting: fields of nested structs, unless the struct as
-// a whole is one.
+// eachSetting calls f with the path of each setting: fields of nested structs, unless the
+// struct as a whole is one.
 func eachSetting(t reflect.Type, index []int, prefix string, f func(name string, index []int)) {
 	for i := range t.NumField() {
 		field := t.Field(i)

@@ -11,8 +11,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// TestEverySettingIsKnown wants each field of Config in exactly one of live, fixed and noSettings:
-// else a reload would ignore it in silence.
+// TestEverySettingIsKnown wants each field of Config in exactly one of live, fixed and
+// noSettings: else a reload would ignore it in silence.
 func TestEverySettingIsKnown(t *testing.T) {
 	count := 0
 	eachSetting(reflect.TypeFor[Config](), nil, "", func(name string, _ []int) {

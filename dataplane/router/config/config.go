@@ -13,9 +13,11 @@ import (
 
 // Config holds the settings of a router; zero fields take the defaults.
 type Config struct {
-	Listen    string // address for clients; default 127.0.0.1:8000
-	Operator  Operator
-	TLS       tlsconfig.ServerFiles // of both listeners; no Cert: plain HTTP. A separate operator listener asks for no certificate
+	Listen   string // address for clients; default 127.0.0.1:8000
+	Operator Operator
+	// Of both listeners; no Cert: plain HTTP. A separate operator listener asks for no
+	// certificate.
+	TLS       tlsconfig.ServerFiles
 	Sources   fleet.SourceConfig
 	WorkerTLS tlsconfig.ClientFiles // of workers with https URLs
 	Probes    Probes
@@ -60,8 +62,9 @@ type Policy struct {
 
 // Requests are the limits and retries of requests.
 type Requests struct {
-	MaxBodyBytes int           // default 64 MiB
-	GzipMinBytes int           // smallest JSON answer to compress for clients that ask; default 4 KiB; negative: none
+	MaxBodyBytes int // default 64 MiB
+	// Smallest JSON answer to compress for clients that ask; default 4 KiB; negative: none.
+	GzipMinBytes int
 	Retries      int           // default 3
 	Quarantine   time.Duration // of a request that ended two engines; default 5 min
 	MaxInFlight  int           // requests at which a rank is full; default by its own reports
@@ -83,20 +86,24 @@ type Queue struct {
 
 // Pairs are requests to a prefill and a decode worker.
 type Pairs struct {
-	Timeout        time.Duration // by which a decode worker may lag behind its prefill worker; default 30 s; negative: Timeouts.FirstByte
+	// By which a decode worker may lag behind its prefill worker; default 30 s; negative:
+	// Timeouts.FirstByte.
+	Timeout        time.Duration
 	PrefillTimeout time.Duration // until the prefill worker answers; default Timeouts.FirstByte
 	Headers        bool          // bootstrap rooms travel in x-override-* headers
-	MinUncached    int           // tokens that make a prompt worth a pair; default routing.DefaultMinUncached; negative: length never decides
+	// Tokens that make a prompt worth a pair; default routing.DefaultMinUncached; negative:
+	// length never decides.
+	MinUncached int
 }
 
-// Tokenize says where token ids are made.
+// Tokenize selects where token ids are made.
 type Tokenize struct {
 	By         string   // TokenizeAuto (default) or TokenizeByWorkers
 	ForwardIDs bool     // plain chats carry their token ids to the worker
 	ModelPaths []string // folders with tokenizer.json: "NAME=DIR", or "DIR" for every other model
 }
 
-// Memory bounds what the router remembers, in bytes.
+// Memory bounds the router's indexes and caches, in bytes.
 type Memory struct {
 	Index       int64 // default a quarter of the machine's; negative: no bound
 	Approx      int64 // the approximate index; default 64 MiB
@@ -106,17 +113,18 @@ type Memory struct {
 
 // Snapshot is the file that keeps the index between two processes.
 type Snapshot struct {
-	File     string        // "" keeps none
-	Interval time.Duration // between two writes; default 1 min, well below what engines keep for replay
+	File string // "" keeps none
+	// Between two writes; default 1 min, well below the reach of the engines' replay buffers.
+	Interval time.Duration
 }
 
-// Cluster is what the router shares with other processes.
+// Cluster holds the router's part in a cluster.
 type Cluster struct {
-	Conn     *cluster.Cluster // nil: nothing. Its owner opens it before New and closes it after Run
-	Joined   any              // the settings of Conn, so that Changed sees a difference
-	Replicas string           // of the routers in Conn: ReplicasAuto (default) or ReplicasOff
-	Hints    string           // to the sidecars in Conn: HintsAuto (default) or HintsOff
-	Wait     time.Duration    // of clients at the start, until the workers of Conn are known; default 3 s
+	Conn   *cluster.Cluster // nil: nothing. Its owner opens it before New and closes it after Run
+	Joined any              // the settings of Conn, so that Changed sees a difference
+	Peers  string           // of the routers in Conn: PeersAuto (default) or PeersOff
+	Hints  string           // to the sidecars in Conn: HintsAuto (default) or HintsOff
+	Wait   time.Duration    // of clients at the start, until the workers of Conn are known; default 3 s
 }
 
 // Logs describes the router's records of requests.
@@ -133,10 +141,10 @@ const (
 	TokenizeByWorkers = "workers"
 )
 
-// Values of Cluster.Replicas.
+// Values of Cluster.Peers.
 const (
-	ReplicasAuto = "auto" // routers choose as one; nothing without a cluster
-	ReplicasOff  = "off"
+	PeersAuto = "auto" // routers choose as one; nothing without a cluster
+	PeersOff  = "off"
 )
 
 // Values of Cluster.Hints.
@@ -145,8 +153,8 @@ const (
 	HintsOff  = "off"
 )
 
-// defaultClusterWait covers the first look at a cluster, which takes 0.5 to 1.5 s. Without the wait
-// a restarted router, which has no list of its own, would answer 503 until then.
+// defaultClusterWait covers the first look at a cluster, which takes 0.5 to 1.5 s. Without the
+// wait a restarted router, which has no list of its own, would answer 503 until then.
 const defaultClusterWait = 3 * time.Second
 
 // SetDefaults fills in zero fields.
@@ -154,7 +162,7 @@ func (c *Config) SetDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8000")
 	c.Policy.Name = cmp.Or(c.Policy.Name, "kv")
 	c.Tokenize.By = cmp.Or(c.Tokenize.By, TokenizeAuto)
-	c.Cluster.Replicas = cmp.Or(c.Cluster.Replicas, ReplicasAuto)
+	c.Cluster.Peers = cmp.Or(c.Cluster.Peers, PeersAuto)
 	c.Cluster.Hints = cmp.Or(c.Cluster.Hints, HintsAuto)
 	c.Cluster.Wait = cmp.Or(c.Cluster.Wait, defaultClusterWait)
 	c.Version = cmp.Or(c.Version, "dev")

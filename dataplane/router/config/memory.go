@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// indexShare is the part of the memory that the index may take by default. The collector needs
-	// up to as much again; the rest is for requests and the prompt cache.
+	// indexShare is the part of the memory that the index may take by default. The collector
+	// needs up to as much again; the rest is for requests and the prompt cache.
 	indexShare = 4
-	// unknownMemory stands for the memory of a machine that does not tell it.
+	// unknownMemory stands for a machine whose memory is unknown.
 	unknownMemory = 16 << 30
 )
 

@@ -13,7 +13,8 @@ import (
 
 // Bus carries messages between routers, at most once and in no order. Package cluster has one.
 type Bus interface {
-	// Publish sends data to all subscribers. It does not wait for them and keeps no part of data.
+	// Publish sends data to all subscribers. It does not wait for them and keeps no part of
+	// data.
 	Publish(subject string, data []byte) error
 	// Subscribe calls f with each message. f keeps no part of data.
 	Subscribe(subject string, f func(data []byte)) (stop func(), err error)
@@ -24,7 +25,8 @@ type Chooser interface {
 	ChooseFor(s *routing.Scratch, a *routing.PeerRequest) (routing.Decision, error)
 }
 
-// Predictions keeps the prompts of all routers that no event tells of yet: routing.SharedPredictions.
+// Predictions keeps the prompts of all routers that no event tells of yet:
+// routing.SharedPredictions.
 type Predictions interface {
 	Add(now time.Time, id routing.PromptID, rank uint64, tokens int, fingerprints []uint32, sent bool)
 	Sent(now time.Time, id routing.PromptID)
@@ -39,16 +41,16 @@ type Config struct {
 	Bus         Bus
 	Registry    *worker.Registry
 	Chooser     Chooser
-	Predictions Predictions // of the same router; nil: equal prompts that come at once are chosen for apart
-	// Every is the time between two messages of changes; default 5 ms. It grows in proportion with more
-	// than four routers.
+	Predictions Predictions // of the same router; nil: each choice ignores prompts of other routers
+	// Every is the time between two messages of changes; default 5 ms. It grows in proportion
+	// with more than four routers.
 	Every time.Duration
 	// Whole is the time between two messages of all load, which are heartbeats; default 500 ms.
 	Whole time.Duration
 	// Silence is the time after which a silent router is forgotten; default 2 s.
 	Silence time.Duration
-	// Deadline bounds the wait of a request for the leader's reply; default 20 ms: most take less than
-	// one, and the first token of an idle worker as long.
+	// Deadline bounds the wait of a request for the leader's reply; default 20 ms: most take
+	// less than one, and the first token of an idle worker as long.
 	Deadline time.Duration
 	Log      *slog.Logger
 }
@@ -90,7 +92,7 @@ type counters struct {
 	published, publishedBytes, failed atomic.Uint64 // messages of load
 	received, malformed, lost, stale  atomic.Uint64
 	asked, answered, late, refused    atomic.Uint64 // own requests
-	alone                             atomic.Uint64 // own choices while the leader was not to be asked
+	alone                             atomic.Uint64 // own choices during a pause
 	judged                            atomic.Uint64 // choices for others
 	told                              atomic.Uint64 // own prompts that the leader was told of
 	forgotten                         atomic.Uint64 // silent routers
@@ -158,8 +160,8 @@ func (g *Group) Run(ctx context.Context) error {
 	}
 }
 
-// every is the time between two messages of changes: with many routers each publishes less often, so
-// that each receives no more.
+// every is the time between two messages of changes: with many routers each publishes less
+// often, so that each receives no more.
 func (g *Group) every() time.Duration {
 	return g.cfg.Every * time.Duration(max(1, (g.loads.size()+1+3)/4))
 }

@@ -47,7 +47,8 @@ func (r *router) rank(i int) *worker.Rank { return r.registry.Snapshot().Ranks[i
 
 func (r *router) see(i int) worker.LoadView { return r.rank(i).Load.View(time.Now()) }
 
-// join starts a router that has so many workers. Those that start earlier choose for later ones.
+// join starts a router that has so many workers. Those that start earlier choose for later
+// ones.
 func join(t *testing.T, b *bus, name string, workers int) *router {
 	t.Helper()
 	refuse := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network here") }
@@ -81,7 +82,7 @@ func stopAll(routers []*router) {
 	for _, r := range routers {
 		r.stop()
 	}
-	time.Sleep(30 * time.Second) // messages that are under way, and what probes leave running
+	time.Sleep(30 * time.Second) // messages on their way, and probes
 }
 
 func TestLoadIsShared(t *testing.T) {
@@ -117,7 +118,8 @@ func TestLoadIsShared(t *testing.T) {
 	})
 }
 
-// TestLossHeals: on a network that loses, delays and reorders at random, everybody knows everything soon after it is well again.
+// TestLossHeals: on a network that loses, delays and reorders at random, everybody knows
+// everything soon after it is well again.
 func TestLossHeals(t *testing.T) {
 	for seed := range uint64(5) {
 		bubbletest.Test(t, func(t *testing.T) {
@@ -207,7 +209,8 @@ func TestWorkersComeAndGo(t *testing.T) {
 	})
 }
 
-// TestBusIsDown: each is alone, at once and without waiting, and together again when it is back.
+// TestBusIsDown: each is alone, at once and without waiting, and together again when it is
+// back.
 func TestBusIsDown(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(time.Millisecond)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// leadership is the router that chooses for all: the one that runs for longest, so that a new router
-// changes no leader, and a router that ends seldom does.
+// leadership is the router that chooses for all: the one that runs for longest, so that a new
+// router changes no leader, and a router that ends seldom does.
 type leadership struct {
 	id      string // of this router
 	started int64  // unix microseconds
@@ -51,10 +51,10 @@ func (l *leadership) poke() {
 	}
 }
 
-// After lateReplies in a row the leader is not asked for firstPause, and for twice as long each time
-// that the next request's reply is late too, up to lastPause. A dead leader so costs a few requests
-// one deadline each. One late reply is a busy machine: 50 ms of choices without each other cost more
-// than one more wait.
+// After lateReplies in a row the leader is not asked for firstPause, and for twice as long each
+// time that the next request's reply is late too, up to lastPause. A dead leader so costs a few
+// requests one deadline each. One late reply is a busy machine: 50 ms of choices without each
+// other cost more than one more wait.
 const (
 	lateReplies = 3
 	firstPause  = 50 * time.Millisecond

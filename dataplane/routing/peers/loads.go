@@ -11,13 +11,13 @@ import (
 const (
 	// maxPeers bounds the routers that messages can make this one remember.
 	maxPeers = 256
-	// promiseFor is the life of a promise that its router does not confirm: it publishes every few
-	// milliseconds.
+	// promiseFor is the life of a promise that its router does not confirm: it publishes every
+	// few milliseconds.
 	promiseFor = time.Second
 )
 
-// loads is the load that other routers have in flight, and the promises made to them, counted at the
-// ranks.
+// loads is the load that other routers have in flight, and the promises made to them, counted
+// at the ranks.
 type loads struct {
 	cfg    *Config
 	leader *leadership
@@ -171,8 +171,8 @@ func (l *loads) updateLocked(p *peer, m *loadMessage, now time.Time) {
 		e.told, e.turn = r.RouterLoad, p.turn
 		e.told.Sent -= e.base
 	}
-	// A rank is applied when all of the message about it is known: choices read it at any time, and
-	// would otherwise see some requests twice.
+	// A rank is applied when all of the message about it is known: choices read it at any time,
+	// and would otherwise see some requests twice.
 	changed := l.changed[:0]
 	for _, number := range m.sent {
 		changed = p.drop(changed, uint64(number))

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// A message begins with the version of this format and its kind. Numbers are varints, hashes and
-// floats have 8 bytes. Version 3 has no hash of the prompt's beginning in a request.
+// A message begins with the version of this format and its kind. Numbers are varints, hashes
+// and floats have 8 bytes. Version 3 has no hash of the prompt's beginning in a request.
 const (
 	version     = 3
 	kindLoad    = 1

@@ -97,8 +97,8 @@ func TestMessagesReadAsWritten(t *testing.T) {
 	}
 }
 
-// FuzzMessages: what is read without an error is written and read again the same, and nothing more is kept of a message than it has
-// bytes for; all else is codec.ErrMessage.
+// FuzzMessages: a message that decodes without an error encodes and decodes to the same, and
+// takes no more memory than its bytes allow; all others are codec.ErrMessage.
 func FuzzMessages(f *testing.F) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for range 20 {

@@ -14,7 +14,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
 )
 
-// book notes what a group tells of prompts.
+// book records the calls of a group.
 type book struct {
 	mu  sync.Mutex
 	all map[routing.PromptID]string // chosen, sent or done; guarded id mu, as is own
@@ -74,8 +74,8 @@ func (b *book) count() (n [3]int) {
 	return n
 }
 
-// TestPromptsAreTold: the router that chooses hears of each prompt from its choice to its end, of
-// those that were sent without it, and after a change of all that are in flight.
+// TestPromptsAreTold: the router that chooses hears of each prompt from its choice to its end,
+// of those that were sent without it, and after a change of all that are in flight.
 func TestPromptsAreTold(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)

@@ -44,7 +44,7 @@ func (p *publisher) publish(now time.Time, last bool) {
 	g := p.g
 	m := &p.message
 	m.id, m.started, m.last, m.whole = append(m.id[:0], g.cfg.ID...), g.leader.started, last, last || now.Sub(p.whole) >= g.cfg.Whole
-	m.sent, m.done = g.requests.drain(m.sent[:0], m.done[:0]) // before the shares are read, which then include them
+	m.sent, m.done = g.requests.drain(m.sent[:0], m.done[:0]) // before the shares, which then include them
 	m.ranks = m.ranks[:0]
 	if !last {
 		p.scan(now)
@@ -65,7 +65,7 @@ func (p *publisher) publish(now time.Time, last bool) {
 	g.count.publishedBytes.Add(uint64(len(p.buf)))
 }
 
-// scan lists the ranks whose share has changed, or for a whole message all with a share.
+// scan lists the ranks with a changed share, or for a whole message all with a share.
 func (p *publisher) scan(now time.Time) {
 	if snap := p.g.cfg.Registry.Snapshot(); snap != p.snap {
 		old := make(map[*worker.Rank]worker.RouterLoad, len(p.last))

@@ -14,12 +14,13 @@ type requests struct {
 	next    uint64             // guarded by mu, as is all below
 	waiting map[uint64]*waiter // by number
 	sent    []int64            // numbers of replies that count as load, not published yet
-	done    []int64            // numbers of prompts that are computed or given up, not published yet
+	done    []int64            // numbers of ended prompts, not published yet
 
 	pool sync.Pool // of *waiter
 }
 
-// maxUntold bounds the numbers to publish. Without them the leader's promises and predictions expire.
+// maxUntold bounds the numbers to publish. Without them the leader's promises and predictions
+// expire.
 const maxUntold = 1 << 16
 
 // waiter is one request that waits for its reply.

@@ -61,8 +61,8 @@ type request struct {
 	routing.PeerRequest
 }
 
-// decode fills q. It keeps the strings of the request before where they are equal: there are few
-// models and many requests.
+// decode fills q. It keeps the strings of the request before where they are equal: there are
+// few models and many requests.
 func (q *request) decode(b []byte) error {
 	r := open(b, kindRequest)
 	q.id, q.number = r.Bytes(maxName), r.Uvarint()
@@ -82,7 +82,8 @@ func (q *request) decode(b []byte) error {
 	return r.End()
 }
 
-// readOverlap reads an overlap. A choice by an impossible one would be meaningless, so it is a fault.
+// readOverlap reads an overlap. A choice by an impossible one would be meaningless, so it is a
+// fault.
 func readOverlap(r *codec.Reader, stored bool) routing.PeerOverlap {
 	o := routing.PeerOverlap{Cached: int(r.Uvarint()), Host: int(r.Uvarint()), Predicted: int(r.Uvarint())}
 	if o.Host > o.Cached {

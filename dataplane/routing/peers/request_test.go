@@ -15,7 +15,7 @@ import (
 
 const deadline = 20 * time.Millisecond
 
-// emptiest makes r choose the rank with the fewest requests, by what it knows.
+// emptiest makes r choose the rank with the fewest requests in its view.
 func emptiest(r *router) {
 	r.chosen = func(*routing.PeerRequest) *worker.Rank {
 		best := r.rank(0)
@@ -28,7 +28,7 @@ func emptiest(r *router) {
 	}
 }
 
-// burst asks by each of the routers but the first n times at one instant.
+// burst sends n requests by each of the routers but the first at one instant.
 func burst(routers []*router, n int) (answers []routing.PeerReply, by []*router) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -48,8 +48,8 @@ func burst(routers []*router, n int) (answers []routing.PeerReply, by []*router)
 	return answers, by
 }
 
-// TestOneChoosesForAll: a burst at several routers is spread as by one, and from the choice to the end each request counts once at the
-// router that chose.
+// TestOneChoosesForAll: a burst at several routers is spread as by one, and from the choice to
+// the end each request counts once at the router that chose.
 func TestOneChoosesForAll(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)
@@ -101,7 +101,7 @@ func TestOneChoosesForAll(t *testing.T) {
 	})
 }
 
-// TestPromisesEnd: a choice that nobody makes use of does not count for long.
+// TestPromisesEnd: an unused choice does not count for long.
 func TestPromisesEnd(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)
@@ -124,8 +124,9 @@ func TestPromisesEnd(t *testing.T) {
 	})
 }
 
-// TestChiefDies: a dead router costs those who wait one deadline, and then one request now and then, until the next one chooses.
-func TestChiefDies(t *testing.T) {
+// TestLeaderDies: a dead leader costs waiting requests one deadline, and then one request now
+// and then, until the next one leads.
+func TestLeaderDies(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)
 		routers := cluster(t, b, 3, 1)
@@ -161,8 +162,8 @@ func TestChiefDies(t *testing.T) {
 	})
 }
 
-// TestChiefThatKnowsNobody: it says so, and is asked again.
-func TestChiefThatKnowsNobody(t *testing.T) {
+// TestLeaderWithoutRank: a leader without a rank says so, and gets further requests.
+func TestLeaderWithoutRank(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		b := newBus(200 * time.Microsecond)
 		routers := cluster(t, b, 2, 1)

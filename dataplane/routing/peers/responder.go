@@ -20,8 +20,8 @@ type responder struct {
 	reply   []byte
 }
 
-// onMessage takes a request or a prompt of another router. It counts its choice at once, so that the
-// next choice knows of it.
+// onMessage takes a request or a prompt of another router. It counts its choice at once, so
+// that the next choice knows of it.
 func (r *responder) onMessage(data []byte) {
 	if len(data) > 1 && data[1] == kindPrompt {
 		r.onPrompt(data)

@@ -8,39 +8,40 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
 
-// Status is a group as /status and /metrics show it. Counters are of this router since its start.
+// Status is a group as /status and /metrics show it. Counters are of this router since its
+// start.
 type Status struct {
 	ID     string `json:"id"`    // of this router
 	Leader string `json:"chief"` // ID of the router that chooses for all
 	Peers  []Peer `json:"peers"` // the others, by ID
 
-	Published      uint64 `json:"published"` // messages of what is in flight
+	Published      uint64 `json:"published"` // load messages
 	PublishedBytes uint64 `json:"published_bytes"`
 	Failed         uint64 `json:"failed"`    // messages that the bus refused
-	Received       uint64 `json:"received"`  // messages of what others have in flight
-	Lost           uint64 `json:"lost"`      // of theirs, by their numbers
-	Stale          uint64 `json:"stale"`     // overtaken by later ones
+	Received       uint64 `json:"received"`  // load messages of others
+	Lost           uint64 `json:"lost"`      // of those, by their numbers
+	Stale          uint64 `json:"stale"`     // messages after later ones
 	Malformed      uint64 `json:"malformed"` // messages that no router of this version sends
 	Forgotten      uint64 `json:"forgotten"` // routers that fell silent
 
-	Chosen  uint64 `json:"chosen"`  // own requests for which another router chose
-	Late    uint64 `json:"late"`    // own requests for which it did not within the deadline
-	Alone   uint64 `json:"alone"`   // own requests for which it was not asked, because it had been late
-	Told    uint64 `json:"told"`    // own requests that were sent without its choice, and of which it was told
-	Refused uint64 `json:"refused"` // own requests for which it knew nobody
-	Judged  uint64 `json:"judged"`  // requests of others for which this router chose
+	Chosen  uint64 `json:"chosen"`  // own requests that the leader chose for
+	Late    uint64 `json:"late"`    // own requests without a reply within the deadline
+	Alone   uint64 `json:"alone"`   // own requests not sent to it after late replies
+	Told    uint64 `json:"told"`    // own prompts that it was told of
+	Refused uint64 `json:"refused"` // own requests that it had no rank for
+	Judged  uint64 `json:"judged"`  // requests of others that this router chose for
 }
 
 // Peer is another router.
 type Peer struct {
 	ID       string  `json:"id"`
 	Started  string  `json:"started"`
-	Silence  float64 `json:"silence_seconds"` // since its last word: how old at most what is known of it is
+	Silence  float64 `json:"silence_seconds"` // since its last message
 	InFlight int64   `json:"in_flight"`       // of its requests
 	Lost     uint64  `json:"lost"`            // of its messages
 }
 
-// Status returns what is known now.
+// Status returns the present state.
 func (g *Group) Status() Status {
 	c := g.count
 	s := Status{

@@ -141,7 +141,7 @@ func measure(rnd *rand.Rand, l *policy.PairCandidates) {
 	}
 }
 
-// What is found in P + D steps is what a look at all P × D pairs finds.
+// The choice in P + D steps is the choice among all P x D pairs.
 func TestPickPairIsTheBestOfAll(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	some := func(n int64) int64 { return rnd.Int64N(n) * rnd.Int64N(2) }
@@ -184,7 +184,7 @@ func TestPickPairIsTheBestOfAll(t *testing.T) {
 	}
 }
 
-// Equal ranks share what comes, and the same seed repeats a choice, whatever the policy.
+// Equal ranks share the requests, and the same seed repeats a choice, with any policy.
 func TestPickPairTies(t *testing.T) {
 	for _, name := range policy.Names() {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// rule is one case of a policy's table: whoever wins must win for every seed.
+// rule is one case of a policy's table: its winner must win for every seed.
 type rule struct {
 	name       string
 	req        policy.Request

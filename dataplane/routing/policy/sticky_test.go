@@ -37,7 +37,7 @@ func TestStickyRule(t *testing.T) {
 	assert.Len(t, policy.Scores(nil, kv, at, four(1, 2, 3, 4)), 4, "it is explained by what it wraps")
 }
 
-// What a policy does not need makes no difference to it.
+// A policy ignores the facts that it does not need.
 func TestNeedsAreAll(t *testing.T) {
 	for _, name := range policy.Names() {
 		p := named(t, name, policy.Defaults)

@@ -1,8 +1,8 @@
 package queue
 
-// best is a search for the request that shares the longest beginning with a rank's recent requests.
-// The order has requests of one branch next to each other, so most of them need one comparison, and
-// whole branches that the rank is not in none.
+// best is a search for the request that shares the longest beginning with a rank's recent
+// requests. The order has requests of one branch next to each other, so most of them need one
+// comparison, and whole branches that the rank is not in none.
 type best struct {
 	order *Order
 	rank  *recent
@@ -48,7 +48,8 @@ func (b *best) search(dp int) {
 	}
 }
 
-// consider compares a request with the best one so far. false: many of the next ones share less.
+// consider compares a request with the best one so far. false: many of the next ones share
+// less.
 func (b *best) consider(w *Waiter) bool {
 	if b.waiter == nil {
 		b.waiter = w
@@ -77,8 +78,8 @@ func (b *best) consider(w *Waiter) bool {
 	return true
 }
 
-// match returns the leading hashes that w shares with the rank, at least from, and whether no other
-// rank is in its branch.
+// match returns the leading hashes that w shares with the rank, at least from, and whether no
+// other rank is in its branch.
 func (b *best) match(w *Waiter, from int) (depth int, alone bool) {
 	depth = from + b.rank.depth(w.Branch[from:])
 	return depth, depth == len(w.Branch) || b.order.claims[w.Branch[depth]] == 0

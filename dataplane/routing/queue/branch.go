@@ -5,11 +5,11 @@ import (
 	"math/bits"
 )
 
-// Branch is the path of a prompt in the tree of all prompts: hashes of some of its beginnings, the
-// shortest first. Each hash stands for all tokens before it, so two prompts share as many leading
-// hashes as beginnings. The beginnings are 1 to 16 units long, then every second one of 32 more,
-// every fourth of 64 more and so on: a shared part is known to a sixteenth of its length, and a
-// prompt of 128,000 tokens has 143 hashes.
+// Branch is the path of a prompt in the tree of all prompts: hashes of some of its beginnings,
+// the shortest first. Each hash stands for all tokens before it, so two prompts share as many
+// leading hashes as beginnings. The beginnings are 1 to 16 units long, then every second one of
+// 32 more, every fourth of 64 more and so on: a shared part is known to a sixteenth of its
+// length, and a prompt of 128,000 tokens has 143 hashes.
 type Branch []uint64
 
 const (
@@ -20,8 +20,8 @@ const (
 	stepHashes = 16
 )
 
-// AppendTokens appends the branch of a prompt of token ids. seed stands for the domain: adapter and
-// cache salt.
+// AppendTokens appends the branch of a prompt of token ids. seed stands for the domain: adapter
+// and cache salt.
 func AppendTokens(dst Branch, seed uint64, ids []uint32) Branch {
 	h, due := seed, 1
 	for unit := 1; unit*unitTokens <= len(ids); unit++ {
@@ -36,7 +36,7 @@ func AppendTokens(dst Branch, seed uint64, ids []uint32) Branch {
 	return dst
 }
 
-// AppendText appends the branch of a prompt whose token ids are unknown.
+// AppendText appends the branch of a prompt without token ids.
 func AppendText(dst Branch, seed uint64, text []byte) Branch {
 	h, due := seed, 1
 	for unit := 1; unit*unitBytes <= len(text); unit++ {

@@ -1,12 +1,12 @@
 package queue
 
 const (
-	// quantum is the tokens that a client may compute before the others have their turn: a second of
-	// one node's prefill. Depth may favour a client by as much; a smaller quantum separates requests
-	// of several clients that share a branch.
+	// quantum is the tokens that a client may compute before the others have their turn: a
+	// second of one node's prefill. Depth may favour a client by as much; a smaller quantum
+	// separates requests of several clients that share a branch.
 	quantum = 16_384
-	// requestTokens is the cost of a request beside its prompt: a place in the batch for an answer of
-	// unknown length.
+	// requestTokens is the cost of a request beside its prompt: a place in the batch for an
+	// answer of unknown length.
 	requestTokens = 256
 	// maxClients bounds the clients with a debt and without a waiting request.
 	maxClients = 16_384

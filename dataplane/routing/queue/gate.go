@@ -28,8 +28,8 @@ type Config struct {
 	Timeout time.Duration // of each waiting request; default 5 min
 	MaxAge  time.Duration // see Rules; default a sixteenth of Timeout
 	FIFO    bool          // see Rules
-	// Ranks appends the ranks that serve a model, full ones too. The gate calls it under its lock;
-	// it must not block.
+	// Ranks appends the ranks that serve a model, full ones too. The gate calls it under its
+	// lock; it must not block.
 	Ranks func(dst []Rank, model string) []Rank
 }
 
@@ -39,8 +39,8 @@ const (
 	ageShare       = 16              // of Timeout: overdue requests have time for their turn
 	// tickEvery is the time between looks at workers that came, went or can take more.
 	tickEvery = 100 * time.Millisecond
-	// idleTicks without a full moment end the watch over a model. Without them a model at the edge of
-	// being full would forget many times a second which branches its ranks are in.
+	// idleTicks without a full moment end the watch over a model. Without them a model at the
+	// edge of being full would forget many times a second which branches its ranks are in.
 	idleTicks = 10
 )
 
@@ -52,7 +52,7 @@ type Gate struct {
 
 	mu       sync.Mutex
 	closed   bool                   // guarded by mu, as is all below
-	models   map[string]*modelQueue // of models whose ranks are full, or were a second ago
+	models   map[string]*modelQueue // of models with full ranks, now or a second ago
 	tick     *time.Timer            // runs while there are models
 	ranks    []Rank                 // scratch
 	waiters  []*Waiter              // scratch
@@ -79,7 +79,8 @@ func New(cfg Config) *Gate {
 // Engaged reports whether requests have to Enter. It costs one atomic load.
 func (g *Gate) Engaged() bool { return g.engaged.Load() }
 
-// Full notes that a rank of a model has no room left. The gate becomes engaged when no rank has.
+// Full notes that a rank of a model has no room left. The gate becomes engaged when no rank
+// has.
 func (g *Gate) Full(model string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,8 +113,8 @@ func (g *Gate) Freed() {
 	}
 }
 
-// Enter returns when a request for model may be sent: at once while its ranks have room. The wait
-// ends early when gone is closed or has a value. The permit must be used or released.
+// Enter returns when a request for model may be sent: at once while its ranks have room. The
+// wait ends early when gone is closed or has a value. The permit must be used or released.
 func (g *Gate) Enter(gone <-chan struct{}, model string, w *Waiter) (Permit, error) {
 	permit, wait, err := g.enter(model, w)
 	if !wait {
@@ -248,7 +249,7 @@ func (g *Gate) look() {
 	g.tick.Reset(tickEvery)
 }
 
-// admitStrandedLocked admits requests whose only rank is gone: the choice returns their error.
+// admitStrandedLocked admits requests for ranks that are gone: the choice returns their error.
 func (g *Gate) admitStrandedLocked(q *modelQueue) {
 	g.waiters = q.order.All(g.waiters[:0])
 	for _, w := range g.waiters {

@@ -236,8 +236,8 @@ func TestGateLetsPassWhenAllRanksAreGone(t *testing.T) {
 	})
 }
 
-// TestGateUnderLoad has many goroutines come, go and end at once: no rank ever gets more than it takes from those that
-// were counted, and everybody gets an answer.
+// TestGateUnderLoad has many goroutines come, go and end at once: no rank ever gets more than
+// it takes from those that were counted, and everybody gets an answer.
 func TestGateUnderLoad(t *testing.T) {
 	r := newRanks(3, 4)
 	g := queue.New(queue.Config{Max: 10_000, Ranks: r.lanes})

@@ -21,8 +21,8 @@ type Rules struct {
 	FIFO   bool          // first come, first served, and nothing else
 }
 
-// overdueEvery is the share of dispatches that overdue requests get. Where all are overdue for lack of
-// workers, plain first come, first served would undo the order when it is worth most.
+// overdueEvery is the share of dispatches that overdue requests get. Where all are overdue for
+// lack of workers, plain first come, first served would undo the order when it is worth most.
 const overdueEvery = 4
 
 // Order holds waiting requests and decides which one goes first. The zero value is not usable.
@@ -49,8 +49,8 @@ func NewOrder(rules Rules) *Order {
 	}
 }
 
-// beforeInOrder sorts by priority, the highest first, then by branch, so that requests that share a
-// beginning are neighbours, then by arrival.
+// beforeInOrder sorts by priority, the highest first, then by branch, so that requests that
+// share a beginning are neighbours, then by arrival.
 func beforeInOrder(a, b *Waiter) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
@@ -107,8 +107,9 @@ func (o *Order) Push(w *Waiter, now time.Duration) (out *Waiter, ok bool) {
 	return out, true
 }
 
-// victim returns the request with the least right to wait, if it has less than w: the newest one of
-// the lowest priority, of the client with the most waiting requests there. nil: there is none.
+// victim returns the request with the least right to wait, if it has less than w: the newest
+// one of the lowest priority, of the client with the most waiting requests there. nil: there is
+// none.
 func (o *Order) victim(w *Waiter) (worst *Waiter) {
 	if o.rules.FIFO {
 		return nil
@@ -146,8 +147,8 @@ func (o *Order) Remove(w *Waiter) bool {
 	return true
 }
 
-// Pop takes out the request that goes first to the rank of that key and data-parallel number, and
-// counts it as sent there. nil: no request may go there.
+// Pop takes out the request that goes first to the rank of that key and data-parallel number,
+// and counts it as sent there. nil: no request may go there.
 func (o *Order) Pop(key any, dp int, now time.Duration) *Waiter {
 	r := o.rank(key)
 	w := o.overdue(dp, now)

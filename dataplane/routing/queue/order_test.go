@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 )
 
-// prompt makes ids of a path in the tree of prompts: each step is a piece of so many tokens that only the path so far decides.
+// prompt makes ids of a path in the tree of prompts: each step is a piece of so many tokens
+// that only the path so far decides.
 func prompt(piece int, path ...byte) []uint32 {
 	var ids []uint32
 	for i := range path {
@@ -62,7 +63,8 @@ func TestDepthFirst(t *testing.T) {
 	for _, lane := range []string{"x", "x", "x", "y", "x", "y", "y"} {
 		names = append(names, by[o.Pop(lane, 0, 0)])
 	}
-	// The priority, then the oldest; x stays in a. y begins with b, which nobody is in; x finishes a although b2 is older.
+	// The priority, then the oldest; x stays in a. y begins with b, which no other rank is in;
+	// x finishes a although b2 is older.
 	require.Equal(t, []string{"first", "a1", "a2", "b1", "a3", "b2", "c1"}, names)
 	require.Zero(t, o.Len())
 }

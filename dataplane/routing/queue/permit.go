@@ -52,7 +52,7 @@ type Permit struct {
 
 	gate   *Gate
 	queue  *modelQueue
-	rank   any  // key of the rank whose room is reserved; nil: none
+	rank   any  // key of the rank with reserved room; nil: none
 	popped bool // the order has noted the request for that rank
 	branch Branch
 }

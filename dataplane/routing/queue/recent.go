@@ -13,8 +13,8 @@ type recent struct {
 	counts   map[uint64]int // by hash: number of branches that have it
 }
 
-// depth returns the number of leading hashes of b that a recent branch has. A branch with a hash
-// has all hashes before it.
+// depth returns the number of leading hashes of b that a recent branch has. A branch with a
+// hash has all hashes before it.
 func (r *recent) depth(b Branch) int {
 	return sort.Search(len(b), func(n int) bool { return r.counts[b[n]] == 0 })
 }

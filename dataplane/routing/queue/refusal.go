@@ -27,13 +27,14 @@ func (r *RefusedError) Error() string {
 	return fmt.Sprintf("queue: refused (%s): retry after %v", r.Reason, r.RetryAfter)
 }
 
-// maxRetryAfter bounds the answer to clients: rates of the last minute say nothing of later ones.
+// maxRetryAfter bounds the answer to clients: rates of the last minute say nothing of later
+// ones.
 const maxRetryAfter = 5 * time.Minute
 
 // refusal returns an error with the time until the queue will have drained at its present rate.
 func (q *modelQueue) refusal(why Reason, now time.Duration) *RefusedError {
 	after := time.Second
-	if since, ok := q.order.Oldest(); ok { // no request has left yet: as long again as the oldest has waited
+	if since, ok := q.order.Oldest(); ok { // without a rate: the wait of the oldest
 		after = now - since
 	}
 	if rate := q.drain.rate(now); rate > 0 {
@@ -50,8 +51,8 @@ type drain struct {
 	n    int
 }
 
-// drainWindow is the number of departures that make the rate: a batch of answers that end together
-// is a small part of it.
+// drainWindow is the number of departures that make the rate: a batch of answers that end
+// together is a small part of it.
 const drainWindow = 64
 
 func (d *drain) add(now time.Duration) {

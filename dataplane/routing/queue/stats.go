@@ -7,7 +7,7 @@ type Stats struct {
 	Waiting int           // requests, now
 	Clients int           // with waiting requests
 	Oldest  time.Duration // wait of the oldest request
-	Models  int           // whose ranks are full, or were a second ago
+	Models  int           // with full ranks, now or a second ago
 	Rate    float64       // requests per second that leave the queue
 
 	Passed           uint64 // requests that waited and got a permit
@@ -15,7 +15,7 @@ type Stats struct {
 	RefusedFull      uint64
 	RefusedDisplaced uint64
 	RefusedLate      uint64
-	Gone             uint64 // requests whose client left
+	Gone             uint64 // requests of clients that left
 }
 
 // Stats returns them.

@@ -2,8 +2,8 @@ package queue
 
 import "time"
 
-// Waiter is a request in the queue. Its caller sets the exported fields before it enters and does
-// not change them afterwards.
+// Waiter is a request in the queue. Its caller sets the exported fields before it enters and
+// does not change them afterwards.
 type Waiter struct {
 	Client   uint64 // requests of one client share its turns
 	Priority int    // higher first; NoPriority where the request names none

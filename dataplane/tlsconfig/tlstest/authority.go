@@ -64,7 +64,7 @@ func (a *Authority) Expired(hosts ...string) Pair {
 	return a.Reissue(p, time.Now().Add(-time.Hour), hosts...)
 }
 
-// Reissue writes another certificate, and another key, over those of p.
+// Reissue writes another certificate, and another key, over the files of p.
 func (a *Authority) Reissue(p Pair, until time.Time, hosts ...string) Pair {
 	a.t.Helper()
 	template := &x509.Certificate{
@@ -115,7 +115,7 @@ func (a *Authority) sign(template *x509.Certificate, until time.Time) (*x509.Cer
 	return cert, key
 }
 
-// write replaces a file, as tools that renew certificates do, so that nobody reads half of it.
+// write replaces a file by a rename, as tools that renew certificates do.
 func (a *Authority) write(file, kind string, der []byte) {
 	a.t.Helper()
 	next := file + ".new"

@@ -1,2 +1,3 @@
-// Package tlstest makes certificates for tests: an authority, and what it signs, as PEM files.
+// Package tlstest makes certificates for tests: an authority, and certificates that it signs, as
+// PEM files.
 package tlstest

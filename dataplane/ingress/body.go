@@ -1,0 +1,139 @@
+package ingress
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/valyala/fasthttp"
+)
+
+// body is the body of the request being served, in memory that grows with the bytes that have
+// come: a length alone costs its sender as much as the router.
+type body struct {
+	b      []byte
+	memory *memory
+	coding coding
+}
+
+// readBody reads the body of the request in ctx. Its memory is the connection's until the
+// answer is written.
+func (cl *Client) readBody(ctx *fasthttp.RequestCtx) error {
+	stream := ctx.RequestBodyStream()
+	if stream == nil {
+		return nil
+	}
+	h := &ctx.Request.Header
+	cl.readErr = nil
+	if length := h.ContentLength(); length >= 0 {
+		if err := cl.body.readLength(stream, length); err != nil {
+			return err
+		}
+	} else {
+		// fasthttp adds the trailer's fields to the head's. Nobody here knows them (RFC 9110
+		// 6.5.1), and a worker gets a body of known length: they are dropped.
+		var head fasthttp.RequestHeader
+		h.CopyTo(&head)
+		err := cl.body.readChunks(stream, cl.s.cfg.MaxBody())
+		if cl.readErr != nil { // fasthttp takes the end of the connection for the end of the body
+			err = cl.readErr
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			return err
+		}
+		head.CopyTo(h)
+	}
+	ctx.Request.SetBodyRaw(cl.body.b)
+	return nil
+}
+
+// readLength reads a body of known length.
+func (b *body) readLength(stream io.Reader, length int) error {
+	b.grow(roomFor(length, 0))
+	for len(b.b) < length {
+		n := len(b.b)
+		if n == cap(b.b) {
+			b.grow(roomFor(length, n))
+		}
+		m, err := stream.Read(b.b[n:min(length, cap(b.b))])
+		b.b = b.b[:n+m]
+		switch {
+		case err == nil || len(b.b) == length:
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// readChunks reads a chunked body of at most limit bytes.
+func (b *body) readChunks(stream io.Reader, limit int) error {
+	b.coding = coding{on: true}
+	defer func() { b.coding.on = false }()
+	b.grow(leastMemory)
+	for {
+		n := len(b.b)
+		if n == cap(b.b) {
+			b.grow(2 * n)
+		}
+		m, err := stream.Read(b.b[n:cap(b.b)])
+		b.b = b.b[:n+m]
+		b.coding.body += m
+		switch {
+		case len(b.b) > limit:
+			return ErrBodyTooLarge
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// grow makes room for size bytes in all.
+func (b *body) grow(size int) {
+	old := b.memory
+	b.memory = memoryOf(size)
+	b.b = append(b.memory.b[:0], b.b...)
+	if old != nil {
+		old.release()
+	}
+}
+
+// release gives the memory back.
+func (b *body) release() {
+	if b.memory != nil {
+		b.memory.release()
+		b.memory, b.b = nil, nil
+	}
+}
+
+// coding bounds the chunked coding of a body. A client that sends one byte a chunk is served;
+// one that sends extensions and next to no body is not.
+type coding struct {
+	on   bool
+	raw  int // bytes read from the connection since the body began
+	body int // bytes of the body among them
+}
+
+const (
+	// usualCoding is the most bytes of coding for a byte of body: "1\r\n", "\r\n" and a short
+	// extension.
+	usualCoding = 16
+	// maxExcess allows 16 KiB more, as net/http does, and 16 KiB that wait in fasthttp's
+	// buffer.
+	maxExcess = 32 << 10
+)
+
+// read counts n bytes from the connection, and refuses more coding than there may be.
+func (c *coding) read(n int) error {
+	if c.raw += n; c.raw-c.body-usualCoding*c.body > maxExcess {
+		return fmt.Errorf("%w: more of the chunked coding than of the body", ErrRequest)
+	}
+	return nil
+}

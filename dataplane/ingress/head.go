@@ -1,0 +1,106 @@
+package ingress
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/valyala/fasthttp"
+)
+
+var (
+	expectContinue  = []byte("100-continue")
+	optionClose     = []byte("close")
+	connectionField = []byte(fasthttp.HeaderConnection)
+	lengthField     = []byte(fasthttp.HeaderContentLength)
+	codingField     = []byte(fasthttp.HeaderTransferEncoding)
+	expectField     = []byte(fasthttp.HeaderExpect)
+)
+
+// nameByte has the bytes of a field's name and of a method (tchar of RFC 9110 5.6.2).
+var nameByte = nameBytes()
+
+func nameBytes() (name [256]bool) {
+	for c := ' '; c < 0x7f; c++ {
+		name[c] = c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), byte(c)) >= 0
+	}
+	return name
+}
+
+// checkHead refuses heads that fasthttp (1.74) accepts and that another server reads differently,
+// or not at all. Such a difference lets a client smuggle a second request past one of two servers.
+func checkHead(h *fasthttp.RequestHeader) error {
+	lengths, codings := false, false
+	for rest := h.RawHeaders(); len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 1 || rest[end-1] != '\r' {
+			return fmt.Errorf("%w: a line of its head does not end with CRLF", ErrRequest)
+		}
+		line := rest[:end-1]
+		rest = rest[end+1:]
+		if len(line) == 0 || line[0] == ' ' || line[0] == '\t' {
+			continue // the empty line, or a continuation of the field before
+		}
+		n := 0
+		for n < len(line) && nameByte[line[n]] {
+			n++
+		}
+		if n == len(line) || line[n] != ':' {
+			return fmt.Errorf("%w: a field's name has a space", ErrRequest)
+		}
+		switch name := line[:n]; {
+		case n == len(expectField) && h.IsHTTP11() && bytes.EqualFold(name, expectField):
+			if !bytes.EqualFold(bytes.TrimSpace(line[n+1:]), expectContinue) {
+				return ErrExpectation
+			}
+		case n == len(lengthField) && bytes.EqualFold(name, lengthField):
+			lengths = true
+		case n == len(codingField) && bytes.EqualFold(name, codingField):
+			codings = true
+		}
+	}
+	switch {
+	case codings && lengths:
+		return fmt.Errorf("%w: it has both Content-Length and Transfer-Encoding", ErrRequest)
+	case codings && h.ContentLength() != -1:
+		// fasthttp reads "identity", which RFC 9112 abolished, as no body: the body would be the next
+		// request.
+		return fmt.Errorf("%w: the only Transfer-Encoding that is known here is chunked", ErrRequest)
+	}
+	return nil
+}
+
+// notNominated are fields that the server reads itself; no worker gets them as they came.
+var notNominated = [][]byte{
+	connectionField, []byte("te"), []byte("trailer"), []byte("host"), expectField, lengthField, codingField,
+}
+
+// dropNominated removes the fields that Connection names: they belong to this connection only
+// (RFC 9110 7.6.1). fasthttp (1.74) recognizes "close" but not "close, TE", and keeps the last of
+// several Connection fields.
+func dropNominated(h *fasthttp.RequestHeader) {
+	if len(h.Peek(fasthttp.HeaderConnection)) == 0 {
+		return
+	}
+	closes, within := h.ConnectionClose(), false
+	for line := range bytes.Lines(h.RawHeaders()) {
+		list := line
+		if line[0] != ' ' && line[0] != '\t' { // else it continues the field before
+			var name []byte
+			name, list, _ = bytes.Cut(line, []byte{':'})
+			within = bytes.EqualFold(name, connectionField)
+		}
+		for within && len(list) > 0 {
+			var option []byte
+			option, list, _ = bytes.Cut(list, []byte{','})
+			option = bytes.TrimSpace(option)
+			closes = closes || bytes.EqualFold(option, optionClose)
+			if !slices.ContainsFunc(notNominated, func(name []byte) bool { return bytes.EqualFold(name, option) }) {
+				h.DelBytes(option)
+			}
+		}
+	}
+	if closes {
+		h.SetConnectionClose()
+	}
+}

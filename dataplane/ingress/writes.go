@@ -1,0 +1,45 @@
+package ingress
+
+import (
+	"net"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
+)
+
+// heldWrites gathers writes to a client, so that they leave in one.
+type heldWrites struct {
+	holding bool
+	b       []byte // in buffer unless it outgrew it
+	buffer  *socket.Buffer
+}
+
+// write writes p to nc, behind the bytes that are held, or holds it.
+func (w *heldWrites) write(nc net.Conn, p []byte) (int, error) {
+	if !w.holding && w.buffer == nil {
+		return nc.Write(p)
+	}
+	if w.buffer == nil {
+		w.buffer = socket.TakeBuffer()
+		w.b = w.buffer[:0]
+	}
+	w.b = append(w.b, p...)
+	if w.holding {
+		return len(p), nil
+	}
+	if err := w.flush(nc); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// flush writes the bytes that are held.
+func (w *heldWrites) flush(nc net.Conn) error {
+	w.holding = false
+	if w.buffer == nil {
+		return nil
+	}
+	_, err := nc.Write(w.b)
+	w.buffer.Release()
+	w.b, w.buffer = nil, nil
+	return err
+}
