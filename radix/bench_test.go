@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// shared builds an index whose workers all hold one chain, stored in pieces as engines do, and
+// shared builds an index: its workers all hold one chain, stored in pieces as engines do, and
 // each has a branch of its own at every piece.
 func shared(tb testing.TB, workers, depth, piece int) (*Index, Domain, []Hash) {
 	tb.Helper()

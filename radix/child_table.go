@@ -92,8 +92,8 @@ func (c *childTable) find(parent *runView, offset uint32, first Hash) *runView {
 	}
 }
 
-// insert links v below parent, whose run is locked. It replaces a run of the same key, which is
-// dead.
+// insert links v below parent; the parent's run is locked. It replaces a run of the same key,
+// which is dead.
 func (c *childTable) insert(parent, v *runView) {
 	h := c.hash(v.parent, v.offset, v.all()[0])
 	c.insertSlot(h, v)

@@ -46,7 +46,7 @@ type domainTable struct {
 	idle *list.List // of *domain, the longest idle in front; some have blocks again; guarded by mu
 }
 
-// domainSlot is what look-ups read of a domain. It has no view while the slot is free.
+// domainSlot is the part of a domain that look-ups read. It has no view while the slot is free.
 type domainSlot struct {
 	view   atomic.Pointer[runView]
 	domain atomic.Pointer[domain]

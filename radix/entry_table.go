@@ -35,7 +35,7 @@ type entry struct {
 	copies copies // all 0: the slot is free
 }
 
-// aliased is the handle of an entry whose blocks are in worker.aliases.
+// aliased is the handle of an entry with its blocks in worker.aliases.
 const aliased = math.MaxUint32
 
 func (e *entry) empty() bool {

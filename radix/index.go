@@ -30,7 +30,7 @@ type Index struct {
 	Hasher
 	tree        tree
 	workers     workerTable
-	matchers    matchers
+	matchers    matcherPool
 	evictor     evictor
 	predictions predictionTree
 }
@@ -160,7 +160,7 @@ func (x *Index) store(s *Store) error {
 		return fmt.Errorf("cannot store for worker %d: %w", s.Worker, ErrUnknownWorker)
 	}
 	defer w.unlock()
-	call := storing{tree: &x.tree, worker: w, tier: s.Tier}
+	call := storeCall{tree: &x.tree, worker: w, tier: s.Tier}
 	at, err := call.start(s)
 	if err != nil {
 		return err

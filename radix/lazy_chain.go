@@ -8,7 +8,7 @@ const (
 	hashAhead = 128
 )
 
-// lazyChain is a prompt whose blocks are hashed on demand.
+// lazyChain is a prompt with blocks hashed on demand.
 type lazyChain struct {
 	keys   *hashKeys
 	hashes []Hash

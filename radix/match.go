@@ -71,19 +71,19 @@ func (x *Index) MatchPredictedTokens(
 	return dst, c.hashes
 }
 
-// matchers has the scratch memory of look-ups.
-type matchers struct {
+// matcherPool has the scratch memory of look-ups.
+type matcherPool struct {
 	workers *workerTable
 	scratch sync.Pool // of *[]uint32, see matcher.index
 }
 
-func (s *matchers) init(workers *workerTable) {
+func (s *matcherPool) init(workers *workerTable) {
 	s.workers = workers
 	s.scratch.New = func() any { return new([]uint32) }
 }
 
 // begin begins a look-up. The scratch memory goes back to the pool when it ends.
-func (s *matchers) begin(dst []Overlap) (matcher, *[]uint32) {
+func (s *matcherPool) begin(dst []Overlap) (matcher, *[]uint32) {
 	index := s.scratch.Get().(*[]uint32)
 	if n := len(s.workers.list()); len(*index) < n {
 		*index = make([]uint32, n)
@@ -92,7 +92,7 @@ func (s *matchers) begin(dst []Overlap) (matcher, *[]uint32) {
 }
 
 // chain walks down from the run that chain begins with, as long as a worker holds all so far.
-func (s *matchers) chain(dst []Overlap, c *childTable, v *runView, chain []Hash) []Overlap {
+func (s *matcherPool) chain(dst []Overlap, c *childTable, v *runView, chain []Hash) []Overlap {
 	if v == nil {
 		return dst
 	}
@@ -110,7 +110,7 @@ func (s *matchers) chain(dst []Overlap, c *childTable, v *runView, chain []Hash)
 }
 
 // lazyChain is chain for a prompt that is hashed on the way.
-func (s *matchers) lazyChain(dst []Overlap, c *childTable, v *runView, p *lazyChain) []Overlap {
+func (s *matcherPool) lazyChain(dst []Overlap, c *childTable, v *runView, p *lazyChain) []Overlap {
 	if v == nil {
 		return dst
 	}

@@ -1,7 +1,8 @@
 package radix
 
-// removing is one call of Index.Remove. The worker is locked throughout, and one run at a time.
-type removing struct {
+// removeCall is one call of Index.Remove. The worker is locked throughout, and one run at a
+// time.
+type removeCall struct {
 	tree   *tree
 	worker *worker
 	tier   Tier
@@ -12,7 +13,7 @@ type removing struct {
 // removeLocked removes one copy of each block from a tier of w, and returns the number of
 // blocks that had none.
 func removeLocked(t *tree, w *worker, tier Tier, engineHashes []uint64) (unknown int) {
-	r := removing{tree: t, worker: w, tier: tier}
+	r := removeCall{tree: t, worker: w, tier: tier}
 	for i := 0; i < len(engineHashes); i++ {
 		if r.at != nil {
 			// Fast path: neighbours are mostly removed together.
@@ -45,7 +46,7 @@ func dropAllLocked(t *tree, w *worker, engineHashes []uint64) {
 // neighbours removes a copy of each block next to the last one, as far as the engine hashes go
 // on with them: upwards as SGLang removes a node, or downwards as a tail goes. It returns their
 // number.
-func (r *removing) neighbours(engineHashes []uint64) (n int) {
+func (r *removeCall) neighbours(engineHashes []uint64) (n int) {
 	h, last, run := r.at, int(r.last), r.at.run
 	// Where an engine hash of the run is a duplicate, or not inserted, each is looked up by
 	// itself.
@@ -78,7 +79,7 @@ func (r *removing) neighbours(engineHashes []uint64) (n int) {
 }
 
 // remove removes one copy of a block, and reports whether there was one.
-func (r *removing) remove(engineHash uint64) bool {
+func (r *removeCall) remove(engineHash uint64) bool {
 	b, listed, ok := r.take(engineHash)
 	if !ok || b.holding == nil {
 		return ok
@@ -108,7 +109,7 @@ func (r *removing) remove(engineHash uint64) bool {
 // take removes one copy from the entry table. It is not ok if there is none anywhere. The
 // result has a holding only if this was the block's last copy in the tier. A listed copy is
 // still set in its holding.
-func (r *removing) take(key uint64) (b blockRef, listed, ok bool) {
+func (r *removeCall) take(key uint64) (b blockRef, listed, ok bool) {
 	w, t := r.worker, r.tier
 	e := w.entries.find(key)
 	switch {

@@ -63,11 +63,12 @@ func newRun(
 // hashes returns the published blocks.
 func (r *run) hashes() []Hash { return r.view.Load().hashes() }
 
-// listed returns, for each block, the engine hash that it was first stored by, and room for more.
+// listed returns, for each block, the engine hash that it was first stored by, and room for
+// more.
 func (r *run) listed() []uint64 { return countedWords(r.engineHashes.Load()) }
 
-// setEngineHashes copies engine hashes into a view that becomes the run's. It publishes them last:
-// look-ups in the block table read them without the run's lock.
+// setEngineHashes copies engine hashes into a view that becomes the run's. It publishes them
+// last: look-ups in the block table read them without the run's lock.
 func (r *run) setEngineHashes(hashes []uint64, v *runView) {
 	size := v.engineHashes()
 	*size = uint64(v.size)

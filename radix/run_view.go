@@ -39,7 +39,7 @@ func newRunView(r *run, blocks []Hash, size int) *runView {
 	return v
 }
 
-// init fills a view whose memory is of the given size class.
+// init fills a view with memory of the given size class.
 func (v *runView) init(r *run, parent uint64, blocks []Hash, class int) {
 	v.id, v.parent, v.offset, v.run, v.size = r.id, parent, r.offset, r, uint32(classBlocks(class))
 	v.n.Store(uint32(copy(v.all(), blocks)))
@@ -119,8 +119,8 @@ func (v *runView) resized(n, size int) *runView {
 // unused.
 var viewTypes = typesWithTail(reflect.TypeFor[runView](), 2, 1)
 
-// typesWithTail returns, for each size class, the type of a header with words behind it: perBlock
-// for each block, and some fixed ones.
+// typesWithTail returns, for each size class, the type of a header with words behind it:
+// perBlock for each block, and some fixed ones.
 func typesWithTail(header reflect.Type, perBlock, fixed int) (types []reflect.Type) {
 	for class := 0; class == 0 || classBlocks(class-1) < maxRun; class++ {
 		words := perBlock*classBlocks(class) + fixed

@@ -167,7 +167,7 @@ func (l *loader) holding(w *worker, last int) int {
 				l.fail(errRange)
 				return 0
 			}
-			of.hold(&storing{tree: &l.x.tree, worker: w, tier: t}, at, size)
+			of.hold(&storeCall{tree: &l.x.tree, worker: w, tier: t}, at, size)
 			at += size
 		}
 		l.charge(at / 8)

@@ -87,7 +87,7 @@ func (l *loadedStretch) listed() []uint64 {
 }
 
 // hold makes a worker hold a copy of each of n blocks from an offset on.
-func (l *loadedStretch) hold(s *storing, offset, n int) {
+func (l *loadedStretch) hold(s *storeCall, offset, n int) {
 	l.each(offset, n, func(r *run, at int, engineHashes []uint64) {
 		h := s.worker.holdings.onLocked(r, s.worker.id)
 		s.addCopies(h, engineHashes, at)

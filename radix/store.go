@@ -14,15 +14,15 @@ type Store struct {
 	Blocks    []Hash   // their block hashes; each block follows the one before it
 }
 
-// storing is one call of Index.Store. The worker is locked throughout, and one run at a time.
-type storing struct {
+// storeCall is one call of Index.Store. The worker is locked throughout, and one run at a time.
+type storeCall struct {
 	tree   *tree
 	worker *worker
 	tier   Tier
 }
 
 // start returns the position of the first block.
-func (s *storing) start(st *Store) (position, error) {
+func (s *storeCall) start(st *Store) (position, error) {
 	count := &s.tree.count
 	if st.HasParent {
 		p := s.parent(st.Parent, st.Domain)
@@ -49,7 +49,7 @@ func (s *storing) start(st *Store) (position, error) {
 }
 
 // parent returns the block of a parent; no holding if there is none.
-func (s *storing) parent(engineHash uint64, d Domain) blockRef {
+func (s *storeCall) parent(engineHash uint64, d Domain) blockRef {
 	e := s.worker.entries.find(engineHash)
 	switch {
 	case e == nil:
@@ -67,7 +67,7 @@ func (s *storing) parent(engineHash uint64, d Domain) blockRef {
 // a block of the run that the step leaves, or that run is a root: so only the run that it
 // enters can be dead, and then it takes the step again. It fails on a dead root: the domain was
 // freed, and nothing is added yet.
-func (s *storing) addBlocks(at position, blocks []Hash, engineHashes []uint64) bool {
+func (s *storeCall) addBlocks(at position, blocks []Hash, engineHashes []uint64) bool {
 	from := at
 	for len(blocks) > 0 {
 		r := at.run
@@ -98,7 +98,7 @@ func (s *storing) addBlocks(at position, blocks []Hash, engineHashes []uint64) b
 }
 
 // addCopies adds a copy of each block from an offset of h's run on, which is locked.
-func (s *storing) addCopies(h *holding, engineHashes []uint64, offset int) {
+func (s *storeCall) addCopies(h *holding, engineHashes []uint64, offset int) {
 	s.tree.blocks.insertLocked(h.run)
 	for len(engineHashes) > 0 {
 		// Fast path: the run lists the engine hashes, and the worker has no copies yet.
@@ -121,7 +121,7 @@ const maxListedPrefix = 512
 
 // listedPrefix returns the number of leading engine hashes that the run lists from an offset on
 // and that are not in the worker's entry table.
-func (s *storing) listedPrefix(r *run, offset int, engineHashes []uint64) int {
+func (s *storeCall) listedPrefix(r *run, offset int, engineHashes []uint64) int {
 	listed := r.listed()[:r.inserted]
 	if offset >= len(listed) {
 		return 0
@@ -139,7 +139,7 @@ func (s *storing) listedPrefix(r *run, offset int, engineHashes []uint64) int {
 }
 
 // addCopy adds a copy of one block of h's run.
-func (s *storing) addCopy(h *holding, key uint64, offset uint32) {
+func (s *storeCall) addCopy(h *holding, key uint64, offset uint32) {
 	w, t := s.worker, s.tier
 	e := w.entries.find(key)
 	if e == nil && h.run.lists(offset, key) {
@@ -190,7 +190,7 @@ func (s *storing) addCopy(h *holding, key uint64, offset uint32) {
 
 // moveToEntry makes an entry of the listed copies at b. The run of h is locked, that of b may
 // be another.
-func (s *storing) moveToEntry(h *holding, key uint64, b blockRef) *entry {
+func (s *storeCall) moveToEntry(h *holding, key uint64, b blockRef) *entry {
 	w := s.worker
 	w.listed--
 	w.entries.insert(b.entry(key))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -88,7 +89,7 @@ func BenchmarkReceive(b *testing.B) {
 	for i := range uint32(32 * 16) {
 		event.Tokens = append(event.Tokens, i*i*7919%128_000)
 	}
-	event.Hashes = kvevent.SGLangHashes(nil, event.Tokens, event.BlockSize, "")
+	event.Hashes = sglangHashes(event.Tokens, event.BlockSize, "")
 	hashes32 := len(kvevent.Append(nil, &kvevent.Batch{Events: []kvevent.Event{event}}, kvevent.SGLang0523))
 	for _, size := range []int{1024, hashes32} {
 		for _, every := range []time.Duration{0, 2 * time.Millisecond} {
@@ -119,6 +120,74 @@ func BenchmarkReceive(b *testing.B) {
 					b.ReportMetric(float64(sleepsEnd-sleeps)/float64(b.N), "sleeps/msg")
 				})
 			}
+		}
+	}
+}
+
+// sglangHashes returns the hashes of tokens' whole pages.
+func sglangHashes(tokens []uint32, pageSize int, salt string) (hashes []uint64) {
+	c := kvevent.NewChain(salt)
+	for ; len(tokens) >= pageSize; tokens = tokens[pageSize:] {
+		hashes = append(hashes, c.Next(tokens[:pageSize]))
+	}
+	return hashes
+}
+
+// BenchmarkPublish measures this process's CPU for each message to one subscriber, which reads 50
+// messages at once, for our publisher and libzmq's.
+func BenchmarkPublish(b *testing.B) {
+	publishers := map[string]func(b *testing.B) (endpoint string, publish func([]byte)){
+		"go": func(b *testing.B) (string, func([]byte)) {
+			b.Helper()
+			p, _ := newPublisher(b, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, Topic: "kv"})
+			return p.Endpoint(), func(payload []byte) { p.Publish(payload) }
+		},
+		"libzmq": func(b *testing.B) (string, func([]byte)) {
+			b.Helper()
+			s, endpoint := rawSocket(b, zmq4.PUB)
+			seq := uint64(0)
+			return endpoint, func(payload []byte) {
+				_, err := s.SendMessage("kv", seqFrame(seq), payload)
+				require.NoError(b, err)
+				seq++
+			}
+		},
+	}
+	const burst = 50
+	for _, size := range []int{1024, 85 << 10} {
+		for _, name := range []string{"go", "libzmq"} {
+			b.Run(fmt.Sprintf("payload=%d/%s", size, name), func(b *testing.B) {
+				endpoint, publish := publishers[name](b)
+				got, probed := make(chan struct{}, burst), make(chan struct{}, 1)
+				subscribe(b, zmq.Subscription{Endpoint: endpoint, Topic: "kv", OnMessage: func(m zmq.Message) {
+					if len(m.Payload) > 0 {
+						got <- struct{}{}
+						return
+					}
+					select {
+					case probed <- struct{}{}:
+					default:
+					}
+				}})
+				for publish(nil); len(probed) == 0; publish(nil) { // Until the subscription has arrived.
+					runtime.Gosched()
+				}
+				payload := make([]byte, size)
+				cpu, _ := usage(b)
+				b.ResetTimer()
+				for left := b.N; left > 0; left -= burst {
+					n := min(left, burst)
+					for range n {
+						publish(payload)
+					}
+					for range n {
+						next(b, got)
+					}
+				}
+				b.StopTimer()
+				end, _ := usage(b)
+				b.ReportMetric(float64(end-cpu)/float64(b.N), "cpu-ns/msg")
+			})
 		}
 	}
 }

@@ -44,7 +44,7 @@ type curveKeys struct {
 const z85KeySize = 40
 
 // readCurveKeys reads a key file. Errors never contain a key.
-func readCurveKeys(path string) (curveKeys, error) {
+func readCurveKeys(path string) (curveKeys, error) { //nolint:unparam // Used with -tags libzmq.
 	var k curveKeys
 	file, err := os.Open(path)
 	if err != nil {

@@ -126,8 +126,8 @@ func TestCurveStrangers(t *testing.T) {
 	require.ErrorContains(t, next(t, sub.disconnected), "CURVE handshake")
 	require.Empty(t, sub.connected)
 
-	_, clear := rawSocket(t, zmq4.XPUB) // Without CURVE.
-	plain := subscribe(t, zmq.Subscription{Endpoint: clear})
+	_, unencrypted := rawSocket(t, zmq4.XPUB) // Without CURVE.
+	plain := subscribe(t, zmq.Subscription{Endpoint: unencrypted})
 	require.ErrorIs(t, next(t, plain.disconnected), zmq.ErrProtocol)
 	require.Empty(t, plain.connected)
 

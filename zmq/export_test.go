@@ -148,7 +148,7 @@ type ClientSeen struct {
 
 // ServeClient reads all that a client says to a publisher of topic.
 func ServeClient(conn net.Conn, topic string) (seen ClientSeen, err error) {
-	r, _, err := serverHandshake(conn, pubRole, time.Now())
+	r, err := serverHandshake(conn, pubRole, time.Now())
 	if err != nil {
 		return seen, err
 	}

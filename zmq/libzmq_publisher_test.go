@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -192,7 +193,7 @@ func TestLibzmqAsksForReplay(t *testing.T) {
 		_, err := dealer.SendMessage("", seqFrame(0))
 		require.NoError(t, err)
 		for i := range n {
-			requireParts(t, dealer, "", "kv", string(seqFrame(uint64(i))), fmt.Sprint(i))
+			requireParts(t, dealer, "", "kv", string(seqFrame(uint64(i))), strconv.Itoa(i))
 		}
 		requireParts(t, dealer, "", "", string(seqFrame(1<<64-1)), "")
 	}

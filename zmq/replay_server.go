@@ -12,7 +12,7 @@ import (
 func (p *Publisher) serveReplays(conn net.Conn) {
 	release := closeWhenDone(p.ctx, conn)
 	defer release()
-	r, _, err := serverHandshake(conn, routerRole, time.Now())
+	r, err := serverHandshake(conn, routerRole, time.Now())
 	for err == nil {
 		var from uint64
 		if from, err = nextReplayRequest(conn, r); err != nil {

@@ -70,29 +70,28 @@ func unexpected(err error) error {
 
 // serverHandshake greets a client and reads its READY. Our READY is sent before the client's
 // socket type is checked, so that a client at the wrong port learns which one it has reached.
-func serverHandshake(conn net.Conn, own role, now time.Time) (*requestReader, byte, error) {
+func serverHandshake(conn net.Conn, own role, now time.Time) (*requestReader, error) {
 	if err := conn.SetDeadline(now.Add(handshakeTimeout)); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	peerMinor, err := greet(conn)
-	if err != nil {
-		return nil, 0, err
+	if _, err := greet(conn); err != nil { // Both versions' requests are accepted.
+		return nil, err
 	}
 	if _, err := conn.Write(appendReady(nil, own)); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	r := newRequestReader(conn)
 	flags, body, err := r.next()
 	switch {
 	case err != nil:
-		return nil, 0, err
+		return nil, err
 	case flags&flagCommand == 0:
-		return nil, 0, fmt.Errorf("%w: the peer sent a message before READY", ErrProtocol)
+		return nil, fmt.Errorf("%w: the peer sent a message before READY", ErrProtocol)
 	}
 	if err := checkReady(body, own); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return r, peerMinor, conn.SetDeadline(time.Time{})
+	return r, conn.SetDeadline(time.Time{})
 }
 
 // clientCommand returns the PONG that answers a client's command, if it is a PING. An ERROR

@@ -14,8 +14,10 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// naiveClient reads all bytes of a client of a publisher of "kv-events" from one buffer: the
-// oracle.
+// clientTopic is the topic of the publisher of these tests.
+const clientTopic = "kv-events"
+
+// naiveClient reads all bytes of a client from one buffer: the oracle.
 func naiveClient(b []byte) (seen zmq.ClientSeen, bad bool) {
 	if naiveGreeting(b) {
 		return seen, true
@@ -60,7 +62,7 @@ func naiveClient(b []byte) (seen zmq.ClientSeen, bad bool) {
 		}
 		seen.Matches = false
 		for prefix := range prefixes {
-			seen.Matches = seen.Matches || strings.HasPrefix("kv-events", prefix)
+			seen.Matches = seen.Matches || strings.HasPrefix(clientTopic, prefix)
 		}
 	}
 }
@@ -141,7 +143,7 @@ func requireServes(t *testing.T, stream []byte, seed uint64) {
 	if len(stream) == 0 {
 		conn.pieces = nil
 	}
-	got, err := zmq.ServeClient(conn, "kv-events")
+	got, err := zmq.ServeClient(conn, clientTopic)
 	require.Equal(t, bad, !isEnd(err), "%v", err)
 	if bad {
 		require.ErrorIs(t, err, zmq.ErrProtocol)

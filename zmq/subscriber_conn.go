@@ -32,7 +32,7 @@ type subscriberConn struct {
 func (p *Publisher) serveSubscriber(conn net.Conn) error {
 	release := closeWhenDone(p.ctx, conn)
 	defer release()
-	r, _, err := serverHandshake(conn, pubRole, time.Now())
+	r, err := serverHandshake(conn, pubRole, time.Now())
 	if err != nil {
 		return err
 	}

@@ -93,11 +93,11 @@ func (prefixHash) pickByPrefix(prefix uint64, _ policy.Request, candidates []pol
 	bound := loadBound * float64(total) / float64(len(candidates))
 	switch {
 	case prefix == 0:
-		return policy.Choice{Index: least, Why: "least load, without a prefix"}
+		return policy.Choice{Index: least, Reason: "least load, without a prefix"}
 	case float64(candidates[first].InFlight) <= bound || float64(candidates[least].InFlight) > bound:
-		return policy.Choice{Index: first, Why: "its prefix"}
+		return policy.Choice{Index: first, Reason: "its prefix"}
 	}
-	return policy.Choice{Index: least, Why: "least load, because its prefix's rank is full"}
+	return policy.Choice{Index: least, Reason: "least load, because its prefix's rank is full"}
 }
 
 // Name implements policy.Policy.
@@ -116,7 +116,7 @@ func (p dualMap) Pick(req policy.Request, candidates []policy.Candidate) policy.
 func (p dualMap) pickByPrefix(prefix uint64, req policy.Request, candidates []policy.Candidate) policy.Choice {
 	a := rendezvous(prefix, candidates, -1)
 	if len(candidates) == 1 {
-		return policy.Choice{Index: a, Why: "only candidate"}
+		return policy.Choice{Index: a, Reason: "only candidate"}
 	}
 	b := rendezvous(mix(prefix), candidates, a)
 	rate := meanRate(candidates)
@@ -125,9 +125,9 @@ func (p dualMap) pickByPrefix(prefix uint64, req policy.Request, candidates []po
 		a, b, waitA, waitB = b, a, waitB, waitA
 	}
 	if waitA > p.objective && waitB < waitA {
-		return policy.Choice{Index: b, Cost: waitB, Why: "faster of two, because the objective is in danger"}
+		return policy.Choice{Index: b, Cost: waitB, Reason: "faster of two, because the objective is in danger"}
 	}
-	return policy.Choice{Index: a, Cost: waitA, Why: "larger overlap of two"}
+	return policy.Choice{Index: a, Cost: waitA, Reason: "larger overlap of two"}
 }
 
 // slowed reports whether the candidate has lost a part of its speed, by the facts about its
@@ -141,7 +141,7 @@ func meanRate(candidates []policy.Candidate) float64 {
 		c := &candidates[i]
 		rate := c.Rate
 		if slowed(c) {
-			rate = max(c.Full, rate)
+			rate = max(c.FullRate, rate)
 		}
 		if rate > 0 {
 			sum += rate
@@ -159,7 +159,7 @@ func wait(mean float64, req *policy.Request, c *policy.Candidate) float64 {
 	rate := c.Rate
 	switch {
 	case slowed(c):
-		full := c.Full
+		full := c.FullRate
 		if full <= 0 {
 			full = mean
 		}

@@ -37,7 +37,7 @@ func TestPrefixHashRule(t *testing.T) {
 		assert.InDelta(t, 1000, n, 150)
 	}
 	none := p.Pick(policy.Request{}, []policy.Candidate{{InFlight: 2}, {InFlight: 1}})
-	assert.Equal(t, policy.Choice{Index: 1, Why: "least load, without a prefix"}, none)
+	assert.Equal(t, policy.Choice{Index: 1, Reason: "least load, without a prefix"}, none)
 }
 
 // Source: arXiv 2602.06502.

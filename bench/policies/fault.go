@@ -225,7 +225,7 @@ type knownFaults struct {
 // judge fills a candidate with the known fault of worker i.
 func (k *knownFaults) judge(c *policy.Candidate, i int) {
 	if len(k.outages) > 0 && k.outages[i].weight > 0 {
-		c.Weight, c.Full = k.outages[i].weight, k.outages[i].full
+		c.Weight, c.FullRate = k.outages[i].weight, k.outages[i].full
 	}
 }
 

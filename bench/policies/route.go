@@ -59,9 +59,9 @@ func (s *run) candidate(r *replica, i int) policy.Candidate {
 	c := policy.Candidate{
 		ID: mix(uint64(i) + 1), Cached: int(o.any) * s.page, Host: int(o.any-o.held) * s.page, Predicted: int(o.soon) * s.page,
 		Rate: l.speed.Rate(), Pool: int64(s.cfg.CacheTokens), Used: l.used(), Tree: r.view.tokens[i],
-		Most:     int64(s.cfg.Service.MaxRunning),
-		Age:      (s.time.now - l.heard.at).seconds(),
-		InFlight: l.requests(), Waiting: l.requests() - l.decoding(),
+		MaxRunning: int64(s.cfg.Service.MaxRunning),
+		Age:        (s.time.now - l.heard.at).seconds(),
+		InFlight:   l.requests(), Waiting: l.requests() - l.decoding(),
 	}
 	if s.ablated.rate {
 		c.Rate = 0

@@ -13,14 +13,14 @@ type adminAPI struct {
 	ranks   []*rank
 	jobs    *jobReader
 	answers *answerer
-	loaded  *atomic.Pointer[weights]
+	loaded  *atomic.Pointer[modelWeights]
 }
 
-// health serves /health and /health_generate: one generated token, and so as slow
-// as the worker is busy.
+// health serves /health and /health_generate by generating one token, so it is as slow as the
+// worker is busy.
 func (a *adminAPI) health(ctx *fasthttp.RequestCtx) {
 	j := &job{id: newID(), born: time.Now(), n: 1, whole: true}
-	if err := a.jobs.build(j, [][]uint32{{tokenBOS}}, nil, space{}, []sampling{{max: 1, n: 1, stop: stopRules{ignoreEOS: true}}}); err != nil {
+	if err := a.jobs.build(j, [][]uint32{{tokenBOS}}, nil, domain{}, []sampling{{max: 1, n: 1, stop: stopRules{ignoreEOS: true}}}); err != nil {
 		asProblem(err).native(ctx)
 		return
 	}
@@ -31,8 +31,8 @@ func (a *adminAPI) health(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// abortRequest serves /abort_request. An id that nobody has is ignored; one that
-// somebody has aborts every request whose id begins with it.
+// abortRequest serves /abort_request. An unknown id is ignored; a known one aborts every
+// request with that prefix.
 func (a *adminAPI) abortRequest(ctx *fasthttp.RequestCtx) {
 	o, err := parseObject(ctx.PostBody())
 	if err != nil {
@@ -49,7 +49,7 @@ func (a *adminAPI) abortRequest(ctx *fasthttp.RequestCtx) {
 		asProblem(err).openAI(ctx)
 		return
 	}
-	if !all && !a.answers.busy.has(id) {
+	if !all && !a.answers.active.has(id) {
 		return
 	}
 	for _, k := range a.ranks {
@@ -57,7 +57,7 @@ func (a *adminAPI) abortRequest(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// flushCache serves /flush_cache, which works on an idle worker only.
+// flushCache serves /flush_cache, which only works on an idle worker.
 func (a *adminAPI) flushCache(ctx *fasthttp.RequestCtx) {
 	flushed := true
 	for _, k := range a.ranks {
@@ -80,11 +80,11 @@ func (a *adminAPI) flushCache(ctx *fasthttp.RequestCtx) {
 		"(When there are running or waiting requests, the operation will not be performed.)\n")
 }
 
-// fault serves POST /sim/fault, which no engine has: {"kind", "count", "seconds",
+// fault serves POST /sim/fault, which SGLang does not have: {"kind", "count", "seconds",
 // "factor", "lost", "status", "every"}, see [Faults.Apply].
 func (a *adminAPI) fault(ctx *fasthttp.RequestCtx) {
 	if c, ok := ctx.Conn().(*conn); ok {
-		c.spare()
+		c.surviveCrash()
 		ctx.SetConnectionClose()
 	}
 	f, err := parseFault(ctx.PostBody())

@@ -7,18 +7,18 @@ import "testing"
 func TestMatchDoesNotAllocate(t *testing.T) {
 	c := newCache(16, &recorder{page: 16})
 	prompt := promptOf(0, 4_096, 0)
-	c.insert(space{}, prompt)
-	c.insert(space{}, promptOf(0, 8_192, 0))
+	c.insert(domain{}, prompt)
+	c.insert(domain{}, promptOf(0, 8_192, 0))
 	if n := testing.AllocsPerRun(100, func() {
-		c.match(space{}, prompt)
-		c.peek(space{}, prompt)
+		c.match(domain{}, prompt)
+		c.peek(domain{}, prompt)
 	}); n != 0 {
 		t.Errorf("match and peek allocate %v times, want 0", n)
 	}
 }
 
-// TestLoadDoesNotAllocate checks what runs thousands of times a second at a
-// high time scale: a decode step's bookkeeping.
+// TestLoadDoesNotAllocate: at a high time scale a decode step's bookkeeping runs thousands of
+// times a second.
 func TestLoadDoesNotAllocate(t *testing.T) {
 	cfg := fast().withDefaults()
 	k := newRank(0, &cfg, newFaults(), nil, nil)

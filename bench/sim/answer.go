@@ -11,31 +11,31 @@ import (
 
 const eventStream = "text/event-stream; charset=utf-8"
 
-// wording is how one endpoint words its answers.
-type wording interface {
-	// whole appends the answer that is no stream.
+// answerFormat is the answer format of one endpoint.
+type answerFormat interface {
+	// whole appends an answer that is not streamed.
 	whole(dst []byte, j *job, ps []progress) []byte
 	// begin appends the event that announces sequence i.
 	begin(dst []byte, j *job, i int) []byte
-	// chunk appends the events that bring sequence i from sent tokens to p.
+	// chunk appends the events for the tokens of sequence i after the first sent ones.
 	chunk(dst []byte, j *job, i, sent int, p progress) []byte
-	// tellsAborts says whether a sequence that failed has an event of its own, or ends
-	// the stream with an error.
-	tellsAborts() bool
-	// end appends what follows the last chunk of all sequences.
+	// reportsAborts is true if a failed sequence has an event of its own; otherwise an error
+	// ends the stream.
+	reportsAborts() bool
+	// end appends the events after the last chunk of all sequences.
 	end(dst []byte, j *job, ps []progress) []byte
 }
 
 // answerer runs jobs and writes their answers.
 type answerer struct {
 	*process
-	busy registry
+	active activeIDs
 }
 
 // answer runs a job and writes its answer.
-func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
-	fault := a.faults.next()
-	if a.spoil(ctx, j, fault) {
+func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w answerFormat) {
+	fault := a.faults.nextRequestFault()
+	if a.injectFault(ctx, j, fault) {
 		return
 	}
 	j.late = fault
@@ -50,12 +50,12 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
 		return
 	}
 	defer a.done(j)
-	if j.late.late() && a.begun(j) {
-		a.leave(j)
+	if j.late.late() && a.awaitFirstToken(j) {
+		a.abortWork(j)
 		if j.late == failResetLate {
 			resetConn(ctx.Conn())
 		} else {
-			failure(a.spoiled()).openAI(ctx)
+			failure(a.faultError()).openAI(ctx)
 		}
 		return
 	}
@@ -67,8 +67,8 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
 			return
 		}
 		if f := ps[i].reason; f.status != 0 {
-			a.leave(j) // nobody would read the answers of the others
-			if _, own := w.(native); own {
+			a.abortWork(j) // The client would not read the other answers.
+			if _, own := w.(nativeFormat); own {
 				failure(f).native(ctx)
 			} else {
 				failure(f).openAI(ctx)
@@ -79,15 +79,15 @@ func (a *answerer) answer(ctx *fasthttp.RequestCtx, j *job, w wording) {
 	writeJSON(ctx, fasthttp.StatusOK, w.whole(nil, j, ps))
 }
 
-// stream writes a job's events as its tokens come. Tokens that came while the
-// client was slow leave in one event, as they do in SGLang.
-func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
+// stream writes a job's events. Tokens generated while the client was slow leave in one event,
+// as in SGLang.
+func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w answerFormat) {
 	var buf []byte
 	ps := make([]progress, len(j.reqs))
-	sent := make([]int, len(j.reqs)) // tokens; -1 once the last event is out
+	sent := make([]int, len(j.reqs)) // Tokens; -1 after the last event.
 	begun := make([]bool, len(j.reqs))
 	for open := len(j.reqs); open > 0; {
-		if !a.await(j) || !a.faults.pass(a.ctx) {
+		if !a.await(j) || !a.faults.awaitUnhang(a.ctx) {
 			return
 		}
 		buf = buf[:0]
@@ -100,8 +100,8 @@ func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
 			if len(p.out) == sent[i] && p.reason.kind == "" {
 				continue
 			}
-			if p.reason.status != 0 && !w.tellsAborts() {
-				a.leave(j)
+			if p.reason.status != 0 && !w.reportsAborts() {
+				a.abortWork(j)
 				write(out, errorEvent(buf, p.reason))
 				return
 			}
@@ -119,32 +119,31 @@ func (a *answerer) stream(c net.Conn, out *bufio.Writer, j *job, w wording) {
 			buf = append(w.end(buf, j, ps), "data: [DONE]\n\n"...)
 		}
 		if !write(out, buf) {
-			a.leave(j)
+			a.abortWork(j)
 			return
 		}
 		if j.late.late() && len(buf) > 0 {
-			a.leave(j)
+			a.abortWork(j)
 			if j.late == failResetLate {
 				resetConn(c)
 			} else {
-				write(out, errorEvent(nil, a.spoiled()))
+				write(out, errorEvent(nil, a.faultError()))
 			}
 			return
 		}
 	}
 }
 
-// spoiled is what a request that a fault has hit is told.
-func (a *answerer) spoiled() finish {
+// faultError is the error of a request that a fault has hit.
+func (a *answerer) faultError() finishReason {
 	if s := int(a.faults.status.Load()); s >= fasthttp.StatusBadRequest && s < 600 {
-		return finish{kind: "abort", status: s, message: fasthttp.StatusMessage(s)}
+		return finishReason{kind: "abort", status: s, message: fasthttp.StatusMessage(s)}
 	}
-	return finish{kind: "abort", status: fasthttp.StatusInternalServerError, message: "Internal server error"}
+	return finishReason{kind: "abort", status: fasthttp.StatusInternalServerError, message: "Internal server error"}
 }
 
-// spoil answers a request as a fault wants it to be; false if there is none, or one
-// that comes later.
-func (a *answerer) spoil(ctx *fasthttp.RequestCtx, j *job, fault requestFault) bool {
+// injectFault answers a request by a fault; false if there is none, or one that begins later.
+func (a *answerer) injectFault(ctx *fasthttp.RequestCtx, j *job, fault requestFault) bool {
 	switch fault {
 	case failStatus:
 	case failReset:
@@ -153,7 +152,7 @@ func (a *answerer) spoil(ctx *fasthttp.RequestCtx, j *job, fault requestFault) b
 	case failEvent:
 		if j.stream {
 			ctx.SetContentType(eventStream)
-			ctx.SetBody(errorEvent(nil, a.spoiled()))
+			ctx.SetBody(errorEvent(nil, a.faultError()))
 			return true
 		}
 	case failEmpty:
@@ -164,14 +163,13 @@ func (a *answerer) spoil(ctx *fasthttp.RequestCtx, j *job, fault requestFault) b
 	default:
 		return false
 	}
-	told := a.spoiled()
+	told := a.faultError()
 	(&problem{status: told.status, message: told.message}).openAI(ctx)
 	return true
 }
 
-// begun returns when the first of j's sequences has a token or has ended; false after
-// a crash.
-func (a *answerer) begun(j *job) bool {
+// awaitFirstToken returns when j's first sequence has a token or has ended; false after a crash.
+func (a *answerer) awaitFirstToken(j *job) bool {
 	for {
 		if p := j.reqs[0].current(); len(p.out) > 0 || p.reason.kind != "" {
 			return true
@@ -182,7 +180,7 @@ func (a *answerer) begun(j *job) bool {
 	}
 }
 
-// await returns when one of j's sequences may have news; false after a crash.
+// await returns when a sequence of j may have progressed; false after a crash.
 func (a *answerer) await(j *job) bool {
 	select {
 	case <-j.wake:
@@ -192,9 +190,9 @@ func (a *answerer) await(j *job) bool {
 	}
 }
 
-// leave aborts the work for a client that has gone. SGLang notices, too, when it
-// cannot write.
-func (a *answerer) leave(j *job) {
+// abortWork aborts the requests of a client that has disconnected. SGLang, too, notices by a
+// failed write.
+func (a *answerer) abortWork(j *job) {
 	for _, r := range j.reqs {
 		r.home.abort(r.id, false)
 	}
@@ -210,8 +208,8 @@ func write(out *bufio.Writer, b []byte) bool {
 	return out.Flush() == nil
 }
 
-// answerText is the text of a sequence so far, without the stop string that
-// ended it and without an end-of-sequence token.
+// answerText is the text of a sequence so far, without a final stop string or end-of-sequence
+// token.
 func answerText(r *request, p progress) []byte {
 	ids := p.out
 	if p.reason.hasToken && !r.stop.keep {
@@ -221,12 +219,12 @@ func answerText(r *request, p progress) []byte {
 	return text[:len(text)-p.reason.trim]
 }
 
-// submit hands a job's sequences to their ranks.
+// submit queues a job's sequences at their ranks.
 func (a *answerer) submit(j *job, stalled bool) {
 	for _, r := range j.reqs {
-		a.busy.add(r.id)
+		a.active.add(r.id)
 		if a.cfg.Mode != "" && r.leg == nil && !j.whole {
-			r.end(finish{kind: "abort", status: fasthttp.StatusBadRequest, message: fmt.Sprintf(
+			r.end(finishReason{kind: "abort", status: fasthttp.StatusBadRequest, message: fmt.Sprintf(
 				"Invalid request: Disaggregated request received without bootstrap room id. req.rid='%s'", r.id)}, time.Now())
 			r.signal()
 			continue
@@ -236,10 +234,10 @@ func (a *answerer) submit(j *job, stalled bool) {
 	}
 }
 
-// done forgets a job's ids.
+// done removes a job's ids.
 func (a *answerer) done(j *job) {
 	for _, r := range j.reqs {
-		a.busy.remove(r.id)
+		a.active.remove(r.id)
 	}
 }
 
@@ -247,7 +245,7 @@ func (a *answerer) done(j *job) {
 func (a *answerer) wait(r *request) (progress, bool) {
 	for {
 		if p := r.current(); p.reason.kind != "" {
-			return p, a.faults.pass(a.ctx)
+			return p, a.faults.awaitUnhang(a.ctx)
 		}
 		select {
 		case <-r.wake:

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// chatAnswer is what the tests read of an OpenAI answer.
+// chatAnswer holds the fields of an OpenAI answer that tests read.
 type chatAnswer struct {
 	ID      string `json:"id"`
 	Choices []struct {
@@ -50,12 +50,12 @@ func chatBody(t *testing.T, messages []message, more string) string {
 	return fmt.Sprintf(`{"model":"tiny","messages":%s%s}`, b, more)
 }
 
-// TestChatTurnsHitTheAnswersPages holds a conversation: each turn's prompt begins
-// with everything before it, the answers included.
+// TestChatTurnsHitTheAnswersPages holds a conversation: each turn's prompt begins with all
+// before it, answers included.
 func TestChatTurnsHitTheAnswersPages(t *testing.T) {
 	w := startWorker(t, fast())
 	talk := []message{{"system", "You are terse."}, {"user", "Hi there"}}
-	kv := 0 // tokens whose keys and values the last turn left
+	kv := 0 // tokens with keys and values of the last turn
 	for turn := range 4 {
 		a := decode[chatAnswer](t, post(t, w, "/v1/chat/completions", chatBody(t, talk, `,"max_tokens":30,"ignore_eos":true`)))
 		if want := kv / 4 * 4; a.Usage.Details.Cached != want {
@@ -66,7 +66,7 @@ func TestChatTurnsHitTheAnswersPages(t *testing.T) {
 	}
 }
 
-// TestTokenizeEqualsChat checks that /v1/tokenize says what a chat computes.
+// TestTokenizeEqualsChat: /v1/tokenize returns the ids that a chat computes.
 func TestTokenizeEqualsChat(t *testing.T) {
 	w := startWorker(t, fast())
 	tests := map[string]string{
@@ -215,7 +215,7 @@ func TestAbortRequest(t *testing.T) {
 	}
 }
 
-// TestClientGone checks that the work for a client that left is dropped.
+// TestClientGone: the work for a disconnected client is aborted.
 func TestClientGone(t *testing.T) {
 	cfg := fast()
 	cfg.TimeScale = 1
@@ -254,7 +254,7 @@ func TestBadBodies(t *testing.T) {
 	}
 }
 
-// validFor names the bodies of TestBadBodies that are fine for one endpoint.
+// validFor names the bodies of TestBadBodies that one endpoint accepts.
 func validFor(path, body string) bool {
 	switch path {
 	case "/abort_request":

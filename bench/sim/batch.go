@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// piece is a request's share of one prefill batch.
-type piece struct {
+// batchShare is a request's share of one prefill batch.
+type batchShare struct {
 	r      *request
 	tokens int
 }
 
-// prefillBatch takes requests from the queue, in order, as long as they fit into
-// the batch, the running set and the KV pool. SGLang, too, prefills whenever it
-// can and decodes otherwise.
-func (k *rank) prefillBatch() (b []piece) {
+// prefillBatch takes requests from the queue in order while they fit into the batch, the
+// running set and the KV pool. SGLang, too, prefers prefill to decode.
+func (k *rank) prefillBatch() (b []batchShare) {
 	budget := k.cfg.Service.ChunkedPrefill
 	if r := k.chunked; r != nil {
 		k.chunked = nil
@@ -30,9 +29,9 @@ func (k *rank) prefillBatch() (b []piece) {
 	return b
 }
 
-// take adds as much of r's prompt to the batch as budget allows. What does not
-// fit is the next batch's, cut at a page so that whole pages enter the cache.
-func (k *rank) take(b []piece, r *request, budget *int) []piece {
+// take adds as much of r's prompt to the batch as budget allows. The rest goes into the next
+// batch; the cut is at a page, so that whole pages enter the cache.
+func (k *rank) take(b []batchShare, r *request, budget *int) []batchShare {
 	n := len(r.prompt) - r.computed
 	if n > *budget {
 		n = *budget - (r.computed+*budget)%k.cfg.PageSize
@@ -40,11 +39,11 @@ func (k *rank) take(b []piece, r *request, budget *int) []piece {
 	}
 	*budget -= n
 	k.pool.allot(r, r.computed+n)
-	return append(b, piece{r, n})
+	return append(b, batchShare{r, n})
 }
 
 // runPrefill computes one prefill batch.
-func (k *rank) runPrefill(ctx context.Context, b []piece) {
+func (k *rank) runPrefill(ctx context.Context, b []batchShare) {
 	tokens := 0
 	for _, p := range b {
 		tokens += p.tokens
@@ -55,7 +54,7 @@ func (k *rank) runPrefill(ctx context.Context, b []piece) {
 		return
 	}
 	k.count.prefilled += tokens
-	k.count.prefillBusy += k.pace.wall(time.Duration(float64(d) * k.faults.slowdown() / k.faults.busyBehind()))
+	k.count.prefillBusy += k.clock.wall(time.Duration(float64(d) * k.faults.slowdown() / k.faults.busyBehind()))
 	now := time.Now()
 	for _, p := range b {
 		k.prefilled(p, now)
@@ -63,8 +62,8 @@ func (k *rank) runPrefill(ctx context.Context, b []piece) {
 	k.publish()
 }
 
-// prefilled takes note that a piece's keys and values are there.
-func (k *rank) prefilled(p piece, now time.Time) {
+// prefilled handles a share with computed keys and values.
+func (k *rank) prefilled(p batchShare, now time.Time) {
 	r := p.r
 	r.computed += p.tokens
 	k.pool.store(r, r.computed)
@@ -74,13 +73,13 @@ func (k *rank) prefilled(p piece, now time.Time) {
 	case r.leg != nil:
 		k.legs.handOver(r, now)
 	case r.planned == 0:
-		k.finish(r, finish{kind: "length"})
+		k.finish(r, finishReason{kind: "length"})
 	default:
 		k.step(r, now)
 		if r.reason.kind == "" {
 			k.running = append(k.running, r)
 		}
-		r.signal() // the first token is never held back
+		r.signal() // The first token is never delayed.
 	}
 }
 
@@ -116,14 +115,14 @@ func (k *rank) step(r *request, now time.Time) {
 		k.release(r)
 		return
 	}
-	if r.stream && !r.dirty {
-		r.dirty = true
-		k.dirty = append(k.dirty, r)
+	if r.stream && !r.changed {
+		r.changed = true
+		k.changed = append(k.changed, r)
 	}
 }
 
-// finish ends r for a reason that is not in its tokens.
-func (k *rank) finish(r *request, f finish) {
+// finish ends r for a reason outside its tokens.
+func (k *rank) finish(r *request, f finishReason) {
 	r.end(f, time.Now())
 	k.release(r)
 }

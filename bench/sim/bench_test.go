@@ -13,8 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// promptOf is a prompt of n tokens of which the first shared are the same for
-// every i.
+// promptOf returns a prompt of n tokens; the first shared ones are the same for every i.
 func promptOf(i, n, shared int) []uint32 {
 	ids := make([]uint32, n)
 	for k := range ids {
@@ -38,7 +37,7 @@ func BenchmarkInsert(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				c.insert(space{}, prompts[i%len(prompts)])
+				c.insert(domain{}, prompts[i%len(prompts)])
 				if i++; i%len(prompts) == 0 {
 					c.evict(c.pages)
 				}
@@ -51,10 +50,10 @@ func BenchmarkInsert(b *testing.B) {
 func BenchmarkMatch(b *testing.B) {
 	c := newCache(16, &recorder{page: 16})
 	prompt := promptOf(0, 12_000, 0)
-	c.insert(space{}, prompt)
+	c.insert(domain{}, prompt)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.match(space{}, prompt)
+		c.match(domain{}, prompt)
 	}
 }
 
@@ -73,8 +72,8 @@ func BenchmarkParseGenerate(b *testing.B) {
 	}
 }
 
-// BenchmarkGenerate is one request of the Mooncake trace, end to end, half of its
-// prompt cached, on a worker that is so fast that only its own work counts.
+// BenchmarkGenerate is one request of the Mooncake trace, end to end, with half of its prompt
+// cached, on a worker without service times.
 func BenchmarkGenerate(b *testing.B) {
 	for _, stream := range []bool{false, true} {
 		b.Run(fmt.Sprintf("prompt=12000/answer=343/stream=%v", stream), func(b *testing.B) {
@@ -116,8 +115,8 @@ func drainBody(resp *http.Response) {
 	}
 }
 
-// BenchmarkTimeScale runs eight ranks through a simulated hour each and reports by
-// how much their clocks were off in the end.
+// BenchmarkTimeScale runs eight ranks for a simulated hour each and reports the drift of their
+// clocks.
 func BenchmarkTimeScale(b *testing.B) {
 	for _, scale := range []float64{60, 240, 960} {
 		b.Run(fmt.Sprintf("ranks=8/scale=%v", scale), func(b *testing.B) {
@@ -136,8 +135,7 @@ func BenchmarkTimeScale(b *testing.B) {
 	}
 }
 
-// hour keeps a rank busy for a simulated hour and returns by what share the wall
-// clock disagrees.
+// hour keeps a rank busy for a simulated hour and returns the relative drift from the wall clock.
 func hour(scale float64) float64 {
 	cfg := Config{TimeScale: scale, CachePages: 250_000}.withDefaults()
 	k := newRank(0, &cfg, newFaults(), &tape{}, nil)

@@ -8,12 +8,11 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// errJSON is a body that is not JSON.
+// errJSON means that a body is not JSON.
 var errJSON = errors.New("sim: not JSON")
 
-// object is the top level of a JSON object, its values still raw. A prompt of
-// 12,000 token ids is 70 KB of digits: a document tree of it would cost a
-// megabyte of memory, and reading it as numbers only costs 50 µs.
+// object is the top level of a JSON object with raw values. A prompt of 12,000 token ids is 70
+// KB of digits: a document tree of it would take a megabyte, parsing only the ids takes 50 µs.
 type object struct {
 	fields []field
 }
@@ -26,7 +25,7 @@ func parseObject(body []byte) (o object, err error) {
 	if len(p) < 2 || p[0] != '{' {
 		return o, errJSON
 	}
-	p = space0(p[1:])
+	p = skipSpace(p[1:])
 	for first := true; ; first = false {
 		if len(p) > 0 && p[0] == '}' {
 			return o, atEnd(p[1:])
@@ -35,7 +34,7 @@ func parseObject(body []byte) (o object, err error) {
 			if len(p) == 0 || p[0] != ',' {
 				return o, errJSON
 			}
-			p = space0(p[1:])
+			p = skipSpace(p[1:])
 		}
 		var f field
 		if f, p, err = parseField(p); err != nil {
@@ -51,11 +50,11 @@ func parseField(p []byte) (f field, rest []byte, err error) {
 	if n < 2 {
 		return f, nil, errJSON
 	}
-	f.key, p = p[1:n-1], space0(p[n:])
+	f.key, p = p[1:n-1], skipSpace(p[n:])
 	if len(p) == 0 || p[0] != ':' {
 		return f, nil, errJSON
 	}
-	p = space0(p[1:])
+	p = skipSpace(p[1:])
 	if n = valueLen(p); n == 0 {
 		return f, nil, errJSON
 	}
@@ -64,22 +63,22 @@ func parseField(p []byte) (f field, rest []byte, err error) {
 }
 
 func atEnd(p []byte) error {
-	if len(space0(p)) > 0 {
+	if len(skipSpace(p)) > 0 {
 		return errJSON
 	}
 	return nil
 }
 
-// space0 returns p without leading white space.
-func space0(p []byte) []byte {
+// skipSpace returns p without leading white space.
+func skipSpace(p []byte) []byte {
 	for len(p) > 0 && (p[0] == ' ' || p[0] == '\n' || p[0] == '\t' || p[0] == '\r') {
 		p = p[1:]
 	}
 	return p
 }
 
-// stringLen is the length of the JSON string at the start of p, quotes included;
-// 0 if there is none.
+// stringLen returns the length of the JSON string at the start of p with its quotes, 0 if there
+// is none.
 func stringLen(p []byte) int {
 	if len(p) == 0 || p[0] != '"' {
 		return 0
@@ -95,8 +94,8 @@ func stringLen(p []byte) int {
 	return 0
 }
 
-// valueLen is the length of the value at the start of p, up to the comma or
-// bracket that ends it; 0 if it does not end.
+// valueLen returns the length of the value at the start of p, up to the comma or bracket after
+// it; 0 if it does not end.
 func valueLen(p []byte) int {
 	depth := 0
 	for i := flatLen(p); i < len(p); i++ {
@@ -122,8 +121,8 @@ func valueLen(p []byte) int {
 	return 0
 }
 
-// flatLen is the length of the list at the start of p if nothing but numbers is in
-// it: three searches at memory speed instead of a look at each digit.
+// flatLen returns the length of the list at the start of p if it contains only numbers. Three
+// searches at memory speed replace a look at each digit.
 func flatLen(p []byte) int {
 	if len(p) == 0 || p[0] != '[' {
 		return 0
@@ -135,8 +134,8 @@ func flatLen(p []byte) int {
 	return end + 1
 }
 
-// raw returns the value of key, nil if it is absent or null. Of a repeated key
-// the last counts, as in Python.
+// raw returns the value of key, nil if it is absent or null. The last one of a repeated key
+// counts, as in Python.
 func (o object) raw(key string) []byte {
 	for _, f := range slices.Backward(o.fields) {
 		if string(f.key) == key {
@@ -225,7 +224,7 @@ func (o object) texts(key string) ([]string, error) {
 
 // idLists reads a list of token ids, or a list of such lists.
 func idLists(raw []byte, key string) (lists [][]uint32, nested bool, err error) {
-	p := space0(raw[1:])
+	p := skipSpace(raw[1:])
 	if len(p) == 0 || p[0] != '[' {
 		ids, _, err := parseIDs(raw, key)
 		return [][]uint32{ids}, false, err
@@ -236,21 +235,21 @@ func idLists(raw []byte, key string) (lists [][]uint32, nested bool, err error) 
 			return nil, true, err
 		}
 		lists = append(lists, ids)
-		p = space0(p)
+		p = skipSpace(p)
 		if len(p) == 0 || p[0] != ',' {
 			return lists, true, nil
 		}
-		p = space0(p[1:])
+		p = skipSpace(p[1:])
 		if len(p) == 0 || p[0] != '[' {
 			return nil, true, invalid("list_type", key, "Input should be a valid list")
 		}
 	}
 }
 
-// parseIDs reads "[1,2,3]" and returns what follows it.
+// parseIDs reads "[1,2,3]" and returns the bytes after it.
 func parseIDs(p []byte, key string) (ids []uint32, rest []byte, err error) {
-	ids = make([]uint32, 0, len(p)/6+1) // an id and its comma are 6 bytes mostly
-	p = space0(p[1:])
+	ids = make([]uint32, 0, len(p)/6+1) // An id and its comma mostly have 6 bytes.
+	p = skipSpace(p[1:])
 	for first := true; ; first = false {
 		if len(p) > 0 && p[0] == ']' {
 			return ids, p[1:], nil
@@ -259,7 +258,7 @@ func parseIDs(p []byte, key string) (ids []uint32, rest []byte, err error) {
 			if len(p) == 0 || p[0] != ',' {
 				return nil, nil, invalid("int_type", key, "Input should be a valid integer")
 			}
-			p = space0(p[1:])
+			p = skipSpace(p[1:])
 		}
 		n, v := 0, uint64(0)
 		for n < len(p) && p[n] >= '0' && p[n] <= '9' && v < vocabularySize {
@@ -270,7 +269,7 @@ func parseIDs(p []byte, key string) (ids []uint32, rest []byte, err error) {
 			return nil, nil, invalid("int_type", key, "Input should be a valid token id")
 		}
 		ids = append(ids, uint32(v))
-		p = space0(p[n:])
+		p = skipSpace(p[n:])
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *bootstrapServer) kill() {
 func (s *bootstrapServer) start() {
 	s.wg.Go(s.serveTransfers)
 	server := &fasthttp.Server{
-		Handler: s.serve, Name: "aiohttp", Logger: silent{}, MaxIdleWorkerDuration: idleWorker,
+		Handler: s.serve, Name: "aiohttp", Logger: discardLog{}, MaxIdleWorkerDuration: idleWorker,
 	}
 	s.wg.Go(func() {
 		if err := server.Serve(s.listener); err != nil && s.ctx.Err() == nil {
@@ -67,7 +67,7 @@ func (s *bootstrapServer) start() {
 	})
 }
 
-// register enters the worker's own ranks, as those of SGLang do when they have loaded.
+// register enters the worker's own ranks, as SGLang's do once they have loaded.
 func (s *bootstrapServer) register() {
 	host, port, err := net.SplitHostPort(s.kv.Addr().String())
 	n, bad := strconv.Atoi(port)
@@ -80,12 +80,12 @@ func (s *bootstrapServer) register() {
 	}
 }
 
-// routeTable is what the ranks of a prefill worker have registered.
+// routeTable holds the registered ranks of a prefill worker.
 type routeTable struct {
 	mu      sync.Mutex
 	shape   topology
 	entries map[routeKey]routeEntry
-	dpRanks map[int64]int // by room, as told by POST /register_dp_rank
+	dpRanks map[int64]int // By room, from POST /register_dp_rank.
 }
 
 type routeKey struct{ dp, cp, tp, pp int }
@@ -95,7 +95,7 @@ type routeEntry struct {
 	port int
 }
 
-// topology is what the first rank said; dp 0 means that none has.
+// topology is that of the first rank; dp is 0 before.
 type topology struct{ dp, cp, tp, pp, page int }
 
 func (t *routeTable) put(key routeKey, at routeEntry, shape topology) {
@@ -107,7 +107,7 @@ func (t *routeTable) put(key routeKey, at routeEntry, shape topology) {
 	t.entries[key] = at
 }
 
-// ready says whether every rank has registered, and how many have.
+// ready reports whether every rank has registered, and their number.
 func (t *routeTable) ready() (shape topology, registered int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,7 +124,7 @@ func (t *routeTable) get(key routeKey) (routeEntry, bool) {
 
 // serve answers decode workers and routers on the bootstrap port.
 func (s *bootstrapServer) serve(ctx *fasthttp.RequestCtx) {
-	if !s.faults.pass(s.ctx) {
+	if !s.faults.awaitUnhang(s.ctx) {
 		ctx.SetConnectionClose()
 		return
 	}
@@ -150,7 +150,7 @@ func (s *bootstrapServer) serve(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// answer is 500 for a body that aiohttp's handler would raise on.
+// answer sends 500 for a body on which aiohttp's handler would raise an exception.
 func (s *bootstrapServer) answer(ctx *fasthttp.RequestCtx, err error) {
 	if err != nil {
 		ctx.Error("500 Internal Server Error\n\nServer got itself in trouble", fasthttp.StatusInternalServerError)
@@ -159,7 +159,7 @@ func (s *bootstrapServer) answer(ctx *fasthttp.RequestCtx, err error) {
 	ctx.SetBodyString("OK")
 }
 
-// routeOf serves GET /route: the topology for -1 everywhere, else one rank's address.
+// routeOf serves GET /route: the topology if all parameters are -1, otherwise one rank's address.
 func (s *bootstrapServer) routeOf(ctx *fasthttp.RequestCtx) {
 	var n [4]int
 	for i, name := range []string{"prefill_dp_rank", "prefill_cp_rank", "target_tp_rank", "target_pp_rank"} {
@@ -215,7 +215,7 @@ func (s *bootstrapServer) putRoute(body []byte) error {
 			return errors.Join(errJSON, err)
 		}
 	}
-	if n[10] != 1 { // ranks of the whole system, not of attention
+	if n[10] != 1 { // Ranks of the whole system, not of attention.
 		n[4] = n[10]
 		if n[0], err = o.number("system_dp_rank", -1); err != nil || n[0] < 0 {
 			return errors.Join(errJSON, err)

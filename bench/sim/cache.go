@@ -6,13 +6,13 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// cache is the prefix cache of one rank: a radix tree over whole pages, in which
-// the pages of running requests are locked and of the others the least recently
-// used leaf goes first. It is owned by its rank's goroutine.
+// cache is the prefix cache of one rank: a radix tree over whole pages. Pages of running
+// requests are locked; of the other leaves the least recently used one is evicted first. It
+// belongs to its rank's goroutine.
 type cache struct {
 	page     int
-	roots    map[space]*node
-	clock    uint64 // one tick an operation: a total order of accesses
+	roots    map[domain]*node
+	clock    uint64 // One tick for each operation: a total order of accesses.
 	pages    int    // all pages in the tree
 	locked   int    // pages with refs > 0
 	leaves   leafHeap
@@ -23,16 +23,16 @@ type cache struct {
 }
 
 func newCache(page int, changes *recorder) *cache {
-	return &cache{page: page, roots: make(map[space]*node), changes: changes}
+	return &cache{page: page, roots: make(map[domain]*node), changes: changes}
 }
 
-// evictablePages is how many pages could be freed now.
+// evictablePages returns the number of pages that could be freed now.
 func (c *cache) evictablePages() int { return c.pages - c.locked }
 
-// match finds the longest cached prefix of tokens, marks it as used and returns
-// the node at which it ends, after splitting a node that reaches further, and
-// its length in pages. Nothing cached: nil, 0.
-func (c *cache) match(s space, tokens []uint32) (*node, int) {
+// match finds the longest cached prefix of tokens and marks it as used. It returns its last
+// node, which it splits if the node is longer, and its length in pages; nil and 0 if nothing is
+// cached.
+func (c *cache) match(s domain, tokens []uint32) (*node, int) {
 	at := c.roots[s]
 	if at == nil {
 		return nil, 0
@@ -42,15 +42,14 @@ func (c *cache) match(s space, tokens []uint32) (*node, int) {
 	return at, done / c.page
 }
 
-// descend walks from the root at as far as tokens are cached; done is how many
-// tokens that is.
+// descend walks from the root at as far as tokens are cached, and returns their number.
 func (c *cache) descend(at *node, tokens []uint32) (last *node, done int) {
 	for len(tokens)-done >= c.page {
 		child := at.children[string(c.key(tokens[done:]))]
 		if child == nil {
 			break
 		}
-		c.touch(child) // SGLang, too, counts a node as used when only its head is
+		c.touch(child) // SGLang, too, marks a node as used if only its head is.
 		n := child.common(tokens[done:], c.page)
 		if n < len(child.tokens) {
 			return child.split(n/c.page, c.page, c.keyString), done + n
@@ -60,8 +59,8 @@ func (c *cache) descend(at *node, tokens []uint32) (last *node, done int) {
 	return at, done
 }
 
-// peek is match without its effects: the length in tokens.
-func (c *cache) peek(s space, tokens []uint32) int {
+// peek returns the length of match in tokens, and changes nothing.
+func (c *cache) peek(s domain, tokens []uint32) int {
 	at, done := c.roots[s], 0
 	for at != nil && len(tokens)-done >= c.page {
 		child := at.children[string(c.key(tokens[done:]))]
@@ -78,16 +77,16 @@ func (c *cache) peek(s space, tokens []uint32) int {
 	return done
 }
 
-// insert puts the whole pages of tokens into the tree. It returns the last node
-// of the path and how many pages were new; the others were there already.
-func (c *cache) insert(s space, tokens []uint32) (last *node, added int) {
+// insert inserts the whole pages of tokens. It returns the last node of the path and the number
+// of new pages.
+func (c *cache) insert(s domain, tokens []uint32) (last *node, added int) {
 	tokens = tokens[:len(tokens)-len(tokens)%c.page]
 	if len(tokens) == 0 {
 		return nil, 0
 	}
 	at := c.roots[s]
 	if at == nil {
-		at = &node{heapAt: -1, space: s}
+		at = &node{heapAt: -1, domain: s}
 		c.roots[s] = at
 	}
 	c.clock++
@@ -98,14 +97,14 @@ func (c *cache) insert(s space, tokens []uint32) (last *node, added int) {
 	return c.attach(at, tokens[done:])
 }
 
-// attach hangs a new leaf with rest below at.
+// attach inserts a new leaf with rest below at.
 func (c *cache) attach(at *node, rest []uint32) (*node, int) {
 	leaf := &node{
 		parent:  at,
 		tokens:  append([]uint32(nil), rest...),
 		digests: appendDigests(make([]digest, 0, len(rest)/c.page), chainAfter(at), rest, c.page),
 		heapAt:  -1,
-		space:   at.space,
+		domain:  at.domain,
 	}
 	if at.children == nil {
 		at.children = make(map[string]*node, 1)
@@ -113,7 +112,7 @@ func (c *cache) attach(at *node, rest []uint32) (*node, int) {
 	at.children[c.keyString(rest)] = leaf
 	c.pages += leaf.pages()
 	c.inserted += leaf.pages()
-	c.clock++ // newer than a tail that descend has just cut off
+	c.clock++ // Newer than a tail that descend has split off.
 	c.touch(leaf)
 	c.settle(at)
 	c.settle(leaf)
@@ -121,15 +120,15 @@ func (c *cache) attach(at *node, rest []uint32) (*node, int) {
 	return leaf, leaf.pages()
 }
 
-// chainAfter is the hash chain that continues behind n.
+// chainAfter returns the hash chain that continues after n.
 func chainAfter(n *node) kvevent.Chain {
 	if n.isRoot() {
-		return kvevent.NewChain(n.space.salt)
+		return kvevent.NewChain(n.domain.salt)
 	}
 	return kvevent.ContinueChain(n.digests[len(n.digests)-1])
 }
 
-// lock keeps n and all above it from being evicted. nil is allowed.
+// lock protects n and its ancestors from eviction. n may be nil.
 func (c *cache) lock(n *node) {
 	for ; n != nil && !n.isRoot(); n = n.parent {
 		if n.refs == 0 {
@@ -151,8 +150,8 @@ func (c *cache) unlock(n *node) {
 	}
 }
 
-// evict frees at least want pages if so many are not locked, whole leaves at a
-// time as SGLang does, and returns how many it freed.
+// evict frees at least want pages, if so many are unlocked, in whole leaves as SGLang does. It
+// returns the number freed.
 func (c *cache) evict(want int) (freed int) {
 	for freed < want && len(c.leaves) > 0 {
 		n, _ := heap.Pop(&c.leaves).(*node)
@@ -166,10 +165,10 @@ func (c *cache) evict(want int) (freed int) {
 	return freed
 }
 
-// orphan tidies a node that has just lost a child.
+// orphan updates a node that has lost a child.
 func (c *cache) orphan(n *node) {
 	if n.isRoot() && len(n.children) == 0 {
-		delete(c.roots, n.space) // salts come and go; an empty root must not stay
+		delete(c.roots, n.domain) // Salts come and go; an empty root would leak.
 		return
 	}
 	c.settle(n)
@@ -177,7 +176,7 @@ func (c *cache) orphan(n *node) {
 
 // clear empties the tree. Nothing may be locked.
 func (c *cache) clear() {
-	c.roots = make(map[space]*node)
+	c.roots = make(map[domain]*node)
 	c.leaves = nil
 	c.pages, c.locked = 0, 0
 	c.changes.cleared()
@@ -191,7 +190,7 @@ func (c *cache) touch(n *node) {
 	}
 }
 
-// settle puts n into the eviction heap or takes it out, as its state demands.
+// settle adds n to the eviction heap or removes it, by its state.
 func (c *cache) settle(n *node) {
 	switch in := n.heapAt >= 0; {
 	case n.evictable() && !in:

@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// naiveCache is the prefix cache as one would write it down: a set of page
-// chains, each with its last access and its locks, and no tree. Chains are grouped
-// in the runs that SGLang's tree would have as nodes, because it evicts those whole.
+// naiveCache is the simplest prefix cache: a set of page chains, each with its last access and
+// its locks, without a tree. Chains are grouped in the runs that SGLang's tree would have as
+// nodes, because it evicts those whole.
 type naiveCache struct {
 	page  int
 	clock int
@@ -18,7 +18,7 @@ type naiveCache struct {
 
 type naivePage struct {
 	parent string // "" at the root
-	space  space
+	space  domain
 	tokens []uint32
 	run    int // pages of one run leave together
 	used   int
@@ -29,10 +29,10 @@ func newNaiveCache(page int) *naiveCache {
 	return &naiveCache{page: page, pages: make(map[string]*naivePage)}
 }
 
-func chainKey(s space, tokens []uint32) string { return fmt.Sprint(s, tokens) }
+func chainKey(s domain, tokens []uint32) string { return fmt.Sprint(s, tokens) }
 
 // match returns the keys of the cached prefix's pages and marks them as used.
-func (c *naiveCache) match(s space, tokens []uint32) (path []string) {
+func (c *naiveCache) match(s domain, tokens []uint32) (path []string) {
 	for n := c.page; n <= len(tokens); n += c.page {
 		key := chainKey(s, tokens[:n])
 		if c.pages[key] == nil {
@@ -49,8 +49,8 @@ func (c *naiveCache) match(s space, tokens []uint32) (path []string) {
 	return path
 }
 
-// cut ends a run after page key: what follows it in its run becomes a run of its
-// own. The whole run counts as used, as it does in SGLang.
+// cut ends a run after page key; the rest becomes a run of its own. The whole run counts as
+// used, as in SGLang.
 func (c *naiveCache) cut(key string) {
 	run := c.pages[key].run
 	ahead := c.ancestors(key)
@@ -66,7 +66,7 @@ func (c *naiveCache) cut(key string) {
 	}
 }
 
-// ancestors is key and all pages above it.
+// ancestors returns key and all pages above it.
 func (c *naiveCache) ancestors(key string) (keys []string) {
 	for ; key != ""; key = c.pages[key].parent {
 		keys = append(keys, key)
@@ -74,8 +74,8 @@ func (c *naiveCache) ancestors(key string) (keys []string) {
 	return keys
 }
 
-// insert adds the whole pages of tokens; it returns their keys and how many are new.
-func (c *naiveCache) insert(s space, tokens []uint32) (path []string, added int) {
+// insert adds the whole pages of tokens; it returns their keys and the number of new ones.
+func (c *naiveCache) insert(s domain, tokens []uint32) (path []string, added int) {
 	tokens = tokens[:len(tokens)-len(tokens)%c.page]
 	if len(tokens) == 0 {
 		return nil, 0
@@ -103,8 +103,7 @@ func (c *naiveCache) lock(path []string, by int) {
 	}
 }
 
-// evict removes whole runs, the least recently used first, of those that nothing
-// follows and nobody locks.
+// evict removes whole unlocked runs at the end of chains, the least recently used first.
 func (c *naiveCache) evict(want int) (freed int) {
 	for freed < want {
 		victim := c.victim()
@@ -136,7 +135,7 @@ func (c *naiveCache) victim() (best *naivePage) {
 	return best
 }
 
-// locked is how many pages somebody locks.
+// locked returns the number of locked pages.
 func (c *naiveCache) locked() (n int) {
 	for _, p := range c.pages {
 		if p.locks > 0 {
@@ -146,12 +145,21 @@ func (c *naiveCache) locked() (n int) {
 	return n
 }
 
-// hashes are the published hashes of all pages, sorted.
+// hashes returns the published hashes of all pages, sorted.
 func (c *naiveCache) hashes() (all []uint64) {
 	for _, p := range c.pages {
-		h := kvevent.SGLangHashes(nil, p.tokens, c.page, p.space.salt)
+		h := sglangHashes(p.tokens, c.page, p.space.salt)
 		all = append(all, namespaced(h[len(h)-1], p.space.namespace()))
 	}
 	slices.Sort(all)
 	return all
+}
+
+// sglangHashes returns the hashes of tokens' whole pages.
+func sglangHashes(tokens []uint32, pageSize int, salt string) (hashes []uint64) {
+	c := kvevent.NewChain(salt)
+	for ; len(tokens) >= pageSize; tokens = tokens[pageSize:] {
+		hashes = append(hashes, c.Next(tokens[:pageSize]))
+	}
+	return hashes
 }

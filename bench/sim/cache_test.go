@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// twin drives a cache and its naive counterpart with the same operations, and
-// replays the events of the cache as a router would.
+// twin applies the same operations to a cache and its naive counterpart, and the cache's events
+// as a router would.
 type twin struct {
 	t     testing.TB
 	fast  *cache
@@ -36,12 +36,12 @@ func newTwin(t testing.TB) *twin {
 	}
 }
 
-func twinSpace(n int) space {
-	return []space{{}, {salt: "a"}, {extraKey: "k"}, {lora: "l", salt: "a"}}[n%4]
+func twinSpace(n int) domain {
+	return []domain{{}, {salt: "a"}, {extraKey: "k"}, {lora: "l", salt: "a"}}[n%4]
 }
 
 // step does operation op on both and compares them.
-func (w *twin) step(op int, s space, tokens []uint32) {
+func (w *twin) step(op int, s domain, tokens []uint32) {
 	switch op {
 	case 0, 1:
 		_, added := w.fast.insert(s, tokens)
@@ -71,8 +71,8 @@ func (w *twin) step(op int, s space, tokens []uint32) {
 	w.compare()
 }
 
-// hold matches and locks what was found.
-func (w *twin) hold(s space, tokens []uint32) {
+// hold matches a prefix and locks it.
+func (w *twin) hold(s domain, tokens []uint32) {
 	at, n := w.fast.match(s, tokens)
 	path := w.naive.match(s, tokens)
 	if n != len(path) {
@@ -83,7 +83,7 @@ func (w *twin) hold(s space, tokens []uint32) {
 	w.held = append(w.held, held{at, path})
 }
 
-// compare checks that both hold the same pages and that the events said so.
+// compare checks that both have the same pages, and that the events agree.
 func (w *twin) compare() {
 	w.hear()
 	want := w.naive.hashes()
@@ -141,7 +141,7 @@ func TestCacheAgainstNaive(t *testing.T) {
 func TestCacheFreesEverythingUnlocked(t *testing.T) {
 	c := newCache(4, &recorder{page: 4})
 	for i := range uint32(50) {
-		c.insert(space{salt: string(rune('a' + i%3))}, sequence(i%7*10, 40))
+		c.insert(domain{salt: string(rune('a' + i%3))}, sequence(i%7*10, 40))
 	}
 	if freed := c.evict(1 << 30); freed != c.inserted || c.pages != 0 || len(c.roots) != 0 || len(c.leaves) != 0 {
 		t.Errorf("evict freed %d of %d; left %d pages, %d roots, %d leaves", freed, c.inserted, c.pages, len(c.roots), len(c.leaves))
@@ -151,14 +151,14 @@ func TestCacheFreesEverythingUnlocked(t *testing.T) {
 func TestEvictionTakesLeastRecentlyUsedLeaf(t *testing.T) {
 	c := newCache(4, &recorder{page: 4})
 	old, recent := sequence(0, 8), sequence(100, 8)
-	c.insert(space{}, old)
-	c.insert(space{}, recent)
-	c.match(space{}, old) // now the more recent one
+	c.insert(domain{}, old)
+	c.insert(domain{}, recent)
+	c.match(domain{}, old) // now the more recent one
 	c.evict(1)
-	if got := c.peek(space{}, old); got != 8 {
+	if got := c.peek(domain{}, old); got != 8 {
 		t.Errorf("recently used prefix: %d tokens left, want 8", got)
 	}
-	if got := c.peek(space{}, recent); got != 0 {
+	if got := c.peek(domain{}, recent); got != 0 {
 		t.Errorf("least recently used prefix: %d tokens left, want 0", got)
 	}
 }
@@ -166,9 +166,9 @@ func TestEvictionTakesLeastRecentlyUsedLeaf(t *testing.T) {
 func TestLinkedStoresAreOneEvent(t *testing.T) {
 	r := &recorder{page: 4}
 	c := newCache(4, r)
-	c.insert(space{}, sequence(0, 8))
-	c.insert(space{}, sequence(0, 20)) // continues the first
-	c.insert(space{}, sequence(50, 4)) // does not
+	c.insert(domain{}, sequence(0, 8))
+	c.insert(domain{}, sequence(0, 20)) // continues the first
+	c.insert(domain{}, sequence(50, 4)) // does not
 	if got := r.take(); len(got) != 2 || len(got[0].Hashes) != 5 || got[0].HasParent || len(got[1].Hashes) != 1 {
 		t.Errorf("events %+v, want one of 5 blocks and one of 1", got)
 	}

@@ -1,7 +1,6 @@
 package sim
 
-// chatPrompt is the prompt of a chat: input_ids if they are there, else the
-// rendered messages.
+// chatPrompt returns the prompt of a chat: input_ids if present, otherwise the rendered messages.
 func chatPrompt(o object) ([]uint32, error) {
 	raw := o.raw("messages")
 	if raw == nil {
@@ -14,17 +13,17 @@ func chatPrompt(o object) ([]uint32, error) {
 		prompt, _, err := parseIDs(ids, "input_ids")
 		return prompt, err
 	}
-	text, err := render(o)
+	text, err := renderChat(o)
 	if err != nil {
 		return nil, err
 	}
 	return encode(text), nil
 }
 
-// chatWording words answers as /v1/chat/completions does.
-type chatWording struct{}
+// chatFormat is the format of /v1/chat/completions.
+type chatFormat struct{}
 
-func (chatWording) whole(dst []byte, j *job, ps []progress) []byte {
+func (chatFormat) whole(dst []byte, j *job, ps []progress) []byte {
 	dst = appendHead(dst, j, j.id, "chat.completion")
 	for i, p := range ps {
 		if i > 0 {
@@ -47,19 +46,19 @@ func (chatWording) whole(dst []byte, j *job, ps []progress) []byte {
 	return append(dst, '}')
 }
 
-func (chatWording) begin(dst []byte, j *job, i int) []byte {
+func (chatFormat) begin(dst []byte, j *job, i int) []byte {
 	dst = appendDelta(dst, j, i)
 	dst = append(dst, `,"role":"assistant","content":""}`...)
-	return append(appendReason(dst, logged{}, finish{}), "}]}\n\n"...)
+	return append(appendReason(dst, choiceLogprobs{}, finishReason{}), "}]}\n\n"...)
 }
 
-// chunk brings the new text, and in an event of its own why the answer ended.
-func (chatWording) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
+// chunk appends the new text, and the finish reason in an event of its own.
+func (chatFormat) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 	if text := newText(j.reqs[i], sent, p); len(text) > 0 {
 		dst = appendDelta(dst, j, i)
 		dst = append(dst, `,"content":`...)
 		dst = append(appendJSONString(dst, text), '}')
-		dst = append(appendReason(dst, j.logged(i, sent, p, true), finish{}), "}]"...)
+		dst = append(appendReason(dst, j.logged(i, sent, p, true), finishReason{}), "}]"...)
 		if j.every {
 			dst = append(dst, `,"usage":`...)
 			dst = appendUsage(dst, j, []progress{p}, true)
@@ -70,12 +69,12 @@ func (chatWording) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 		return dst
 	}
 	dst = append(appendDelta(dst, j, i), '}')
-	return append(appendReason(dst, logged{}, p.reason), "}]}\n\n"...)
+	return append(appendReason(dst, choiceLogprobs{}, p.reason), "}]}\n\n"...)
 }
 
-func (chatWording) tellsAborts() bool { return false }
+func (chatFormat) reportsAborts() bool { return false }
 
-func (chatWording) end(dst []byte, j *job, ps []progress) []byte {
+func (chatFormat) end(dst []byte, j *job, ps []progress) []byte {
 	if j.wantIDs {
 		dst = append(dst, "data: "...)
 		dst = appendHead(dst, j, j.id, "chat.completion.chunk")

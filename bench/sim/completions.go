@@ -3,14 +3,14 @@ package sim
 // completionsDefault is OpenAI's default length of a completion.
 const completionsDefault = 16
 
-// completionPrompts reads prompt: a text, texts, ids or lists of ids.
+// completionPrompts reads the prompt: a text, texts, ids or lists of ids.
 func completionPrompts(o object) (prompts [][]uint32, batch bool, err error) {
 	raw := o.raw("prompt")
 	if raw == nil {
 		return nil, false, invalid("missing", "prompt", "Field required")
 	}
 	if raw[0] == '[' {
-		switch rest := space0(raw[1:]); {
+		switch rest := skipSpace(raw[1:]); {
 		case len(rest) > 0 && rest[0] == ']':
 			return nil, false, refused("Prompt cannot be empty")
 		case len(rest) > 0 && rest[0] != '"':
@@ -24,10 +24,10 @@ func completionPrompts(o object) (prompts [][]uint32, batch bool, err error) {
 	return prompts, raw[0] == '[', err
 }
 
-// completionWording words answers as /v1/completions does.
-type completionWording struct{}
+// completionFormat is the format of /v1/completions.
+type completionFormat struct{}
 
-func (completionWording) whole(dst []byte, j *job, ps []progress) []byte {
+func (completionFormat) whole(dst []byte, j *job, ps []progress) []byte {
 	dst = appendHead(dst, j, j.id, "text_completion")
 	for i, p := range ps {
 		if i > 0 {
@@ -41,10 +41,10 @@ func (completionWording) whole(dst []byte, j *job, ps []progress) []byte {
 	return append(appendMetadata(dst, ps), '}')
 }
 
-func (completionWording) begin(dst []byte, _ *job, _ int) []byte { return dst }
+func (completionFormat) begin(dst []byte, _ *job, _ int) []byte { return dst }
 
-// chunk of a first token brings the prompt with it, if the client wants it back.
-func (completionWording) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
+// chunk also sends the prompt with the first token, if the client has asked for echo.
+func (completionFormat) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 	var usage []progress
 	if j.every {
 		usage = []progress{p}
@@ -56,9 +56,9 @@ func (completionWording) chunk(dst []byte, j *job, i, sent int, p progress) []by
 	return appendCompletion(dst, j, i, text, j.logged(i, sent, p, false), p.reason, usage)
 }
 
-func (completionWording) tellsAborts() bool { return false }
+func (completionFormat) reportsAborts() bool { return false }
 
-func (completionWording) end(dst []byte, j *job, ps []progress) []byte {
+func (completionFormat) end(dst []byte, j *job, ps []progress) []byte {
 	if !j.usage {
 		return dst
 	}
@@ -68,8 +68,8 @@ func (completionWording) end(dst []byte, j *job, ps []progress) []byte {
 	return append(appendUsage(dst, j, ps, false), "}\n\n"...)
 }
 
-// appendCompletion appends one event; usage is null unless some is given.
-func appendCompletion(dst []byte, j *job, i int, text []byte, g logged, f finish, usage []progress) []byte {
+// appendCompletion appends one event; usage may be empty.
+func appendCompletion(dst []byte, j *job, i int, text []byte, g choiceLogprobs, f finishReason, usage []progress) []byte {
 	dst = append(dst, "data: "...)
 	dst = appendHead(dst, j, j.reqs[i].id, "text_completion")
 	dst = appendChoice(dst, i, text, g, f)
@@ -80,7 +80,7 @@ func appendCompletion(dst []byte, j *job, i int, text []byte, g logged, f finish
 	return append(appendUsage(dst, j, usage, false), "}\n\n"...)
 }
 
-func appendChoice(dst []byte, i int, text []byte, g logged, f finish) []byte {
+func appendChoice(dst []byte, i int, text []byte, g choiceLogprobs, f finishReason) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = appendInt(dst, i)
 	dst = append(dst, `,"text":`...)

@@ -9,8 +9,7 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// Config says what one simulated worker is. The zero value of a field stands for
-// its default.
+// Config describes one simulated worker. The zero value of a field is its default.
 type Config struct {
 	Listen        string // HTTP address; default "127.0.0.1:0", see [Worker.URL]
 	Model         string // served model name; default "simulated"
@@ -19,54 +18,53 @@ type Config struct {
 	CachePages    int    // KV pool of one rank in pages; default 62,500: 1,000,000 tokens of 16
 	MaxRunning    int    // largest running batch of a rank; default 64
 	DPSize        int    // ranks, each with its own cache and sockets; default 1
-	TPSize        int    // GPUs a rank, as /server_info claims; default 1. The speed is Service's all the same
+	TPSize        int    // GPUs of a rank in /server_info; default 1. Service alone decides the speed.
 	ContextLength int    // default 131,072
 
 	PairConfig
 
-	Service   Service // how long work takes
+	Service   Service // Duration of work.
 	TimeScale float64 // simulated seconds a second; default 1
 
 	EventConfig
 
-	NoCache bool // --disable-radix-cache: nothing is found again and no event tells of a page
+	NoCache bool // --disable-radix-cache: no prefix is found again, and no event is sent
 
-	// Version is what /server_info claims; default the release of Encoding.
+	// Version is the release in /server_info; default the release of Encoding.
 	Version string
 	Log     *slog.Logger
 }
 
-// PairConfig is the part of a worker that serves requests in pairs.
+// PairConfig configures a worker of a disaggregated deployment.
 type PairConfig struct {
 	// Mode is "" for an aggregated worker, or [ModePrefill] or [ModeDecode] for one
 	// that serves requests in pairs.
 	Mode string
-	// BootstrapPort is where a prefill worker's bootstrap server listens, on the host of
-	// Listen (default: any free port), and where a decode worker looks for one that a
-	// request does not name (default 8998, as in SGLang).
+	// BootstrapPort is the port of a prefill worker's bootstrap server on Listen's host
+	// (default: any free port), and a decode worker's default for requests that name none
+	// (8998, as in SGLang).
 	BootstrapPort    int
 	BootstrapDelay   time.Duration // until a prefill worker's ranks have registered; simulated
 	BootstrapTimeout time.Duration // of a prefill leg without a partner; simulated, default 300 s as in SGLang
 	WaitingTimeout   time.Duration // of a decode leg without keys and values; simulated, default 300 s
-	DecodeCache      bool          // a decode worker keeps a prefix cache, which SGLang's does only when told to
+	DecodeCache      bool          // a decode worker has a prefix cache; SGLang's default is none
 	HeaderOverrides  bool          // x-override-* headers count, as with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES
 }
 
-// EventConfig is what a worker publishes, and where.
+// EventConfig configures the ZMQ streams.
 type EventConfig struct {
-	// ZMQ endpoints of rank 0, "tcp://host:port"; rank r binds port + r. Port
-	// "*" or 0 lets the system choose. "off" publishes nothing: then
-	// /server_info does not speak of events, as of a worker started without.
+	// Endpoints of rank 0, "tcp://host:port"; rank r binds port + r. The system picks a port of
+	// "*" or 0. "off" publishes nothing, and /server_info then names no events.
 	Events, Replay, Load string
 
 	Topic       string           // default "kv-events"
-	Encoding    kvevent.Encoding // whose bytes the events have; default SGLang 0.5.23
+	Encoding    kvevent.Encoding // release of the events' bytes; default SGLang 0.5.23
 	BufferSteps int              // batches kept for replay; default 10,000 as in SGLang
-	silent      func() bool      // replays are not answered; of Faults
+	silent      func() bool      // replays are not answered; from Faults
 }
 
-// Service is the service-time model: what a batch costs in simulated time. See
-// the package documentation for the formula and for where the defaults are from.
+// Service is the service-time model. The package documentation has its formula and the source
+// of the defaults.
 type Service struct {
 	PrefillTokensPerSecond float64       // default 16,000
 	PrefillBase            time.Duration // of every prefill batch; default 8 ms
@@ -88,7 +86,7 @@ const (
 // bootstrapDefault is SGLang's --disaggregation-bootstrap-port.
 const bootstrapDefault = 8998
 
-// off as an endpoint means that there is no such socket.
+// off is an endpoint that does not exist.
 const off = "off"
 
 // Errors of [New] and of [Faults].
@@ -97,32 +95,32 @@ var (
 	ErrFault  = errors.New("sim: unknown fault")
 )
 
-// withDefaults returns c with every default filled in.
+// withDefaults returns c with all defaults.
 func (c Config) withDefaults() Config {
-	orString(&c.Listen, "127.0.0.1:0")
-	orString(&c.Model, "simulated")
-	orString(&c.ModelPath, c.Model)
-	orString(&c.Events, "tcp://127.0.0.1:*")
-	orString(&c.Replay, "tcp://127.0.0.1:*")
-	orString(&c.Load, "tcp://127.0.0.1:*")
-	orString(&c.Topic, "kv-events")
-	or(&c.PageSize, 16)
-	or(&c.CachePages, 1_000_000/16)
-	or(&c.MaxRunning, 64)
-	or(&c.DPSize, 1)
-	or(&c.TPSize, 1)
-	or(&c.ContextLength, 131_072)
-	or(&c.TimeScale, 1)
-	or(&c.Encoding, kvevent.SGLang0523)
-	or(&c.BufferSteps, 10_000)
-	orString(&c.Version, release(c.Encoding))
-	or(&c.BootstrapTimeout, 300*time.Second)
-	or(&c.WaitingTimeout, 300*time.Second)
+	defaultString(&c.Listen, "127.0.0.1:0")
+	defaultString(&c.Model, "simulated")
+	defaultString(&c.ModelPath, c.Model)
+	defaultString(&c.Events, "tcp://127.0.0.1:*")
+	defaultString(&c.Replay, "tcp://127.0.0.1:*")
+	defaultString(&c.Load, "tcp://127.0.0.1:*")
+	defaultString(&c.Topic, "kv-events")
+	defaultTo(&c.PageSize, 16)
+	defaultTo(&c.CachePages, 1_000_000/16)
+	defaultTo(&c.MaxRunning, 64)
+	defaultTo(&c.DPSize, 1)
+	defaultTo(&c.TPSize, 1)
+	defaultTo(&c.ContextLength, 131_072)
+	defaultTo(&c.TimeScale, 1)
+	defaultTo(&c.Encoding, kvevent.SGLang0523)
+	defaultTo(&c.BufferSteps, 10_000)
+	defaultString(&c.Version, release(c.Encoding))
+	defaultTo(&c.BootstrapTimeout, 300*time.Second)
+	defaultTo(&c.WaitingTimeout, 300*time.Second)
 	if c.Mode != ModePrefill {
-		or(&c.BootstrapPort, bootstrapDefault)
+		defaultTo(&c.BootstrapPort, bootstrapDefault)
 	}
 	if c.Events == off {
-		c.Replay, c.Load = off, off // as in SGLang, both hang on the event publisher
+		c.Replay, c.Load = off, off // As in SGLang, both need the event publisher.
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -132,30 +130,30 @@ func (c Config) withDefaults() Config {
 }
 
 func (s Service) withDefaults() Service {
-	or(&s.PrefillTokensPerSecond, 16_000)
-	or(&s.PrefillBase, 8*time.Millisecond)
-	or(&s.ChunkedPrefill, 8_192)
-	or(&s.DecodeBase, 14*time.Millisecond)
-	or(&s.DecodePerRequest, 60*time.Microsecond)
-	or(&s.DecodePerToken, 17*time.Nanosecond)
-	or(&s.TransferTokensPerSecond, 125_000)
-	or(&s.TransferLatency, 3*time.Millisecond)
+	defaultTo(&s.PrefillTokensPerSecond, 16_000)
+	defaultTo(&s.PrefillBase, 8*time.Millisecond)
+	defaultTo(&s.ChunkedPrefill, 8_192)
+	defaultTo(&s.DecodeBase, 14*time.Millisecond)
+	defaultTo(&s.DecodePerRequest, 60*time.Microsecond)
+	defaultTo(&s.DecodePerToken, 17*time.Nanosecond)
+	defaultTo(&s.TransferTokensPerSecond, 125_000)
+	defaultTo(&s.TransferLatency, 3*time.Millisecond)
 	return s
 }
 
-func or[T int | float64 | time.Duration | kvevent.Encoding](v *T, def T) {
+func defaultTo[T int | float64 | time.Duration | kvevent.Encoding](v *T, def T) {
 	if *v == 0 {
 		*v = def
 	}
 }
 
-func orString(v *string, def string) {
+func defaultString(v *string, def string) {
 	if *v == "" {
 		*v = def
 	}
 }
 
-// release is the version that a worker with encoding e would claim.
+// release returns the version of a worker with encoding e.
 func release(e kvevent.Encoding) string {
 	if e == kvevent.VLLM032 {
 		return "0.32.0"
@@ -163,7 +161,7 @@ func release(e kvevent.Encoding) string {
 	return e.String()
 }
 
-// check refuses what cannot be simulated.
+// check refuses configurations that cannot be simulated.
 func (c Config) check() error {
 	switch {
 	case c.PageSize < 1 || c.CachePages < 2 || c.MaxRunning < 1 || c.DPSize < 1:
@@ -193,30 +191,29 @@ func (s Service) check() error {
 	return nil
 }
 
-// prefill is the time of a prefill batch of tokens new tokens.
+// prefill returns the time of a prefill batch of new tokens.
 func (s Service) prefill(tokens int) time.Duration {
 	return s.PrefillBase + time.Duration(float64(tokens)/s.PrefillTokensPerSecond*float64(time.Second))
 }
 
-// decode is the time of one decode step of requests requests with context tokens
-// of context in all.
+// decode returns the time of a decode step with requests of context tokens in all.
 func (s Service) decode(requests, context int) time.Duration {
 	return s.DecodeBase + time.Duration(requests)*s.DecodePerRequest + time.Duration(context)*s.DecodePerToken
 }
 
-// maxInput is the longest prompt in tokens: SGLang leaves room for an answer of
-// one token and five more, within the context and within the KV pool.
+// maxInput is the longest prompt in tokens: SGLang leaves room for an answer of one token and
+// five more, within the context and the KV pool.
 func (c Config) maxInput() int { return c.maxTotal() - 5 }
 
-// maxTotal is how long a prompt and its answer may become together.
+// maxTotal bounds a prompt and its answer together.
 func (c Config) maxTotal() int { return min(c.ContextLength, c.CachePages*c.PageSize) - 1 }
 
-// transfer is how long the link is busy with tokens tokens.
+// transfer returns the time for which tokens occupy the link.
 func (s Service) transfer(tokens int) time.Duration {
 	return time.Duration(float64(tokens) / s.TransferTokensPerSecond * float64(time.Second))
 }
 
-// disaggregation is the mode as /server_info says it.
+// disaggregation returns the mode as in /server_info.
 func (c Config) disaggregation() string {
 	if c.Mode == "" {
 		return "null"
@@ -224,13 +221,13 @@ func (c Config) disaggregation() string {
 	return c.Mode
 }
 
-// real is how long a simulated time is on the clock.
+// real converts a simulated duration to the wall clock.
 func (c Config) real(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.TimeScale)
 }
 
-// decodeLegs is how many legs a decode rank may hold pages for: SGLang gives small
-// batches twice their size on top for what is being received.
+// decodeLegs bounds the legs with pages of a decode rank: SGLang gives small batches twice
+// their size on top for legs that are receiving.
 func (c Config) decodeLegs() int {
 	if c.MaxRunning <= 32 {
 		return 3 * c.MaxRunning
@@ -238,5 +235,5 @@ func (c Config) decodeLegs() int {
 	return c.MaxRunning
 }
 
-// cacheless reports whether ranks have no prefix cache: SGLang's decode workers have none by default.
+// cacheless reports whether ranks have no prefix cache, as SGLang's decode workers by default.
 func (c Config) cacheless() bool { return c.Mode == ModeDecode && !c.DecodeCache }

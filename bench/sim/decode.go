@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// SGLang asks a bootstrap server that does not answer this often, a second apart.
+// SGLang retries a bootstrap server this often, a second apart.
 const (
 	lookups     = 15
 	lookupEvery = time.Second
 )
 
-// errGone means that the prefill worker of a leg is dead.
+// errGone means that a leg's prefill worker is dead.
 var errGone = errors.New("sim: prefill worker gone")
 
 // kvReceiver brings keys and values to the legs of a decode worker.
@@ -25,7 +25,7 @@ type kvReceiver struct {
 	peers *prefillPeers
 }
 
-// receive brings r's keys and values to its rank, in the background.
+// receive brings r's keys and values to its rank in the background.
 func (v *kvReceiver) receive(r *request) {
 	lg := r.leg
 	lg.ctx, lg.cancel = context.WithCancel(v.ctx)
@@ -35,19 +35,19 @@ func (v *kvReceiver) receive(r *request) {
 		p := v.peers.enter(lg.addr)
 		defer v.peers.exit(p)
 		h, f := v.reception(p, r)
-		if v.faults.pass(v.ctx) {
-			r.home.do(func() { r.home.legs.land(r, h, f) })
+		if v.faults.awaitUnhang(v.ctx) {
+			r.home.do(func() { r.home.legs.received(r, h, f) })
 		}
 	})
 }
 
-// reception is the life of a decode leg outside its rank: look-up, wait for pages,
-// transfer. A finish with a kind says how it failed.
-func (v *kvReceiver) reception(p *prefillPeer, r *request) (h handoff, f finish) {
+// reception runs a decode leg outside its rank: look-up, wait for pages, transfer. A reason
+// with a kind is its failure.
+func (v *kvReceiver) reception(p *prefillPeer, r *request) (h handoff, f finishReason) {
 	lg := r.leg
 	at, err := v.lookUp(p, lg)
 	if err != nil {
-		return h, legProblem("Decode handshake", r, "decode_req.req", v.why(err, lg))
+		return h, legProblem("Decode handshake", r, "decode_req.req", v.explain(err, lg))
 	}
 	r.home.do(func() {
 		if lg.state == legMeeting {
@@ -65,17 +65,17 @@ func (v *kvReceiver) reception(p *prefillPeer, r *request) (h handoff, f finish)
 		h, err = v.pull(p, r, at)
 	}
 	if err != nil {
-		f = legProblem("Decode transfer", r, "decode_req.req", v.why(err, lg))
+		f = legProblem("Decode transfer", r, "decode_req.req", v.explain(err, lg))
 	}
 	return h, f
 }
 
-// why words an error of a reception.
-func (v *kvReceiver) why(err error, lg *leg) string {
+// explain returns SGLang's text for an error of a reception.
+func (v *kvReceiver) explain(err error, lg *leg) string {
 	switch {
 	case errors.Is(err, errGone):
 		return fmt.Sprintf("Lost connection with prefill instance (bootstrap_addr: %s)", lg.addr)
-	case errors.Is(err, errLate):
+	case errors.Is(err, errTimeout):
 		return fmt.Sprintf("Request %d timed out after %.1fs in KVPoll.WaitingForInput", lg.room, v.cfg.WaitingTimeout.Seconds())
 	case lg.ctx.Err() != nil || errors.Is(err, errLookup):
 		return byAbort
@@ -84,11 +84,11 @@ func (v *kvReceiver) why(err error, lg *leg) string {
 }
 
 var (
-	errLate   = errors.New("sim: no keys and values in time")
-	errLookup = errors.New("sim: bootstrap server does not answer")
+	errTimeout = errors.New("sim: no keys and values in time")
+	errLookup  = errors.New("sim: bootstrap server does not answer")
 )
 
-// lookUp finds where the rank of lg's prefill worker hands over.
+// lookUp finds the transfer address of the rank of lg's prefill worker.
 func (v *kvReceiver) lookUp(p *prefillPeer, lg *leg) (at rankAddress, err error) {
 	for range lookups {
 		if at, err = p.find(lg.ctx, v.process, lg); err == nil {
@@ -108,8 +108,8 @@ func (v *kvReceiver) lookUp(p *prefillPeer, lg *leg) (at rankAddress, err error)
 	return at, errLookup
 }
 
-// pull waits for a leg's keys and values. That the connection breaks says nothing, as
-// in SGLang: a dead prefill worker is known by its missing heartbeats.
+// pull waits for a leg's keys and values. A broken connection alone is no failure, as in
+// SGLang, which recognizes a dead prefill worker by missing heartbeats.
 func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff, err error) {
 	late := time.NewTimer(v.cfg.real(v.cfg.WaitingTimeout))
 	defer late.Stop()
@@ -135,13 +135,13 @@ func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff
 	case h = <-answer:
 		return h, nil
 	case <-late.C:
-		err = errLate
+		err = errTimeout
 	case <-p.lost:
 		err = errGone
 	case <-r.leg.ctx.Done():
 		err = r.leg.ctx.Err()
 	}
-	if v.ctx.Err() == nil { // a process that was killed says nothing
+	if v.ctx.Err() == nil { // A killed process sends no abort.
 		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 		_, _ = c.Write([]byte("abort\n"))
 	} else if t, ok := c.(*net.TCPConn); ok {
@@ -150,11 +150,11 @@ func (v *kvReceiver) pull(p *prefillPeer, r *request, at rankAddress) (h handoff
 	return h, err
 }
 
-// reserve gives pages to the legs that have met, first come, first served.
-func (l *legScheduler) reserve() {
+// admitLegs gives pages to connected legs, first come, first served.
+func (l *legScheduler) admitLegs() {
 	held := len(l.rank.running)
 	for _, r := range l.list {
-		if r.leg.state == legReceiving || r.leg.state == legLanded {
+		if r.leg.state == legReceiving || r.leg.state == legReceived {
 			held++
 		}
 	}
@@ -172,30 +172,29 @@ func (l *legScheduler) reserve() {
 	}
 }
 
-// land takes in what a reception brought.
-func (l *legScheduler) land(r *request, h handoff, f finish) {
+// received stores the result of a reception.
+func (l *legScheduler) received(r *request, h handoff, f finishReason) {
 	if f.kind == "" && h.prompt != len(r.prompt) {
-		f = finish{kind: "abort", status: 500, message: "Metadata corruption detected - bootstrap_room mismatch"}
+		f = finishReason{kind: "abort", status: 500, message: "Metadata corruption detected - bootstrap_room mismatch"}
 	}
 	if f.kind != "" {
-		l.drop(r)
+		l.remove(r)
 		l.rank.finish(r, f)
 		return
 	}
-	r.leg.first, r.leg.state = h.first, legLanded
+	r.leg.first, r.leg.state = h.first, legReceived
 	r.computed = len(r.prompt)
 	r.mu.Lock()
 	r.cached = h.cached
 	r.mu.Unlock()
 }
 
-// enlist lets legs run whose keys and values have landed. The first token is there
-// already.
-func (l *legScheduler) enlist() {
+// runReceived runs legs that have their keys and values. The first token came with them.
+func (l *legScheduler) runReceived() {
 	now := time.Now()
 	for i := 0; i < len(l.list) && len(l.rank.running) < l.rank.cfg.MaxRunning; {
 		r := l.list[i]
-		if r.leg.state != legLanded {
+		if r.leg.state != legReceived {
 			i++
 			continue
 		}

@@ -9,24 +9,24 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// problem is a request that SGLang would refuse. Its three families of endpoints
-// word one problem in different ways; see [problem.native] and [problem.openAI].
+// problem is a request that SGLang refuses. Its three families of endpoints format an error
+// differently; see [problem.native] and [problem.openAI].
 type problem struct {
 	status     int
 	message    string
-	validation bool // found while the body was read, worded alike everywhere
-	scheduler  bool // found by the scheduler: its status is also its type
+	validation bool // Found while the body is parsed; the same format everywhere.
+	scheduler  bool // Found by the scheduler: the type is the status.
 }
 
-// failure is f, an abort with a status, as a problem.
-func failure(f finish) *problem {
+// failure turns an abort with a status into a problem.
+func failure(f finishReason) *problem {
 	return &problem{status: f.status, message: f.message, scheduler: f.status >= fasthttp.StatusInternalServerError}
 }
 
 // Error implements error.
 func (p *problem) Error() string { return "sim: " + p.message }
 
-// refused is a problem with what the request asks for.
+// refused is a problem of a well-formed request.
 func refused(format string, args ...any) error {
 	return &problem{status: fasthttp.StatusBadRequest, message: fmt.Sprintf(format, args...)}
 }
@@ -50,7 +50,7 @@ func asProblem(err error) *problem {
 	return &problem{status: fasthttp.StatusInternalServerError, message: err.Error()}
 }
 
-// native writes p as /generate does.
+// native writes p in the format of /generate.
 func (p *problem) native(ctx *fasthttp.RequestCtx) {
 	if p.validation || p.scheduler {
 		p.openAI(ctx)
@@ -61,7 +61,7 @@ func (p *problem) native(ctx *fasthttp.RequestCtx) {
 	writeJSON(ctx, p.status, b)
 }
 
-// openAI writes p as the OpenAI endpoints do.
+// openAI writes p in the format of the OpenAI endpoints.
 func (p *problem) openAI(ctx *fasthttp.RequestCtx) {
 	kind := "BadRequestError"
 	switch {
@@ -80,8 +80,8 @@ func (p *problem) openAI(ctx *fasthttp.RequestCtx) {
 	writeJSON(ctx, p.status, b)
 }
 
-// event is p as the one event of a stream of /generate, which has said 200 before
-// it looks at the prompt.
+// event appends p as the only event of a stream of /generate, which sends 200 before it checks
+// the prompt.
 func (p *problem) event(dst []byte) []byte {
 	dst = append(dst, `data: {"error":{"message":`...)
 	dst = appendJSONString(dst, p.message)
@@ -90,8 +90,8 @@ func (p *problem) event(dst []byte) []byte {
 	return append(dst, ",\"retryable\":false}}\n\ndata: [DONE]\n\n"...)
 }
 
-// errorEvent is f as the last event of an OpenAI stream.
-func errorEvent(dst []byte, f finish) []byte {
+// errorEvent appends f as the last event of an OpenAI stream.
+func errorEvent(dst []byte, f finishReason) []byte {
 	name := strings.ToUpper(strings.ReplaceAll(fasthttp.StatusMessage(f.status), " ", "_"))
 	dst = append(dst, `data: {"error": {"object": "error", "message": `...)
 	dst = append(appendJSONString(dst, f.message), `, "type": "`...)

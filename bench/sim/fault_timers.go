@@ -11,8 +11,8 @@ type faultTimers struct {
 	byKind map[string]*time.Timer // guarded by mu
 }
 
-// start calls end after d, and no longer the function given before for the same kind. A d of 0 only
-// stops that one.
+// start calls end after d, and cancels the function that was started before for the same kind.
+// With a d of 0 it only cancels.
 func (t *faultTimers) start(kind string, d time.Duration, end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

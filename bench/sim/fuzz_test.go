@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzCacheAgainstNaive reads its input as a history of operations: a byte for
-// the operation and the space, a byte for the length, then one bit a token.
+// FuzzCacheAgainstNaive reads its input as operations: a byte for the operation and the domain,
+// a byte for the length, then one bit for each token.
 func FuzzCacheAgainstNaive(f *testing.F) {
 	f.Add([]byte{0, 8, 0xaa, 2, 8, 0xaa, 4, 8, 0, 3, 0, 5, 4, 0xa0})
 	f.Add([]byte{0, 12, 0xff, 0xff, 0, 12, 0xff, 0xf0, 4, 2, 0, 4, 2, 0})
@@ -28,8 +28,8 @@ func FuzzCacheAgainstNaive(f *testing.F) {
 	})
 }
 
-// FuzzTokenizer checks that text survives, and that a prefix that ends at a word
-// boundary has a prefix of the ids.
+// FuzzTokenizer: text survives the round trip, and a prefix that ends at a word boundary has a
+// prefix of the ids.
 func FuzzTokenizer(f *testing.F) {
 	f.Add([]byte("hello world"), 5)
 	f.Add([]byte("<|im_start|>user\nHi <|im_ <s><<s>\n"), 3)

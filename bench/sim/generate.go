@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// generateDefault is how long an answer of /generate is when nothing is said.
+// generateDefault is the default max_new_tokens of /generate.
 const generateDefault = 128
 
-// generatePrompts reads text or input_ids; list says that there may be several.
+// generatePrompts reads text or input_ids; list is true for a list of prompts.
 func generatePrompts(o object) (prompts [][]uint32, list bool, err error) {
 	if raw := o.raw("input_ids"); raw != nil {
 		if raw[0] != '[' {
@@ -63,7 +63,7 @@ func generateParams(raw []byte) (sampling, error) {
 	if err != nil {
 		return sampling{}, invalid("dict_type", "sampling_params", "Input should be a valid dictionary")
 	}
-	p, err := samplingOf(o)
+	p, err := parseSampling(o)
 	if err != nil {
 		return p, err
 	}
@@ -76,10 +76,10 @@ func generateParams(raw []byte) (sampling, error) {
 	return p, nil
 }
 
-// native words answers as /generate does.
-type native struct{}
+// nativeFormat is the format of /generate.
+type nativeFormat struct{}
 
-func (native) whole(dst []byte, j *job, ps []progress) []byte {
+func (nativeFormat) whole(dst []byte, j *job, ps []progress) []byte {
 	if !j.list {
 		return appendNative(dst, j, 0, 0, ps[0])
 	}
@@ -93,10 +93,10 @@ func (native) whole(dst []byte, j *job, ps []progress) []byte {
 	return append(dst, ']')
 }
 
-func (native) begin(dst []byte, _ *job, _ int) []byte { return dst }
+func (nativeFormat) begin(dst []byte, _ *job, _ int) []byte { return dst }
 
-// chunk carries the whole text so far, not what is new.
-func (native) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
+// chunk appends the whole text so far, not only the new part.
+func (nativeFormat) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 	if sent == 0 {
 		j.reqs[i].answered = time.Now()
 	}
@@ -109,12 +109,11 @@ func (native) chunk(dst []byte, j *job, i, sent int, p progress) []byte {
 	return append(dst, "\n\n"...)
 }
 
-func (native) tellsAborts() bool { return true }
+func (nativeFormat) reportsAborts() bool { return true }
 
-func (native) end(dst []byte, _ *job, _ []progress) []byte { return dst }
+func (nativeFormat) end(dst []byte, _ *job, _ []progress) []byte { return dst }
 
-// appendNative appends the answer of one sequence so far, of which sent tokens
-// have been told before.
+// appendNative appends the answer of one sequence so far; sent tokens were in earlier events.
 func appendNative(dst []byte, j *job, i, sent int, p progress) []byte {
 	r := j.reqs[i]
 	dst = append(dst, `{"text":`...)
@@ -161,7 +160,7 @@ func appendCachedDetails(dst []byte, cached int) []byte {
 	return append(appendInt(dst, cached), `,"host":0}`...)
 }
 
-// appendRank is null on a worker of one rank, as in SGLang.
+// appendRank appends null on a worker of one rank, as SGLang does.
 func appendRank(dst []byte, k *rank) []byte {
 	if k.cfg.DPSize == 1 {
 		return append(dst, "null"...)
@@ -169,8 +168,8 @@ func appendRank(dst []byte, k *rank) []byte {
 	return appendInt(dst, k.id)
 }
 
-// appendNativeTimes appends what only the last event knows, and in the first and
-// the last when the first was sent.
+// appendNativeTimes appends the fields of the last event, and in the first and last one the
+// time of the first event.
 func appendNativeTimes(dst []byte, r *request, sent int, p progress) []byte {
 	if p.reason.kind == "" {
 		if sent > 0 {
@@ -196,7 +195,7 @@ func appendNativeTimes(dst []byte, r *request, sent int, p progress) []byte {
 		dst = append(dst, `,"decode_throughput":`...)
 		dst = appendFloat(dst, float64(len(p.out)-1)/d)
 	}
-	if r.answered.IsZero() { // no stream
+	if r.answered.IsZero() { // Not streamed.
 		dst = appendSent(dst, time.Now())
 	}
 	return dst

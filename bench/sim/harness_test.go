@@ -15,11 +15,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// fasthttp keeps one clock for the Date header of all servers of a process, for ever.
+	// fasthttp runs one clock for the Date header of all servers of a process, without an end.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
-// fast is a worker on which everything takes next to no time.
+// fast is the configuration of a worker with hardly any service time.
 func fast() Config {
 	return Config{
 		Model: "tiny", PageSize: 4, CachePages: 1024, MaxRunning: 8, ContextLength: 2048,
@@ -47,14 +47,14 @@ func startWorker(t *testing.T, cfg Config) *Worker {
 	return w
 }
 
-// reply is what a worker answered.
+// reply is a worker's answer.
 type reply struct {
 	status int
 	kind   string // content type
 	body   []byte
 }
 
-// send makes one request; a nil header is fine.
+// send sends one request; header may be nil.
 func send(t *testing.T, w *Worker, method, path, body string, header map[string]string) reply {
 	t.Helper()
 	r, err := trySend(w, method, path, body, header)
@@ -105,7 +105,7 @@ func decode[T any](t *testing.T, r reply) (v T) {
 	return v
 }
 
-// events cuts an event stream into the data of its events.
+// events splits an event stream into the data of its events.
 func events(body []byte) (out []string) {
 	s := bufio.NewScanner(bytes.NewReader(body))
 	s.Buffer(nil, 1<<24)
@@ -117,7 +117,7 @@ func events(body []byte) (out []string) {
 	return out
 }
 
-// generated is what the tests read of an answer of /generate.
+// generated holds the fields of an answer of /generate that tests read.
 type generatedAnswer struct {
 	Text string   `json:"text"`
 	IDs  []uint32 `json:"output_ids"`
@@ -139,7 +139,7 @@ func generateBody(ids []uint32, answer int, more string) string {
 		appendIDs(nil, ids), answer, more)
 }
 
-// sequence is n token ids from first on.
+// sequence returns n token ids from first on.
 func sequence(first uint32, n int) []uint32 {
 	ids := make([]uint32, n)
 	for i := range ids {

@@ -14,7 +14,7 @@ import (
 type infoAPI struct {
 	*process
 	ranks  []*rank
-	loaded *atomic.Pointer[weights]
+	loaded *atomic.Pointer[modelWeights]
 	served *requestCounts
 	born   time.Time
 	seed   int64 // random_seed
@@ -58,9 +58,8 @@ func (a *infoAPI) modelInfo(ctx *fasthttp.RequestCtx) {
 	writeJSON(ctx, fasthttp.StatusOK, b)
 }
 
-// serverInfo serves /server_info: of SGLang's 550 fields those that say what a
-// router must know. They are those of the start: a change of weights shows in
-// /model_info and /v1/models alone.
+// serverInfo serves /server_info with the fields that routers need, of SGLang's 550. They are
+// those of the start: new weights show only in /model_info and /v1/models.
 func (a *infoAPI) serverInfo(ctx *fasthttp.RequestCtx) {
 	c := a.cfg
 	b := append([]byte(nil), `{"model_path":`...)
@@ -101,7 +100,7 @@ func (a *infoAPI) serverInfo(ctx *fasthttp.RequestCtx) {
 	writeJSON(ctx, fasthttp.StatusOK, append(b, `,"frontend":"python"}`...))
 }
 
-// appendDisaggregation says which half of a pair the worker is.
+// appendDisaggregation appends the worker's half of a pair.
 func (a *infoAPI) appendDisaggregation(dst []byte) []byte {
 	c := a.cfg
 	dst = strconv.AppendBool(append(dst, `"disable_radix_cache":`...), c.NoCache || c.Mode == ModeDecode && !c.DecodeCache)
@@ -114,7 +113,7 @@ func (a *infoAPI) appendDisaggregation(dst []byte) []byte {
 	return append(dst, `round_robin"`...)
 }
 
-// appendEvents says where the events are, so that a router needs the URL only.
+// appendEvents appends the event endpoints, so that a router needs only the URL.
 func (a *infoAPI) appendEvents(dst []byte) []byte {
 	host, port, err := splitEndpoint(a.cfg.Events)
 	if err != nil {
@@ -142,8 +141,7 @@ func (a *infoAPI) appendEvents(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// loads serves /v1/loads; ?dp_rank=N asks for one rank, and for none if there is
-// no such rank.
+// loads serves /v1/loads; ?dp_rank=N selects one rank, or none if it does not exist.
 func (a *infoAPI) loads(ctx *fasthttp.RequestCtx) {
 	now := time.Now()
 	b := append([]byte(nil), `{"timestamp":"`...)
@@ -223,7 +221,7 @@ func loadFields(n kvevent.Load) []loadField {
 	}
 }
 
-// appendStart says what differs between two processes with the same arguments.
+// appendStart appends the fields that differ between two processes with the same arguments.
 func (a *infoAPI) appendStart(dst []byte) []byte {
 	took := float64(a.born.UnixNano()%int64(time.Minute)) / float64(time.Second)
 	dst = append(dst, `,"random_seed":`...)

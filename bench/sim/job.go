@@ -10,7 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// job is one client request: prompts × n sequences and how to answer.
+// job is one client request: prompts × n sequences, and the format of the answer.
 type job struct {
 	id       string // of the answer
 	model    string
@@ -20,28 +20,28 @@ type job struct {
 	echo     bool
 	logprobs bool  // return_logprob, or OpenAI's logprobs
 	logFrom  []int // /generate: logprob_start_len, one or one a prompt
-	top      int   // log probabilities of other tokens at each place
-	batch    bool  // a list of prompts: one id names them all, with a number each
-	list     bool  // /generate: answer with a list although there is one sequence
+	top      int   // alternatives for each token
+	batch    bool  // a list of prompts: one id for all, with a number for each
+	list     bool  // /generate: the answer is a list even of one sequence
 	wantIDs  bool  // x-sglext-return-input-ids
 	n        int   // sequences a prompt
-	rank     *rank // as the client named it, else nil
+	rank     *rank // named by the client, else nil
 	pair     pairing
-	whole    bool // no leg, whatever the worker's mode: its own health check
+	whole    bool // no leg in any mode: the worker's own health check
 	late     requestFault
 	born     time.Time
 	wake     chan struct{} // shared by reqs
 	reqs     []*request    // prompt-major: n of the first prompt come first
 }
 
-// sampling is what a request says of its answers.
+// sampling holds the sampling parameters of a request.
 type sampling struct {
-	max  int // -1: as long as the context allows
+	max  int // -1: up to the context length
 	n    int
 	stop stopRules
 }
 
-// newID is a random id like SGLang's, 32 hex digits.
+// newID returns a random id like SGLang's, 32 hex digits.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -52,7 +52,7 @@ func newID() string {
 type jobReader struct {
 	*process
 	ranks  []*rank
-	loaded *atomic.Pointer[weights]
+	loaded *atomic.Pointer[modelWeights]
 	turn   atomic.Uint32 // Of the rank that gets the next request.
 }
 
@@ -64,12 +64,12 @@ func (b *jobReader) nextRank() *rank {
 // noteModel counts a request for a model that this process does not serve.
 func (b *jobReader) noteModel(model string) {
 	if w := b.loaded.Load(); model != "default" && model != b.cfg.Model && model != w.name {
-		b.faults.strangers.Add(1)
+		b.faults.wrongModel.Add(1)
 	}
 }
 
 // build makes the sequences of a job from its prompts.
-func (b *jobReader) build(j *job, prompts [][]uint32, ids []string, s space, p []sampling) error {
+func (b *jobReader) build(j *job, prompts [][]uint32, ids []string, s domain, p []sampling) error {
 	j.wake = make(chan struct{}, 1)
 	if err := j.pair.check(len(prompts)); err != nil {
 		return err
@@ -101,8 +101,8 @@ func (b *jobReader) build(j *job, prompts [][]uint32, ids []string, s space, p [
 	return nil
 }
 
-// idOf is the id of answer k to prompt i. SGLang numbers those of a batch that has one
-// id, and makes new ones for further answers to a prompt.
+// idOf returns the id of answer k to prompt i. SGLang numbers the sequences of a batch with one
+// id, and makes new ids for further answers to a prompt.
 func (j *job) idOf(ids []string, i, k int) string {
 	switch {
 	case k > 0 || len(ids) == 0:
@@ -115,10 +115,10 @@ func (j *job) idOf(ids []string, i, k int) string {
 	return newID()
 }
 
-// maxTop is the most alternatives that OpenAI's clients may ask for at one place.
+// maxTop bounds the alternatives that OpenAI's clients may request for each token.
 const maxTop = 20
 
-// plan decides the answer of r, and what its worker does of it.
+// plan decides r's answer, and this worker's part of it.
 func (b *jobReader) plan(j *job, r *request) {
 	r.plan()
 	if r.leg == nil || b.cfg.Mode != ModePrefill {
@@ -130,7 +130,7 @@ func (b *jobReader) plan(j *job, r *request) {
 	}
 }
 
-// checkLength refuses what does not fit into the context, as SGLang words it.
+// checkLength refuses requests beyond the context length, in SGLang's words.
 func (b *jobReader) checkLength(prompt, answer int) error {
 	limit := b.cfg.ContextLength
 	switch {
@@ -150,9 +150,9 @@ func (b *jobReader) checkLength(prompt, answer int) error {
 	return nil
 }
 
-func (b *jobReader) newRequest(j *job, id string, prompt []uint32, s space, p sampling) *request {
+func (b *jobReader) newRequest(j *job, id string, prompt []uint32, s domain, p sampling) *request {
 	r := &request{
-		id: id, space: s, prompt: prompt,
+		id: id, domain: s, prompt: prompt,
 		budget:   b.cfg.maxTotal() - len(prompt) - 1,
 		stop:     p.stop,
 		stream:   j.stream,
@@ -166,7 +166,7 @@ func (b *jobReader) newRequest(j *job, id string, prompt []uint32, s space, p sa
 	return r
 }
 
-// pickRank is the rank that a job names, nil for none.
+// pickRank returns the rank that a job names, or nil.
 func (b *jobReader) pickRank(o object, header []byte) (*rank, error) {
 	want, err := o.number("data_parallel_rank", -1)
 	if err != nil {
@@ -175,7 +175,7 @@ func (b *jobReader) pickRank(o object, header []byte) (*rank, error) {
 	if want, err = o.number("routed_dp_rank", want); err != nil {
 		return nil, err
 	}
-	if len(header) > 0 { // it wins over the body
+	if len(header) > 0 { // It precedes the body.
 		if want, err = fasthttp.ParseUint(header); err != nil {
 			return nil, refused("Invalid X-Data-Parallel-Rank header: must be an integer, got '%s'", header)
 		}
@@ -189,8 +189,8 @@ func (b *jobReader) pickRank(o object, header []byte) (*rank, error) {
 	return b.ranks[want], nil
 }
 
-// spaceOf is the part of the cache that a request names.
-func spaceOf(o object) (s space, err error) {
+// domainOf returns the domain that a request names.
+func domainOf(o object) (s domain, err error) {
 	if s.salt, err = o.text("cache_salt", ""); err != nil {
 		return s, err
 	}
@@ -201,9 +201,8 @@ func spaceOf(o object) (s space, err error) {
 	return s, err
 }
 
-// samplingOf reads the fields that /generate's sampling_params and the OpenAI
-// bodies have in common.
-func samplingOf(o object) (p sampling, err error) {
+// parseSampling reads the fields that sampling_params of /generate and the OpenAI bodies share.
+func parseSampling(o object) (p sampling, err error) {
 	p.max = -1
 	if p.n, err = o.number("n", 1); err != nil {
 		return p, err
@@ -226,7 +225,7 @@ func samplingOf(o object) (p sampling, err error) {
 			p.stop.texts = append(p.stop.texts, []byte(stop))
 		}
 	}
-	if err = biasOf(o); err != nil {
+	if err = checkBias(o); err != nil {
 		return p, err
 	}
 	if raw := o.raw("stop_token_ids"); raw != nil {
@@ -238,7 +237,7 @@ func samplingOf(o object) (p sampling, err error) {
 	return p, err
 }
 
-// echoed is the prompt's text if the client wants it back.
+// echoed returns the prompt's text if the client has asked for echo.
 func (j *job) echoed(i int) []byte {
 	if !j.echo {
 		return nil

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// appendJSONString appends s as a JSON string; bytes that are not UTF-8 become
-// U+FFFD, as in an engine's answers.
+// appendJSONString appends s as a JSON string; invalid UTF-8 becomes U+FFFD, as in SGLang.
 func appendJSONString[S string | []byte](dst []byte, s S) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

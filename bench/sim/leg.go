@@ -13,62 +13,62 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// leg is what makes a request one half of a pair. The fields of the first group are
+// leg is the state of a request that is one half of a pair. The fields of the first group are
 // constant, the others belong to the rank's goroutine.
 type leg struct {
 	room int64
 	addr string // of the prefill worker's bootstrap server
-	rank int    // of the prefill worker; -1: the one that the room names
+	rank int    // Of the prefill worker; -1: derived from the room.
 
 	state legState
-	first uint32 // the token that prefill hands over
+	first uint32 // The first token, from the prefill leg.
 
-	conn    *decodeConn // prefill: the decode worker that has come
-	late    *time.Timer // prefill: ends the wait for it
-	shipped int         // prefill: tokens that the link has taken
+	conn    *decodeConn // prefill: connection of the decode worker
+	late    *time.Timer // prefill: limit of the wait for it
+	shipped int         // prefill: tokens sent to the link
 
 	admitted chan struct{} // decode: closed when the rank has pages for the request
 	ctx      context.Context
 	cancel   context.CancelFunc // decode: ends the reception
 }
 
-// legState is where a leg stands.
+// legState is the progress of a leg.
 type legState uint8
 
 const (
-	legParked    legState = iota // prefill: no decode worker has come
+	legParked    legState = iota // prefill: no decode worker is connected
 	legComputing                 // prefill: in the queue or in a batch
-	legSending                   // prefill: keys and values are on their way
+	legSending                   // prefill: keys and values are being sent
 
 	legMeeting   // decode: the prefill worker is looked up
 	legReady     // decode: waits for pages
 	legReceiving // decode: waits for keys and values
-	legLanded    // decode: waits for a place in the running batch
+	legReceived  // decode: waits for a place in the running batch
 	legStates    = iota
 )
 
-// transferError is a failure of a pair in the words of SGLang's KVTransferError.
+// transferError is a failure in the words of SGLang's KVTransferError.
 func transferError(room int64, why string) string {
 	return fmt.Sprintf("KVTransferError(bootstrap_room=%d): %s", room, why)
 }
 
-// legProblem is how SGLang tells a client of a leg that failed.
-func legProblem(stage string, r *request, subject, why string) finish {
-	return finish{kind: "abort", status: fasthttp.StatusInternalServerError, message: fmt.Sprintf(
+// legProblem is SGLang's error for a leg that failed.
+func legProblem(stage string, r *request, subject, why string) finishReason {
+	return finishReason{kind: "abort", status: fasthttp.StatusInternalServerError, message: fmt.Sprintf(
 		"%s failed for request rank=0 %s.rid='%s' %s.bootstrap_room=%d with exception %s",
 		stage, subject, r.id, subject, r.leg.room, transferError(r.leg.room, why))}
 }
 
-// byAbort is what SGLang says of a leg that /abort_request ended.
+// byAbort is SGLang's text for a leg that /abort_request ended.
 const byAbort = "Aborted by AbortReq."
 
-// pairing is what a request says of its rooms: one value for all its sequences, or one each.
+// pairing holds a request's bootstrap fields: one value for all its sequences, or one for each.
 type pairing struct {
 	hosts []string
 	ports []int
 	rooms []int64
 	rank  int
-	whole bool // one room for all: sequence i has the ith after it
+	whole bool // One room for all: sequence i has the ith after it.
 }
 
 // override applies SGLang's x-override-* headers.
@@ -97,8 +97,8 @@ func (p *pairing) override(h *fasthttp.RequestHeader) error {
 	return nil
 }
 
-// wholeNumbers is a field that is a number or a list of numbers; null stands for def in
-// a list. One says that it was a single number.
+// wholeNumbers reads a field that is a number or a list of numbers; null in a list is def. one
+// is true for a single number.
 func wholeNumbers(o object, key string, def int64) (all []int64, one bool, err error) {
 	v, err := o.value(key)
 	if v == nil {
@@ -120,7 +120,7 @@ func wholeNumbers(o object, key string, def int64) (all []int64, one bool, err e
 	return all, one, nil
 }
 
-// check refuses lists that do not fit a request of so many prompts.
+// check refuses lists that do not fit the number of prompts.
 func (p *pairing) check(prompts int) error {
 	switch {
 	case len(p.hosts) > 1 && len(p.hosts) != prompts, len(p.ports) > 1 && len(p.ports) != prompts:
@@ -131,9 +131,9 @@ func (p *pairing) check(prompts int) error {
 	return nil
 }
 
-// leg is the leg of sequence i, an answer to prompt at; nil without a room. A list of
-// rooms is used again for each further answer to a prompt, as in SGLang, where only a
-// single room can serve n > 1.
+// leg returns the leg of sequence i, an answer to prompt at; nil without a room. A list of
+// rooms is used again for each further answer to a prompt, as in SGLang, where only a single
+// room can serve n > 1.
 func (p *pairing) leg(i, at, port int) *leg {
 	if len(p.rooms) == 0 {
 		return nil
@@ -157,8 +157,8 @@ func pick[T any](list []T, i int, def T) T {
 	return list[min(i, len(list)-1)]
 }
 
-// drop takes r out of the rank's legs.
-func (l *legScheduler) drop(r *request) bool {
+// remove takes r out of the rank's legs.
+func (l *legScheduler) remove(r *request) bool {
 	i := slices.Index(l.list, r)
 	if i < 0 {
 		return false
@@ -167,7 +167,7 @@ func (l *legScheduler) drop(r *request) bool {
 	return true
 }
 
-// legScheduler moves a rank's legs on until they run or have ended. It belongs to the rank's
+// legScheduler advances a rank's legs until they run or have ended. It belongs to the rank's
 // goroutine.
 type legScheduler struct {
 	rank     *rank
@@ -179,35 +179,35 @@ type legScheduler struct {
 	used    *usedRooms
 }
 
-// begin takes a leg in.
+// begin adds a leg.
 func (l *legScheduler) begin(r *request) {
 	l.used.add(r.leg.room)
 	l.list = append(l.list, r)
 	if l.rank.cfg.Mode == ModePrefill {
-		l.park(r)
+		l.awaitDecode(r)
 		return
 	}
 	r.leg.state = legMeeting
 	l.receive(r)
 }
 
-// start moves on what can be moved before the next batch.
+// start advances legs before the next batch.
 func (l *legScheduler) start() {
 	if l.rank.cfg.Mode == ModeDecode && len(l.list) > 0 {
-		l.reserve()
-		l.enlist()
+		l.admitLegs()
+		l.runReceived()
 	}
 }
 
-// abort ends the legs that hit names.
+// abort ends the legs selected by hit.
 func (l *legScheduler) abort(hit func(*request) bool) {
 	for _, r := range slices.Clone(l.list) {
 		switch {
 		case !hit(r):
 		case l.rank.cfg.Mode == ModePrefill:
 			l.abortPrefill(r)
-		case r.leg.state == legLanded:
-			l.drop(r)
+		case r.leg.state == legReceived:
+			l.remove(r)
 			l.rank.finish(r, aborted())
 		default:
 			r.leg.cancel() // the reception ends and tells the rank

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// listener remembers its connections, so that a crash can reset them all.
+// listener tracks its connections, so that a crash can reset them all.
 type listener struct {
 	net.Listener
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
-	dead  bool // accept no more
+	dead  bool // Accept nothing more.
 }
 
 func newListener(ln net.Listener) *listener {
@@ -35,15 +35,15 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// kill closes the listener and resets every connection, as the kernel does for a
-// process that was killed with unread data.
+// kill closes the listener and resets every connection, as the kernel does for a killed process
+// with unread data.
 func (l *listener) kill() {
 	_ = l.Close()
 	l.mu.Lock()
 	l.dead = true
 	conns := make([]*conn, 0, len(l.conns))
 	for c := range l.conns {
-		if !c.spared {
+		if !c.survives {
 			conns = append(conns, c)
 		}
 	}
@@ -53,18 +53,18 @@ func (l *listener) kill() {
 	}
 }
 
-// conn is a connection that its listener knows of.
+// conn is a connection tracked by its listener.
 type conn struct {
 	net.Conn
-	owner  *listener
-	spared bool // guarded by owner.mu
+	owner    *listener
+	survives bool // guarded by owner.mu
 }
 
-// spare lets c outlive a crash: who orders one is told that it was heard.
-func (c *conn) spare() {
+// surviveCrash lets c outlive a crash, so that the client that orders one receives its answer.
+func (c *conn) surviveCrash() {
 	c.owner.mu.Lock()
 	defer c.owner.mu.Unlock()
-	c.spared = true
+	c.survives = true
 }
 
 // Close implements net.Conn.
@@ -75,7 +75,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// resetConn ends c as a killed process would.
+// resetConn ends c like a killed process.
 func resetConn(c net.Conn) {
 	if c, ok := c.(*conn); ok {
 		_ = c.reset()

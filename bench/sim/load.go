@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// loadHeartbeat is after how long SGLang repeats an unchanged load message.
+	// loadHeartbeat is the interval after which SGLang repeats an unchanged load message.
 	loadHeartbeat = time.Second
-	// loadEvery is how often a changing load is sent. SGLang sends each fifth
-	// batch, about every 100 ms of decoding; a quicker time scale must not turn
-	// that into thousands of messages a second.
+	// loadEvery is the least interval of changed load messages. SGLang sends one every fifth
+	// batch, about every 100 ms of decoding; a high time scale must not make thousands a second
+	// of it.
 	loadEvery = 20 * time.Millisecond
 )
 
-// counters only ever grow. Times are as a client's clock would see them.
+// counters only grow. Times are on the client's clock.
 type counters struct {
-	prefilled    int           // prompt tokens computed
-	prefillBusy  time.Duration // time spent on them
+	prefilled    int           // Prompt tokens computed.
+	prefillBusy  time.Duration // Time spent on them.
 	generated    int
 	prompts      int // prompt tokens of finished requests
-	cached       int // of these, found in the cache
+	cached       int // Of these, found in the cache.
 	answers      int // generated tokens of finished requests
 	requests     int // finished
 	aborted      int
@@ -41,17 +41,17 @@ func (c *counters) finish(r *request) {
 	}
 }
 
-// snapshot is a rank's state as the HTTP side may see it.
+// snapshot is a rank's state for the HTTP handlers.
 type snapshot struct {
 	load     kvevent.Load
 	count    counters
 	active   int           // tokens of running requests
-	free     int           // pages nobody holds
+	free     int           // free pages
 	tree     int           // pages in the prefix cache
 	evicted  int           // tokens
 	rate     float64       // generated tokens a second, over the last window
 	hitRate  float64       // of the last prefill batch
-	behind   time.Duration // largest delay behind the schedule
+	lag      time.Duration // largest delay behind the schedule
 	clock    time.Duration // simulated
 	rateMark rateMark
 	mode     string
@@ -60,17 +60,17 @@ type snapshot struct {
 	stalled  int            // by a fault
 	held     int            // pages locked or private, or promised
 	batches  uint64         // of events that were published
-	rests    bool           // it has nothing to do, and all that it has to tell was published
+	idle     bool           // no work, and all events are published
 }
 
-// rateMark is where the window of snapshot.rate began.
+// rateMark is the begin of the window of snapshot.rate.
 type rateMark struct {
 	at        time.Time
 	generated int
 }
 
-// sentLoad is the last load message.
-type sentLoad struct {
+// lastSentLoad is the last load message.
+type lastSentLoad struct {
 	load kvevent.Load
 	at   time.Time
 }
@@ -80,19 +80,19 @@ type sentLoad struct {
 type loadReport struct {
 	rank  *rank
 	loads publisher // nil if the worker publishes none.
-	sent  sentLoad
+	sent  lastSentLoad
 
 	mu   sync.Mutex
 	last snapshot // guarded by mu
 }
 
-// observePrefill notes what the batch about to run takes from the cache.
-func (o *loadReport) observePrefill(b []piece) {
+// observePrefill notes the share of the next batch that comes from the cache.
+func (o *loadReport) observePrefill(b []batchShare) {
 	k := o.rank
 	k.count.matchedLast, k.count.computedLast = 0, 0
 	for _, p := range b {
 		k.count.computedLast += p.tokens
-		if p.r.computed == p.r.cached { // its first piece
+		if p.r.computed == p.r.cached { // Its first share.
 			k.count.matchedLast += p.r.cached
 		}
 	}
@@ -109,10 +109,10 @@ func (o *loadReport) observe(idle bool) {
 	s.load, s.count = l, k.count
 	s.active, s.free, s.tree, s.evicted = int(l.Tokens), k.pool.free(), k.pool.cache.pages, k.pool.cache.evicted*k.cfg.PageSize
 	s.mode, s.legs, s.stalled = k.cfg.disaggregation(), o.legStates(), len(k.stalled)
-	s.queued = len(k.waiting) + s.legs[legLanded]
+	s.queued = len(k.waiting) + s.legs[legReceived]
 	s.held = k.pool.held()
-	s.batches, s.rests = k.batches, idle
-	s.behind, s.clock = k.pace.lag, k.pace.now
+	s.batches, s.idle = k.batches, idle
+	s.lag, s.clock = k.clock.lag, k.clock.now
 	s.hitRate = ratio(k.count.matchedLast, k.count.matchedLast+k.count.computedLast)
 	if d := now.Sub(s.rateMark.at); d >= loadEvery {
 		s.rate = float64(k.count.generated-s.rateMark.generated) / d.Seconds()
@@ -122,18 +122,18 @@ func (o *loadReport) observe(idle bool) {
 	o.send(now, l, idle)
 }
 
-// send publishes l if it is news, not too soon after the one before.
+// send publishes a changed load, at most every loadEvery.
 func (o *loadReport) send(now time.Time, l kvevent.Load, idle bool) {
 	since := now.Sub(o.sent.at)
 	changed := l != o.sent.load && (idle || since >= loadEvery)
 	if o.loads == nil || !changed && since < loadHeartbeat {
 		return
 	}
-	o.sent = sentLoad{l, now}
+	o.sent = lastSentLoad{l, now}
 	o.loads.Publish(kvevent.AppendLoad(nil, &l))
 }
 
-// load is the rank's load now.
+// load returns the rank's load now.
 func (o *loadReport) load() kvevent.Load {
 	k := o.rank
 	l := kvevent.Load{
@@ -148,9 +148,9 @@ func (o *loadReport) load() kvevent.Load {
 	if k.chunked != nil {
 		l.Running++
 	}
-	// What is locked or private is in use; the rest of the tree can be evicted.
+	// Locked and private pages are in use; the rest of the tree can be evicted.
 	l.Tokens = int64((k.pool.cache.locked + k.pool.private) * k.cfg.PageSize)
-	if k.faults.hoards.Load() {
+	if k.faults.cachedAsUsed.Load() {
 		l.Tokens = int64((k.cfg.CachePages - k.pool.free()) * k.cfg.PageSize)
 	}
 	l.TotalTokens = l.Tokens
@@ -160,7 +160,7 @@ func (o *loadReport) load() kvevent.Load {
 	}
 	for _, r := range k.legs.list {
 		switch r.leg.state {
-		case legComputing, legSending: // in waiting or in no queue that SGLang counts
+		case legComputing, legSending: // In waiting, or in no queue that SGLang counts.
 			continue
 		case legParked, legMeeting, legReady: // no pages yet
 			l.TotalTokens += int64(len(r.prompt))
@@ -186,31 +186,31 @@ func (o *loadReport) snapshot() snapshot {
 	return o.last
 }
 
-// Work is what a worker has in hand; of one that is away or idle, nothing.
+// Work is a worker's work in progress; none while it is away.
 type Work struct {
-	Requests int // that are being answered
-	Legs     int // of pairs that neither run nor are answered
+	Requests int // Requests being answered.
+	Legs     int // Legs of pairs that neither run nor are answered.
 	Queued   int // for prefill
 	Running  int
 	Stalled  int // by a fault
-	Pages    int // that requests hold or were promised
+	Pages    int // Pages that requests hold or were promised.
 }
 
-// Work returns what the worker has in hand. It may be called while it runs.
+// Work returns the work in progress. It may be called while the worker runs.
 func (w *Worker) Work() (sum Work) {
 	l := w.now.Load()
 	if l == nil {
 		return sum
 	}
-	l.http.answers.busy.mu.Lock()
-	sum.Requests = len(l.http.answers.busy.byID)
-	l.http.answers.busy.mu.Unlock()
+	l.http.answers.active.mu.Lock()
+	sum.Requests = len(l.http.answers.active.byID)
+	l.http.answers.active.mu.Unlock()
 	for _, k := range l.ranks {
 		s := k.report.snapshot()
 		for _, n := range s.legs {
 			sum.Legs += n
 		}
-		sum.Queued += s.queued - s.legs[legLanded]
+		sum.Queued += s.queued - s.legs[legReceived]
 		sum.Running += int(s.load.Running)
 		sum.Stalled += s.stalled
 		sum.Pages += s.held
@@ -218,8 +218,9 @@ func (w *Worker) Work() (sum Work) {
 	return sum
 }
 
-// Batches returns how many batches of events each rank has published, of which the last has that number less one, and whether
-// the ranks rest: they have nothing more to tell of what was answered before. A worker that is away does not rest.
+// Batches returns the number of event batches that each rank has published, one more than the
+// last sequence number, and whether the ranks are idle: all events of earlier answers are
+// published. A worker that is away is not idle.
 func (w *Worker) Batches() (published []uint64, rest bool) {
 	l := w.now.Load()
 	if l == nil {
@@ -228,13 +229,13 @@ func (w *Worker) Batches() (published []uint64, rest bool) {
 	rest = true
 	for _, k := range l.ranks {
 		s := k.report.snapshot()
-		published, rest = append(published, s.batches), rest && s.rests
+		published, rest = append(published, s.batches), rest && s.idle
 	}
 	return published, rest
 }
 
-// Rooms returns the bootstrap rooms that the worker's requests have named, in no order,
-// and how many named one that was used before. A worker remembers about a million.
+// Rooms returns the bootstrap rooms named by the worker's requests, unordered, and how many
+// requests named a used one. A worker remembers about a million.
 func (w *Worker) Rooms() (seen []int64, reused int) {
 	w.rooms.mu.Lock()
 	defer w.rooms.mu.Unlock()

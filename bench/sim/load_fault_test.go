@@ -15,7 +15,7 @@ type loaded struct {
 	Busy      int `json:"total_prefill_busy_us"`
 }
 
-// awaitLoad asks for the load until ok says so of it.
+// awaitLoad polls the load until ok accepts it.
 func awaitLoad(t *testing.T, w *Worker, what string, ok func(loaded) bool) (l loaded) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {

@@ -2,37 +2,37 @@ package sim
 
 import "strconv"
 
-// logprob is what the simulated model says of token id after token prev. It depends on
-// nothing else, so that an answer has the same ones however it is computed; its 512ths
-// survive JSON exactly.
+// logprob is the simulated model's log probability of token id after token prev. It depends on
+// nothing else, so every worker computes the same one; its 512ths survive JSON exactly.
 func logprob(prev, id uint32) float64 {
 	return -float64(mix(uint64(prev)<<32|uint64(id))&4095) / 512
 }
 
-// rival is the nth best token beside id at its place, with its log probability.
-func rival(prev, id uint32, n int) (uint32, float64) {
+// alternativeToken returns the nth best token at the position of id, and its log probability.
+func alternativeToken(prev, id uint32, n int) (uint32, float64) {
 	if n == 0 {
 		return id, logprob(prev, id)
 	}
-	return generated(mix(uint64(prev)<<32 ^ uint64(id) + uint64(n))), logprob(prev, id) - float64(n)
+	return generatedToken(mix(uint64(prev)<<32 ^ uint64(id) + uint64(n))), logprob(prev, id) - float64(n)
 }
 
-// before is the token before place i of r's answer; negative places are the prompt's.
-func before(r *request, out []uint32, i int) uint32 {
+// previousToken returns the token before position i of r's answer; negative positions are the
+// prompt's.
+func previousToken(r *request, out []uint32, i int) uint32 {
 	if i > 0 {
 		return out[i-1]
 	}
 	return r.prompt[len(r.prompt)-1+i]
 }
 
-// tellsInput says whether r's answer has log probabilities of its prompt. Those of a
-// pair are in the prefill leg's answer only.
-func (r *request) tellsInput() bool { return r.leg == nil || r.home.cfg.Mode == ModePrefill }
+// hasInputLogprobs reports whether r's answer has log probabilities of its prompt. For a pair,
+// only the prefill leg's answer has them.
+func (r *request) hasInputLogprobs() bool { return r.leg == nil || r.home.cfg.Mode == ModePrefill }
 
-// place calls f for each prompt token whose log probability is wanted; the first has
-// none, as nothing known stands before it.
+// eachInput calls f for each prompt token with a log probability. The first one has none, as no
+// known token precedes it.
 func (r *request) eachInput(f func(first bool, prev, id uint32)) {
-	if !r.tellsInput() {
+	if !r.hasInputLogprobs() {
 		return
 	}
 	for i := r.logFrom; i < len(r.prompt); i++ {
@@ -50,11 +50,11 @@ func appendLogprobs(dst []byte, r *request, out []uint32, top int) []byte {
 	r.eachInput(func(first bool, prev, id uint32) {
 		dst = append(appendTriple(dst, first, logprob(prev, id), id), ',')
 	})
-	dst = append(unComma(dst), `],"output_token_logprobs":[`...)
+	dst = append(trimComma(dst), `],"output_token_logprobs":[`...)
 	for i, id := range out {
-		dst = append(appendTriple(dst, false, logprob(before(r, out, i), id), id), ',')
+		dst = append(appendTriple(dst, false, logprob(previousToken(r, out, i), id), id), ',')
 	}
-	dst = append(unComma(dst), `],"output_token_logprobs_length":`...)
+	dst = append(trimComma(dst), `],"output_token_logprobs_length":`...)
 	dst = appendInt(dst, len(out))
 	if top == 0 {
 		return dst
@@ -67,22 +67,22 @@ func appendLogprobs(dst []byte, r *request, out []uint32, top int) []byte {
 			dst = append(appendTops(dst, prev, id, top), ',')
 		}
 	})
-	dst = append(unComma(dst), `],"output_top_logprobs":[`...)
+	dst = append(trimComma(dst), `],"output_top_logprobs":[`...)
 	for i, id := range out {
-		dst = append(appendTops(dst, before(r, out, i), id, top), ',')
+		dst = append(appendTops(dst, previousToken(r, out, i), id, top), ',')
 	}
-	return append(unComma(dst), ']')
+	return append(trimComma(dst), ']')
 }
 
-// unComma takes a last comma away.
-func unComma(dst []byte) []byte {
+// trimComma removes a final comma.
+func trimComma(dst []byte) []byte {
 	if dst[len(dst)-1] == ',' {
 		return dst[:len(dst)-1]
 	}
 	return dst
 }
 
-// appendTriple appends [logprob, id, text], without the text that nobody asked for.
+// appendTriple appends [logprob, id, text], without a text.
 func appendTriple(dst []byte, none bool, lp float64, id uint32) []byte {
 	if none {
 		dst = append(dst, "[null"...)
@@ -96,15 +96,15 @@ func appendTriple(dst []byte, none bool, lp float64, id uint32) []byte {
 func appendTops(dst []byte, prev, id uint32, top int) []byte {
 	dst = append(dst, '[')
 	for n := range top {
-		other, lp := rival(prev, id, n)
+		other, lp := alternativeToken(prev, id, n)
 		dst = append(appendTriple(dst, false, lp, other), ',')
 	}
-	return append(unComma(dst), ']')
+	return append(trimComma(dst), ']')
 }
 
-// logged is which log probabilities a choice of an OpenAI answer carries: those of the
-// answer's tokens from sent on, and of the prompt. Without a request there are none.
-type logged struct {
+// choiceLogprobs are the log probabilities of a choice of an OpenAI answer: of the answer's
+// tokens from sent on, and of the prompt. Without a request there are none.
+type choiceLogprobs struct {
 	r     *request
 	out   []uint32
 	sent  int
@@ -113,15 +113,15 @@ type logged struct {
 	chat  bool
 }
 
-// logged is what sequence i carries of p behind the first sent tokens.
-func (j *job) logged(i, sent int, p progress, chat bool) logged {
+// logged returns the log probabilities of sequence i's tokens after the first sent ones.
+func (j *job) logged(i, sent int, p progress, chat bool) choiceLogprobs {
 	if !j.logprobs {
-		return logged{}
+		return choiceLogprobs{}
 	}
-	return logged{r: j.reqs[i], out: p.out, sent: sent, input: j.echo && sent == 0 && j.top > 0, top: j.top, chat: chat}
+	return choiceLogprobs{r: j.reqs[i], out: p.out, sent: sent, input: j.echo && sent == 0 && j.top > 0, top: j.top, chat: chat}
 }
 
-func (g logged) append(dst []byte) []byte {
+func (g choiceLogprobs) append(dst []byte) []byte {
 	switch {
 	case g.r == nil:
 		return append(dst, "null"...)
@@ -131,19 +131,19 @@ func (g logged) append(dst []byte) []byte {
 	return g.appendCompletion(dst)
 }
 
-// appendChat words them as /v1/chat/completions does.
-func (g logged) appendChat(dst []byte) []byte {
+// appendChat appends them in the format of /v1/chat/completions.
+func (g choiceLogprobs) appendChat(dst []byte) []byte {
 	dst = append(dst, `{"content":[`...)
 	for i, id := range g.out[g.sent:] {
-		prev := before(g.r, g.out, g.sent+i)
+		prev := previousToken(g.r, g.out, g.sent+i)
 		dst = append(appendChatToken(dst, id, logprob(prev, id)), `,"top_logprobs":[`...)
 		for n := range g.top {
-			other, lp := rival(prev, id, n)
+			other, lp := alternativeToken(prev, id, n)
 			dst = append(appendChatToken(dst, other, lp), '}', ',')
 		}
-		dst = append(unComma(dst), "]},"...)
+		dst = append(trimComma(dst), "]},"...)
 	}
-	return append(unComma(dst), "]}"...)
+	return append(trimComma(dst), "]}"...)
 }
 
 func appendChatToken(dst []byte, id uint32, lp float64) []byte {
@@ -153,11 +153,11 @@ func appendChatToken(dst []byte, id uint32, lp float64) []byte {
 	for _, b := range text {
 		dst = append(appendInt(dst, int(b)), ',')
 	}
-	return appendFloat(append(unComma(dst), `],"logprob":`...), lp)
+	return appendFloat(append(trimComma(dst), `],"logprob":`...), lp)
 }
 
-// appendCompletion words them as /v1/completions does: four lists side by side.
-func (g logged) appendCompletion(dst []byte) []byte {
+// appendCompletion appends them in the format of /v1/completions: four parallel lists.
+func (g choiceLogprobs) appendCompletion(dst []byte) []byte {
 	type entry struct {
 		none     bool
 		prev, id uint32
@@ -167,13 +167,13 @@ func (g logged) appendCompletion(dst []byte) []byte {
 		g.r.eachInput(func(first bool, prev, id uint32) { all = append(all, entry{first, prev, id}) })
 	}
 	for i, id := range g.out[g.sent:] {
-		all = append(all, entry{false, before(g.r, g.out, g.sent+i), id})
+		all = append(all, entry{false, previousToken(g.r, g.out, g.sent+i), id})
 	}
 	dst = append(dst, `{"text_offset":[`...)
 	for range all {
 		dst = append(dst, "-1,"...)
 	}
-	dst = append(unComma(dst), `],"token_logprobs":[`...)
+	dst = append(trimComma(dst), `],"token_logprobs":[`...)
 	for _, e := range all {
 		if e.none {
 			dst = append(dst, "null,"...)
@@ -181,11 +181,11 @@ func (g logged) appendCompletion(dst []byte) []byte {
 			dst = append(appendFloat(dst, logprob(e.prev, e.id)), ',')
 		}
 	}
-	dst = append(unComma(dst), `],"tokens":[`...)
+	dst = append(trimComma(dst), `],"tokens":[`...)
 	for _, e := range all {
 		dst = append(appendJSONString(dst, appendToken(nil, e.id)), ',')
 	}
-	dst = append(unComma(dst), `],"top_logprobs":[`...)
+	dst = append(trimComma(dst), `],"top_logprobs":[`...)
 	for _, e := range all {
 		switch {
 		case g.top == 0:
@@ -195,19 +195,19 @@ func (g logged) appendCompletion(dst []byte) []byte {
 			dst = append(appendTopTexts(dst, e.prev, e.id, g.top), ',')
 		}
 	}
-	return append(unComma(dst), "]}"...)
+	return append(trimComma(dst), "]}"...)
 }
 
-// appendTopTexts appends the best tokens by text; one that two ids share counts once.
+// appendTopTexts appends the best tokens by text; equal texts count once.
 func appendTopTexts(dst []byte, prev, id uint32, top int) []byte {
 	dst = append(dst, '{')
 	for n := range top {
-		other, lp := rival(prev, id, n)
+		other, lp := alternativeToken(prev, id, n)
 		if n > 0 && other == id {
 			continue
 		}
 		dst = appendJSONString(dst, appendToken(nil, other))
 		dst = append(appendFloat(append(dst, ':'), lp), ',')
 	}
-	return append(unComma(dst), '}')
+	return append(trimComma(dst), '}')
 }

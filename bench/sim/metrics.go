@@ -7,13 +7,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// metric is one sglang:* family that every rank has.
+// metric is one sglang:* family of every rank.
 type metric struct {
 	name, kind, help string
 	value            func(s *snapshot) float64
 }
 
-// metricFamilies are the families of SGLang that a router can use.
+// metricFamilies are SGLang's families that routers use.
 func metricFamilies() []metric {
 	return []metric{
 		{"num_running_reqs", "gauge", "The number of running requests.", func(s *snapshot) float64 { return float64(s.load.Running) }},

@@ -1,23 +1,23 @@
 package sim
 
-// node is one edge of the radix tree with what hangs below it: one or more whole
-// pages, as the path-compressed tree of SGLang keeps them. A root has no pages.
+// node is one edge of the radix tree and the subtree below it: one or more whole pages, as in
+// SGLang's path-compressed tree. A root has no pages.
 type node struct {
 	parent   *node
 	children map[string]*node // by the bytes of the child's first page
 	tokens   []uint32         // page × len(digests)
 	digests  []digest
-	refs     int    // running requests whose prompt passes through here
+	refs     int    // Running requests with a prompt through this node.
 	used     uint64 // cache.clock of the last access
-	heapAt   int    // index in the eviction heap, -1 when it cannot be evicted
-	space    space
+	heapAt   int    // Index in the eviction heap, -1 if it cannot be evicted.
+	domain   domain
 }
 
 func (n *node) isRoot() bool    { return n.parent == nil }
 func (n *node) pages() int      { return len(n.digests) }
 func (n *node) evictable() bool { return !n.isRoot() && n.refs == 0 && len(n.children) == 0 }
 
-// common returns how many leading tokens of n and tokens agree, in whole pages.
+// common returns the number of equal leading tokens, in whole pages.
 func (n *node) common(tokens []uint32, page int) int {
 	m := min(len(n.tokens), len(tokens))
 	i := 0
@@ -27,9 +27,9 @@ func (n *node) common(tokens []uint32, page int) int {
 	return i - i%page
 }
 
-// split cuts n after its first pages pages: a new node takes n's place above it
-// and keeps the head. Both halves get memory of their own, so that evicting the
-// tail of a long prompt frees it although a short shared head stays.
+// split cuts n after its first pages: a new node takes its place and the head. Both halves get
+// memory of their own, so that evicting the tail of a long prompt frees it while a short shared
+// head stays.
 func (n *node) split(pages, page int, key func([]uint32) string) *node {
 	cut := pages * page
 	head := &node{
@@ -39,7 +39,7 @@ func (n *node) split(pages, page int, key func([]uint32) string) *node {
 		refs:    n.refs,
 		used:    n.used,
 		heapAt:  -1,
-		space:   n.space,
+		domain:  n.domain,
 	}
 	n.parent.children[key(head.tokens)] = head
 	n.parent = head

@@ -13,8 +13,8 @@ func appendHead(dst []byte, j *job, id, object string) []byte {
 	return append(dst, `,"choices":[`...)
 }
 
-// appendReason appends what each choice ends with.
-func appendReason(dst []byte, g logged, f finish) []byte {
+// appendReason appends the last fields of each choice.
+func appendReason(dst []byte, g choiceLogprobs, f finishReason) []byte {
 	dst = g.append(append(dst, `,"logprobs":`...))
 	dst = append(dst, `,"finish_reason":`...)
 	if f.kind == "" {
@@ -32,8 +32,8 @@ func appendReason(dst []byte, g logged, f finish) []byte {
 	return append(dst, "null"...)
 }
 
-// appendUsage sums up sequences. A prompt that is answered n times counts once.
-// The last event of a stream of completions lacks completion_tokens_details.
+// appendUsage sums up sequences. A prompt with n answers counts once. The last event of a
+// completions stream lacks completion_tokens_details.
 func appendUsage(dst []byte, j *job, ps []progress, details bool) []byte {
 	prompt, cached, answer := 0, 0, 0
 	for i, p := range ps {
@@ -69,7 +69,7 @@ func appendInputIDs(dst []byte, j *job) []byte {
 	return append(appendIDs(dst, j.reqs[0].prompt), '}')
 }
 
-// newText is the text that p adds to the first sent tokens.
+// newText is the text of p after the first sent tokens.
 func newText(r *request, sent int, p progress) []byte {
 	ids := p.out[sent:]
 	if p.reason.hasToken && !r.stop.keep && len(ids) > 0 {

@@ -7,15 +7,14 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// digest names one page by everything before it and in it (see [kvevent.Chain]).
-// The cache keeps it with the page, so no page is ever hashed twice.
+// digest identifies a page and all before it (see [kvevent.Chain]). The cache stores it with
+// the page, so no page is hashed twice.
 type digest [sha256.Size]byte
 
-// hash is what events carry of a digest: its first eight bytes, big-endian.
+// hash returns the hash in events: the first eight bytes, big-endian.
 func (d *digest) hash() uint64 { return binary.BigEndian.Uint64(d[:8]) }
 
-// appendDigests appends the digest of each whole page of tokens, going on
-// after c.
+// appendDigests appends the digest of each whole page of tokens, continuing c.
 func appendDigests(dst []digest, c kvevent.Chain, tokens []uint32, page int) []digest {
 	for ; len(tokens) >= page; tokens = tokens[page:] {
 		c.Next(tokens[:page])
@@ -24,7 +23,7 @@ func appendDigests(dst []digest, c kvevent.Chain, tokens []uint32, page int) []d
 	return dst
 }
 
-// appendPage appends tokens as bytes: the key of a page among its siblings.
+// appendPage appends tokens as bytes: a page's key among its siblings.
 func appendPage(dst []byte, tokens []uint32) []byte {
 	for _, t := range tokens {
 		dst = binary.LittleEndian.AppendUint32(dst, t)
@@ -32,17 +31,16 @@ func appendPage(dst []byte, tokens []uint32) []byte {
 	return dst
 }
 
-// space is one isolated part of the cache: prompts in different spaces never
-// share a page, whatever their tokens are.
-type space struct {
-	extraKey string // isolates, but shows in no event
-	salt     string // isolates and seeds the hash
-	lora     string // adapter's name; its events are namespaced
+// domain is an isolated part of the cache: prompts of different domains never share a page.
+type domain struct {
+	extraKey string // Isolates, but is in no event.
+	salt     string // Isolates, and seeds the hash.
+	lora     string // Adapter's name; it namespaces the events.
 }
 
-// namespace is SGLang's seed for the published hashes of an adapter's pages, or
-// nil. Presence bytes and lengths keep ("a", "bc") and ("ab", "c") apart.
-func (s space) namespace() *digest {
+// namespace returns SGLang's seed for the published hashes of an adapter's pages, or nil.
+// Presence bytes and lengths keep ("a", "bc") and ("ab", "c") apart.
+func (s domain) namespace() *digest {
 	if s.lora == "" {
 		return nil
 	}
@@ -50,12 +48,12 @@ func (s space) namespace() *digest {
 	b := append([]byte("sglang-kv-event-namespace-v1"), 1)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(key)))
 	b = append(b, key...)
-	d := digest(sha256.Sum256(append(b, 0))) // 0: no salt here, it is in the hash already
+	d := digest(sha256.Sum256(append(b, 0))) // 0: no salt, which is in the hash already.
 	return &d
 }
 
-// loraID stands for the uuid that SGLang draws for an adapter when it is loaded:
-// 32 hex digits that no router can guess.
+// loraID stands for the uuid that SGLang draws when it loads an adapter: 32 hex digits that no
+// router can guess.
 func loraID(name string) string {
 	const hex = "0123456789abcdef"
 	sum := sha256.Sum256([]byte("lora\x00" + name))
@@ -66,7 +64,7 @@ func loraID(name string) string {
 	return string(id)
 }
 
-// namespaced is the published form of hash h in the namespace of seed.
+// namespaced returns the published form of hash h in the namespace of seed.
 func namespaced(h uint64, seed *digest) uint64 {
 	if seed == nil {
 		return h

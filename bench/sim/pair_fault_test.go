@@ -45,7 +45,7 @@ func TestWithoutARoom(t *testing.T) {
 	c.idle(t)
 }
 
-// TestLegWithoutAPartner sends one leg only.
+// TestLegWithoutAPartner sends one leg alone.
 func TestLegWithoutAPartner(t *testing.T) {
 	c := startCouple(t, short)
 	says(t, post(t, c.prefill, "/generate", c.with(legBody)), http.StatusInternalServerError, fmt.Sprintf(
@@ -57,7 +57,7 @@ func TestLegWithoutAPartner(t *testing.T) {
 	c.idle(t)
 }
 
-// TestAbortEndsAWaitingLeg aborts legs whose partner never comes.
+// TestAbortEndsAWaitingLeg aborts legs without a partner.
 func TestAbortEndsAWaitingLeg(t *testing.T) {
 	c := startCouple(t, nil)
 	for _, w := range []*Worker{c.prefill, c.decode} {
@@ -95,7 +95,7 @@ func fault(t *testing.T, w *Worker, f Fault) {
 	}
 }
 
-// sending waits until the prefill worker's leg is on its way.
+// sending waits until the prefill worker's leg is being sent.
 func (c *couple) sending(t *testing.T) {
 	t.Helper()
 	until(t, func() bool {
@@ -103,7 +103,7 @@ func (c *couple) sending(t *testing.T) {
 	}, func() string { return fmt.Sprintf("%+v", c.prefill.Work()) })
 }
 
-// TestTransferThatNeverEnds holds pages on both sides until somebody gives up.
+// TestTransferThatNeverEnds holds pages on both sides until a leg is aborted or times out.
 func TestTransferThatNeverEnds(t *testing.T) {
 	c := startCouple(t, nil)
 	fault(t, c.prefill, Fault{Kind: "stall-transfer"})
@@ -124,7 +124,7 @@ func TestTransferThatNeverEnds(t *testing.T) {
 	says(t, d, http.StatusOK, `"completion_tokens":8`)
 }
 
-// TestDecodeIsNotToldOfAnAbortedPrefill is why a router has to abort both legs.
+// TestDecodeIsNotToldOfAnAbortedPrefill: a router has to abort both legs.
 func TestDecodeIsNotToldOfAnAbortedPrefill(t *testing.T) {
 	c := startCouple(t, nil)
 	fault(t, c.prefill, Fault{Kind: "stall-transfer"})
@@ -174,7 +174,7 @@ func TestDecodeDies(t *testing.T) {
 	}
 }
 
-// killDecode kills the decode worker of a pair while keys and values are on their way, unless all was sent before.
+// killDecode kills the decode worker of a pair during the transfer, unless that has ended before.
 func killDecode(t *testing.T, latency time.Duration) (c *couple, p *pair, sent bool) {
 	t.Helper()
 	c = startCouple(t, func(cfg *Config) { cfg.Service.TransferLatency = latency })
@@ -194,7 +194,8 @@ func killDecode(t *testing.T, latency time.Duration) (c *couple, p *pair, sent b
 	return c, p, p.perr == nil && p.prefill.status == http.StatusOK
 }
 
-// TestBootstrapServerIsAway lets decode legs ask in vain, and in time.
+// TestBootstrapServerIsAway: decode legs fail without a bootstrap server, and succeed if it
+// returns in time.
 func TestBootstrapServerIsAway(t *testing.T) {
 	for _, kind := range []string{"bootstrap-down", "bootstrap-503"} {
 		t.Run(kind, func(t *testing.T) {
@@ -257,7 +258,7 @@ func is(status int, text string) func(reply, error) bool {
 
 func isReset(_ reply, err error) bool { return err != nil }
 
-// TestStalledRequestEndsByAbort is the fault that no time-out of the engine ends.
+// TestStalledRequestEndsByAbort: no time-out of the engine ends a stalled request.
 func TestStalledRequestEndsByAbort(t *testing.T) {
 	w := startWorker(t, fast())
 	fault(t, w, Fault{Kind: "stall"})
@@ -270,7 +271,7 @@ func TestStalledRequestEndsByAbort(t *testing.T) {
 	says(t, r, http.StatusOK, `"type":"abort"`)
 }
 
-// TestBootstrapRoutes asks what a router and other engines may ask.
+// TestBootstrapRoutes sends the requests of routers and other engines.
 func TestBootstrapRoutes(t *testing.T) {
 	cfg := fast()
 	cfg.Mode, cfg.DPSize, cfg.BootstrapDelay = ModePrefill, 2, 1e6*time.Second
@@ -357,8 +358,7 @@ func TestRoomChoosesTheRank(t *testing.T) {
 	}
 }
 
-// FuzzLines checks what workers read of each other: what is accepted is written the
-// same way again.
+// FuzzLines: each line accepted between workers is written in the same way again.
 func FuzzLines(f *testing.F) {
 	f.Add("join 0 9223372036854775807 12")
 	f.Add("kv 20007 16 17")
@@ -377,7 +377,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// FuzzRooms compares the rooms that are read from a body with encoding/json's.
+// FuzzRooms compares the rooms read from a body with encoding/json's.
 func FuzzRooms(f *testing.F) {
 	f.Add([]byte(`5`))
 	f.Add([]byte(`[9223372036854775807,null,3]`))

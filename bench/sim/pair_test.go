@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must come.
+// patience bounds every wait of a test.
 const patience = 60 * time.Second
 
-// couple is a prefill and a decode worker of one model, and an aggregated one whose
-// answers theirs must equal.
+// couple is a prefill and a decode worker of one model, and an aggregated one with the answers
+// to compare with.
 type couple struct {
 	prefill, decode, oracle *Worker
 	room                    int64
@@ -37,7 +37,7 @@ func startCouple(t *testing.T, change func(*Config)) *couple {
 	return &couple{prefill: one(ModePrefill), decode: one(ModeDecode), oracle: one(""), room: 1 << 40}
 }
 
-// with returns body with the fields that bring both legs together.
+// with returns body with the bootstrap fields of both legs.
 func (c *couple) with(body string) string {
 	c.room += 1000
 	return fmt.Sprintf(`%s,"bootstrap_host":"127.0.0.1","bootstrap_port":%d,"bootstrap_room":%d}`,
@@ -58,7 +58,7 @@ func (c *couple) both(t *testing.T, path, body string) (prefill, decode reply) {
 	return prefill, decode
 }
 
-// idle waits until the workers have nothing in hand.
+// idle waits until the workers have no work in progress.
 func (c *couple) idle(t *testing.T) {
 	t.Helper()
 	for _, w := range []*Worker{c.prefill, c.decode} {
@@ -75,7 +75,7 @@ func until(t *testing.T, ok func() bool, what func() string) {
 	}
 }
 
-// meta is what the tests read of log probabilities.
+// meta holds the log probabilities that tests read.
 type meta struct {
 	IDs  []uint32 `json:"output_ids"`
 	Text string   `json:"text"`
@@ -158,7 +158,7 @@ func TestPairServesEveryEndpoint(t *testing.T) {
 	c.idle(t)
 }
 
-// spoken joins what an answer or a stream says, by choice.
+// spoken joins the text of an answer or a stream, by choice.
 func spoken(t *testing.T, body []byte, stream bool) string {
 	t.Helper()
 	if !stream {
@@ -269,8 +269,8 @@ func TestBatchesMeetRoomByRoom(t *testing.T) {
 	}
 }
 
-// TestPrefixIsReported checks that the decode leg reports what the prefill worker's
-// cache had, and that a decode worker with a cache of its own stores what it served.
+// TestPrefixIsReported: the decode leg reports the hits of the prefill worker's cache, and a
+// decode worker with its own cache stores the answer.
 func TestPrefixIsReported(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		c := startCouple(t, func(cfg *Config) { cfg.DecodeCache = own && cfg.Mode == ModeDecode })
@@ -289,7 +289,7 @@ func TestPrefixIsReported(t *testing.T) {
 	}
 }
 
-// TestOverridesTravelInHeaders leaves the body as the client sent it.
+// TestOverridesTravelInHeaders: headers override the body.
 func TestOverridesTravelInHeaders(t *testing.T) {
 	c := startCouple(t, func(cfg *Config) { cfg.HeaderOverrides = true })
 	header := map[string]string{

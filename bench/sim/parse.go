@@ -7,8 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// generateJob reads the body of /generate. With an error the job may still be
-// there, to say whether a stream was asked for.
+// generateJob reads the body of /generate. After an error the job may still tell whether a
+// stream was requested.
 func (b *jobReader) generateJob(ctx *fasthttp.RequestCtx) (*job, error) {
 	o, err := parseObject(ctx.PostBody())
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *jobReader) generateJob(ctx *fasthttp.RequestCtx) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := spaceOf(o)
+	s, err := domainOf(o)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (b *jobReader) completionsJob(ctx *fasthttp.RequestCtx) (*job, error) {
 		return nil, err
 	}
 	j.batch = batch
-	p, err := samplingOf(o)
+	p, err := parseSampling(o)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (b *jobReader) chatJob(ctx *fasthttp.RequestCtx) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := samplingOf(o)
+	p, err := parseSampling(o)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (b *jobReader) chatJob(ctx *fasthttp.RequestCtx) (*job, error) {
 	return j, b.finishOpenAI(j, o, [][]uint32{prompt}, p)
 }
 
-// openAIJob reads the fields that both OpenAI endpoints have.
+// openAIJob reads the fields common to both OpenAI endpoints.
 func (b *jobReader) openAIJob(o object, ctx *fasthttp.RequestCtx) (j *job, err error) {
 	j = &job{born: time.Now()}
 	if j.model, err = o.text("model", "default"); err != nil {
@@ -158,7 +158,7 @@ func (b *jobReader) finishOpenAI(j *job, o object, prompts [][]uint32, p samplin
 	if err != nil {
 		return err
 	}
-	s, err := spaceOf(o)
+	s, err := domainOf(o)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (b *jobReader) pairingOf(o object, h *fasthttp.RequestHeader) (p pairing, e
 	return p, p.override(h)
 }
 
-// readLogprobs reads what /generate's clients ask of log probabilities.
+// readLogprobs reads the log probability fields of /generate.
 func (j *job) readLogprobs(o object) (err error) {
 	if j.logprobs, err = o.flag("return_logprob"); err != nil {
 		j.logprobs = o.raw("return_logprob")[0] == '[' // one for each prompt
@@ -212,8 +212,8 @@ func (j *job) readLogprobs(o object) (err error) {
 	return err
 }
 
-// readCompletionLogprobs reads logprobs: a number of alternatives. Those of the prompt
-// come with echo and one alternative or more.
+// readCompletionLogprobs reads logprobs, a number of alternatives. With echo and at least one
+// alternative, the prompt has log probabilities too.
 func (j *job) readCompletionLogprobs(o object) (err error) {
 	if j.logprobs = o.raw("logprobs") != nil; !j.logprobs {
 		return nil

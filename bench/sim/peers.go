@@ -12,9 +12,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A decode worker asks each prefill worker that it has legs with for its health every
-// heartbeat, and takes it for dead after two that failed. The timeout of one
-// is at least a second of the clock: a machine that is slow for a moment is no dead worker.
+// A decode worker checks the health of each prefill worker that it has legs with, and takes it
+// for dead after two failed checks. The timeout is at least a second of the wall clock, because
+// a machine that is slow for a moment is not dead.
 const (
 	heartbeatEvery   = 5 * time.Second
 	heartbeatsMissed = 2
@@ -32,19 +32,19 @@ func newPrefillPeers(p *process) *prefillPeers {
 	return &prefillPeers{process: p, byAddr: make(map[string]*prefillPeer)}
 }
 
-// prefillPeer is one prefill worker, as long as there are legs with it.
+// prefillPeer is one prefill worker while there are legs with it.
 type prefillPeer struct {
 	addr string
 	legs int           // guarded by prefillPeers.mu
-	lost chan struct{} // closed when it is taken for dead
+	lost chan struct{} // Closed when it is taken for dead.
 	stop context.CancelFunc
 
 	mu        sync.Mutex
-	ranks     int                 // 0: not known
+	ranks     int                 // 0: unknown.
 	addresses map[int]rankAddress // by rank
 }
 
-// rankAddress is where a prefill rank hands over.
+// rankAddress is the transfer address of a prefill rank.
 type rankAddress struct {
 	rank int
 	addr string
@@ -78,7 +78,7 @@ func (s *prefillPeers) exit(p *prefillPeer) {
 	}
 }
 
-// watch asks for p's health until its last leg ends or it is taken for dead.
+// watch checks p's health until its last leg ends or it is taken for dead.
 func (s *prefillPeers) watch(ctx context.Context, p *prefillPeer) {
 	every := time.NewTicker(max(time.Millisecond, s.cfg.real(heartbeatEvery)))
 	defer every.Stop()
@@ -101,12 +101,12 @@ func (s *prefillPeers) watch(ctx context.Context, p *prefillPeer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byAddr[p.addr] == p {
-		delete(s.byAddr, p.addr) // legs that come now try anew
+		delete(s.byAddr, p.addr) // Later legs try again.
 	}
 	close(p.lost)
 }
 
-// forget drops what was learnt of p: it has restarted elsewhere.
+// forget drops the addresses of a prefill worker that has restarted.
 func (p *prefillPeer) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,8 +114,8 @@ func (p *prefillPeer) forget() {
 	clear(p.addresses)
 }
 
-// find returns where the prefill rank of lg hands over, asking the bootstrap server for
-// what is not known yet.
+// find returns the transfer address of lg's prefill rank, and asks the bootstrap server if it
+// is unknown.
 func (p *prefillPeer) find(ctx context.Context, w *process, lg *leg) (rankAddress, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.patience())
 	defer cancel()
@@ -148,7 +148,7 @@ func (p *prefillPeer) find(ctx context.Context, w *process, lg *leg) (rankAddres
 	return p.ask(ctx, rank)
 }
 
-// ask asks for the rankAddress of one rank.
+// ask requests the transfer address of one rank.
 func (p *prefillPeer) ask(ctx context.Context, rank int) (at rankAddress, err error) {
 	o, err := fetchObject(ctx, p.addr, "/route?prefill_dp_rank="+strconv.Itoa(rank)+"&prefill_cp_rank=0&target_tp_rank=0&target_pp_rank=0")
 	if err != nil {
@@ -181,8 +181,8 @@ func fetchObject(ctx context.Context, addr, path string) (o object, err error) {
 	return parseObject(body)
 }
 
-// fetch makes one GET on a connection of its own: fasthttp's client would keep a
-// goroutine for ten seconds after the last.
+// fetch sends one GET on a connection of its own: fasthttp's client would keep a goroutine for
+// ten seconds after the last request.
 func fetch(ctx context.Context, addr, path string) (status int, body []byte, err error) {
 	c, stop, err := dial(ctx, addr)
 	if err != nil {
@@ -205,7 +205,7 @@ func fetch(ctx context.Context, addr, path string) (status int, body []byte, err
 	return resp.StatusCode(), append([]byte(nil), resp.Body()...), err
 }
 
-// dial connects to addr until ctx ends, when the connection's deadline passes as well.
+// dial connects to addr. The connection's deadline passes when ctx ends.
 func dial(ctx context.Context, addr string) (c net.Conn, stop func() bool, err error) {
 	var d net.Dialer
 	if c, err = d.DialContext(ctx, "tcp", addr); err != nil {

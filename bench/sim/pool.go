@@ -2,8 +2,8 @@ package sim
 
 import "time"
 
-// kvPool is the KV memory of a rank: the pages of the prefix cache and those that requests hold
-// outside it.
+// kvPool is the KV memory of a rank: the pages of its prefix cache and the pages that requests
+// hold outside it.
 type kvPool struct {
 	cfg     *Config
 	cache   *cache
@@ -11,14 +11,14 @@ type kvPool struct {
 	owed    int // Pages promised to admitted requests and not yet allotted.
 }
 
-// admit finds r's cached prefix, locks it and promises r the pages it will need.
-// It returns false, with nothing changed, if the pool cannot promise them now.
+// admit finds and locks r's cached prefix and promises r the pages for the rest. It returns
+// false, with nothing changed, if the pool cannot promise them now.
 func (p *kvPool) admit(r *request) bool {
 	findable := r.findable()
 	if p.cfg.NoCache {
 		findable = 0
 	}
-	last, pages := p.cache.match(r.space, r.prompt[:findable])
+	last, pages := p.cache.match(r.domain, r.prompt[:findable])
 	p.cache.lock(last)
 	need := p.pagesOf(r.most()) - pages
 	if need > p.free()+p.cache.evictablePages()-p.owed {
@@ -34,14 +34,13 @@ func (p *kvPool) admit(r *request) bool {
 	return true
 }
 
-// free is how many pages nobody holds.
+// free returns the number of free pages.
 func (p *kvPool) free() int { return p.cfg.CachePages - p.cache.pages - p.private }
 
-// pagesOf is how many pages n tokens need.
+// pagesOf returns the number of pages for n tokens.
 func (p *kvPool) pagesOf(n int) int { return (n + p.cfg.PageSize - 1) / p.cfg.PageSize }
 
-// allot gives r the pages for its first n tokens, evicting where none is free.
-// admit has made sure that there are enough.
+// allot gives r the pages for its first n tokens, evicting if necessary. admit has promised them.
 func (p *kvPool) allot(r *request, n int) {
 	more := p.pagesOf(n) - r.allotted
 	if more <= 0 {
@@ -55,13 +54,13 @@ func (p *kvPool) allot(r *request, n int) {
 	p.owed -= more
 }
 
-// store puts the whole pages of r's first n tokens into the cache and moves r's
-// lock there. Pages that another request has stored meanwhile are not kept twice.
+// store inserts the whole pages of r's first n tokens into the cache and moves r's lock there.
+// Pages that another request has stored meanwhile are not stored twice.
 func (p *kvPool) store(r *request, n int) {
 	if p.cfg.cacheless() {
 		return
 	}
-	last, _ := p.cache.insert(r.space, r.all(n))
+	last, _ := p.cache.insert(r.domain, r.all(n))
 	if last == nil {
 		return
 	}
@@ -72,7 +71,7 @@ func (p *kvPool) store(r *request, n int) {
 	r.lock, r.inTree = last, pages
 }
 
-// release stores the pages that r has computed and takes back all that r holds.
+// release stores r's computed pages in the cache and takes back all pages of r.
 func (p *kvPool) release(r *request) {
 	if !r.admitted {
 		return

@@ -15,8 +15,9 @@ type process struct {
 	wg     sync.WaitGroup // Its goroutines.
 }
 
-// patience is how long an answer of a bootstrap server may take. Where time is scaled, the machine that answers is not: one that stands still
-// for a while is not dead, as a server that is gone refuses connections at once.
+// patience bounds the wait for an answer of a bootstrap server. A scaled clock does not make
+// its machine faster, so a scaled worker waits 30 s at least; a dead server refuses connections
+// at once.
 func (p *process) patience() time.Duration {
 	if p.cfg.TimeScale > 1 {
 		return max(30*time.Second, p.cfg.real(heartbeatTimeout))

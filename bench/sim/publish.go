@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// publisher is where a rank's messages go.
+// publisher sends a rank's messages.
 type publisher interface {
 	Publish(payload []byte) (seq uint64)
 	PublishDropped(payload []byte) (seq uint64)

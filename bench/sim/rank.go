@@ -8,12 +8,13 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// publishEvery is after how many decode steps SGLang publishes what has gathered
-// meanwhile (its decode_log_interval).
+// publishEvery is the number of decode steps after which SGLang publishes events (its
+// decode_log_interval).
 const publishEvery = 40
 
 // rank is one data-parallel rank: a scheduler with its own cache, queue and sockets. Its fields
-// belong to the goroutine of run, except the mailbox and the report, which have locks of their own.
+// belong to the goroutine of run, except the mailbox and the report, which have their own
+// locks.
 type rank struct {
 	mailbox
 	id     int
@@ -21,16 +22,16 @@ type rank struct {
 	faults *Faults
 	events publisher // nil if the worker publishes none.
 	pool   kvPool
-	pace   *pace
+	clock  *simClock
 	legs   *legScheduler
 	report *loadReport
 
-	waiting []*request
-	running []*request
-	chunked *request   // Its prefill goes on with the next batch.
-	stalled []*request // By a fault.
-	dirty   []*request // Have tokens that their handlers have not been told of.
-	told    time.Time  // When dirty was last emptied.
+	waiting    []*request
+	running    []*request
+	chunked    *request   // Its prefill goes on with the next batch.
+	stalled    []*request // By a fault.
+	changed    []*request // Have tokens that their handlers do not know of.
+	notifiedAt time.Time  // When changed was last emptied.
 
 	steps   int    // Decode steps.
 	batches uint64 // Event batches published.
@@ -38,7 +39,7 @@ type rank struct {
 }
 
 func newRank(id int, cfg *Config, f *Faults, events, loads publisher) *rank {
-	k := &rank{mailbox: newMailbox(), id: id, cfg: cfg, faults: f, events: events, pace: newPace(cfg.TimeScale)}
+	k := &rank{mailbox: newMailbox(), id: id, cfg: cfg, faults: f, events: events, clock: newSimClock(cfg.TimeScale)}
 	k.pool = kvPool{
 		cfg:   cfg,
 		cache: newCache(cfg.PageSize, &recorder{off: events == nil || cfg.NoCache, page: cfg.PageSize}),
@@ -74,9 +75,9 @@ func (k *rank) run(ctx context.Context) {
 	}
 }
 
-// idle publishes what is left and waits for work.
+// idle publishes the remaining events and waits for work.
 func (k *rank) idle(ctx context.Context) {
-	k.tell()
+	k.notify()
 	k.publish()
 	k.report.observe(true)
 	heartbeat := time.NewTimer(loadHeartbeat)
@@ -86,45 +87,44 @@ func (k *rank) idle(ctx context.Context) {
 	case <-heartbeat.C:
 	case <-ctx.Done():
 	}
-	k.pace.catchUp()
+	k.clock.catchUp()
 }
 
 // spend lets d of simulated time pass.
 func (k *rank) spend(ctx context.Context, d time.Duration) bool {
-	k.pace.now += time.Duration(float64(d) * k.faults.slowdown())
-	if time.Since(k.told) >= minSleep {
-		k.tell()
+	k.clock.now += time.Duration(float64(d) * k.faults.slowdown())
+	if time.Since(k.notifiedAt) >= minSleep {
+		k.notify()
 	}
-	return k.pace.pause(ctx, k.tell) && k.standBy(ctx)
+	return k.clock.pause(ctx, k.notify) && k.standBy(ctx)
 }
 
-// standBy holds the rank while its worker hangs. Afterwards it goes on at its own
-// pace: what was missed is not made good in a rush.
+// standBy waits while the worker hangs. The time lost is not made up for afterwards.
 func (k *rank) standBy(ctx context.Context) bool {
 	if !k.faults.hangs() {
 		return ctx.Err() == nil
 	}
-	ok := k.faults.pass(ctx)
-	k.pace.catchUp()
+	ok := k.faults.awaitUnhang(ctx)
+	k.clock.catchUp()
 	return ok
 }
 
-// tell wakes the handlers that have something new to send.
-func (k *rank) tell() {
-	for i, r := range k.dirty {
-		r.dirty = false
+// notify wakes the handlers of changed requests.
+func (k *rank) notify() {
+	for i, r := range k.changed {
+		r.changed = false
 		r.signal()
-		k.dirty[i] = nil
+		k.changed[i] = nil
 	}
-	k.dirty = k.dirty[:0]
-	k.told = time.Now()
+	k.changed = k.changed[:0]
+	k.notifiedAt = time.Now()
 }
 
 // submit queues r.
 func (k *rank) submit(r *request) {
 	k.do(func() {
-		r.arrived = k.pace.now
-		r.expected = k.pool.cache.peek(r.space, r.prompt[:r.findable()])
+		r.arrived = k.clock.now
+		r.expected = k.pool.cache.peek(r.domain, r.prompt[:r.findable()])
 		switch {
 		case r.stalled:
 			k.stalled = append(k.stalled, r)
@@ -136,7 +136,7 @@ func (k *rank) submit(r *request) {
 	})
 }
 
-// abort ends every request whose id begins with prefix, or all of them.
+// abort ends all requests, or those with the id prefix.
 func (k *rank) abort(prefix string, all bool) {
 	k.do(func() {
 		hit := func(r *request) bool { return all || strings.HasPrefix(r.id, prefix) }
@@ -151,7 +151,7 @@ func (k *rank) abort(prefix string, all bool) {
 	})
 }
 
-// dismiss aborts the requests of list that hit names and returns the others.
+// dismiss aborts the requests of list selected by hit and returns the others.
 func (k *rank) dismiss(list []*request, hit func(*request) bool) []*request {
 	keep := list[:0]
 	for _, r := range list {
@@ -165,10 +165,10 @@ func (k *rank) dismiss(list []*request, hit func(*request) bool) []*request {
 	return keep
 }
 
-// aborted is why a request ends that /abort_request names.
-func aborted() finish { return finish{kind: "abort", message: "Aborted"} }
+// aborted is the finish reason of requests that /abort_request names.
+func aborted() finishReason { return finishReason{kind: "abort", message: "Aborted"} }
 
-// flush empties the cache if nothing runs or waits; done gets whether it did.
+// flush empties the cache of an idle rank; done receives whether it was idle.
 func (k *rank) flush(done chan<- bool) {
 	k.do(func() {
 		idle := len(k.waiting)+len(k.running)+len(k.legs.list) == 0 && k.chunked == nil
@@ -179,7 +179,7 @@ func (k *rank) flush(done chan<- bool) {
 	})
 }
 
-// publish sends what the cache has recorded since the last time as one batch.
+// publish sends the cache's changes since the last call as one batch.
 func (k *rank) publish() {
 	events := k.pool.cache.changes.take()
 	if len(events) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// tape is a publisher that keeps what it is given.
+// tape is a publisher that stores its payloads.
 type tape struct {
 	sent    []kvevent.Batch
 	skipped int
@@ -30,7 +30,7 @@ func (p *tape) Publish(payload []byte) uint64 {
 func (p *tape) PublishDropped([]byte) uint64 { p.unsent++; return 0 }
 func (p *tape) Skip() uint64                 { p.skipped++; return 0 }
 
-// plain is a service whose times are easy to add up.
+// plain is a service with times that are easy to add up.
 func plain() Service {
 	return Service{
 		PrefillTokensPerSecond: 1000, PrefillBase: time.Millisecond, ChunkedPrefill: 64,
@@ -38,7 +38,7 @@ func plain() Service {
 	}
 }
 
-// bubble is what a test in a synctest bubble works with.
+// bubble holds the objects of a test in a synctest bubble.
 type bubble struct {
 	t      *testing.T
 	k      *rank
@@ -177,7 +177,7 @@ func TestEventsAreTheCache(t *testing.T) {
 	})
 }
 
-// replay applies batches as a router would and returns the blocks it knows.
+// replay applies batches as a router would and returns the known blocks.
 func replay(t *testing.T, batches []kvevent.Batch) map[uint64]bool {
 	t.Helper()
 	blocks := make(map[uint64]bool)
@@ -328,7 +328,7 @@ func TestHangAndSlow(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		k.faults.Unhang()
 		finishAll(again)
-		// A second of work, 10 s of hanging: what was missed is not rushed through.
+		// A second of work, 10 s of hanging, which are not made up for.
 		if got := time.Since(start); got < 10900*time.Millisecond || got > 11100*time.Millisecond {
 			t.Errorf("with a hang of 10s in between took %v, want 11s", got)
 		}

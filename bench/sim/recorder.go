@@ -2,26 +2,26 @@ package sim
 
 import "github.com/warmpath/warmpath/zmq/kvevent"
 
-// recorder collects the changes of one cache until they are published, joined
-// the way SGLang joins them: a store that continues the one before it becomes one
-// event with more hashes, and so do removals in a row.
+// recorder collects the changes of one cache until they are published, and joins them as SGLang
+// does: a store that continues the previous one adds hashes to its event, and so does a removal
+// after a removal.
 type recorder struct {
-	off    bool // the worker publishes no events
+	off    bool // The worker publishes no events.
 	page   int
 	events []kvevent.Event
 }
 
-// stored records that n's pages came into the cache.
+// stored records that n's pages were inserted.
 func (r *recorder) stored(n *node) {
 	if r.off {
 		return
 	}
-	seed := n.space.namespace()
+	seed := n.domain.namespace()
 	parent, linked := uint64(0), !n.parent.isRoot()
 	if linked {
 		parent = namespaced(n.parent.digests[len(n.parent.digests)-1].hash(), seed)
 	}
-	if e := r.tail(kvevent.Stored); e != nil && linked && continues(e, parent, n.space) {
+	if e := r.tail(kvevent.Stored); e != nil && linked && continues(e, parent, n.domain) {
 		e.Hashes = appendHashes(e.Hashes, n, seed)
 		e.Tokens = append(e.Tokens, n.tokens...)
 		return
@@ -32,17 +32,17 @@ func (r *recorder) stored(n *node) {
 		Hashes:    appendHashes(make([]uint64, 0, n.pages()), n, seed),
 		Tokens:    append([]uint32(nil), n.tokens...),
 		BlockSize: r.page,
-		CacheSalt: optional(n.space.salt),
-		LoRAName:  optional(n.space.lora),
+		CacheSalt: optional(n.domain.salt),
+		LoRAName:  optional(n.domain.lora),
 	})
 }
 
-// removed records that n's pages left the cache.
+// removed records that n's pages were evicted.
 func (r *recorder) removed(n *node) {
 	if r.off {
 		return
 	}
-	seed := n.space.namespace()
+	seed := n.domain.namespace()
 	if e := r.tail(kvevent.Removed); e != nil {
 		e.Hashes = appendHashes(e.Hashes, n, seed)
 		return
@@ -61,7 +61,7 @@ func (r *recorder) cleared() {
 	r.events = append(r.events, kvevent.Event{Kind: kvevent.Cleared})
 }
 
-// take returns what was recorded and starts afresh.
+// take returns the recorded events and removes them.
 func (r *recorder) take() []kvevent.Event {
 	events := r.events
 	r.events = nil
@@ -80,8 +80,8 @@ func (r *recorder) tail(k kvevent.Kind) *kvevent.Event {
 	return e
 }
 
-// continues says whether a store below parent in space s joins e.
-func continues(e *kvevent.Event, parent uint64, s space) bool {
+// continues reports whether a store after parent in domain s can join e.
+func continues(e *kvevent.Event, parent uint64, s domain) bool {
 	return e.Hashes[len(e.Hashes)-1] == parent &&
 		string(e.CacheSalt) == s.salt && string(e.LoRAName) == s.lora
 }

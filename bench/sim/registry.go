@@ -2,14 +2,14 @@ package sim
 
 import "sync"
 
-// registry knows the requests in work by id. /abort_request looks here first: an
-// id that is unknown aborts nothing.
-type registry struct {
+// activeIDs counts the sequences of each request id in progress. /abort_request ignores other
+// ids.
+type activeIDs struct {
 	mu   sync.Mutex
-	byID map[string]int // how many sequences carry the id
+	byID map[string]int // Number of sequences with the id.
 }
 
-func (g *registry) add(id string) {
+func (g *activeIDs) add(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.byID == nil {
@@ -18,7 +18,7 @@ func (g *registry) add(id string) {
 	g.byID[id]++
 }
 
-func (g *registry) remove(id string) {
+func (g *activeIDs) remove(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.byID[id]--; g.byID[id] == 0 {
@@ -26,7 +26,7 @@ func (g *registry) remove(id string) {
 	}
 }
 
-func (g *registry) has(id string) bool {
+func (g *activeIDs) has(id string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.byID[id] > 0

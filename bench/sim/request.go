@@ -11,7 +11,7 @@ import (
 // before submission and to the rank's goroutine after it.
 type request struct {
 	id      string
-	space   space
+	domain  domain
 	prompt  []uint32
 	budget  int // Most tokens of the answer.
 	stop    stopRules
@@ -19,12 +19,12 @@ type request struct {
 	home    *rank
 	leg     *leg   // nil: the request is served whole.
 	stalled bool   // By a fault: it is never scheduled.
-	logFrom int    // First prompt token whose log probability is wanted; len(prompt): none.
+	logFrom int    // First prompt token with a log probability; len(prompt): none.
 	seed    uint64 // Of the answer.
 	planned int    // Tokens of the answer unless a stop string cuts it.
 
 	requestPages
-	dirty    bool          // Listed in rank.dirty.
+	changed  bool          // Listed in rank.changed.
 	expected int           // Prompt tokens that were cached on arrival.
 	arrived  time.Duration // Simulated.
 
@@ -41,13 +41,13 @@ type requestPages struct {
 	lock     *node // End of the locked path in the cache.
 	inTree   int   // Pages of that path.
 	allotted int   // Pages that the request holds, in the tree or outside it.
-	computed int   // Prompt tokens whose KV is computed.
+	computed int   // Prompt tokens with computed KV.
 	admitted bool
 }
 
 // stopRules end an answer before its budget does.
 type stopRules struct {
-	ignoreEOS bool     // Answer with budget tokens, whatever the model wants.
+	ignoreEOS bool     // Generate budget tokens, without end-of-sequence.
 	keep      bool     // no_stop_trim: the matched stop string stays in the text.
 	texts     [][]byte // Stop strings.
 	ids       []uint32
@@ -59,25 +59,25 @@ type times struct {
 	received, scheduled, first, finished time.Time
 }
 
-// finish is why an answer ended; kind "" means that it has not.
-type finish struct {
+// finishReason is the reason why an answer ended; kind is "" before.
+type finishReason struct {
 	kind     string // "length", "stop" or "abort"
-	matched  string // the stop string, for kind "stop"
-	token    uint32 // the stop token, for kind "stop" without a string
-	trim     int    // bytes of text from the matched stop string on
+	matched  string // Stop string, for kind "stop".
+	token    uint32 // Stop token, for kind "stop" without a string.
+	trim     int    // Bytes of text from the matched stop string on.
 	hasToken bool
 
-	status  int    // of an abort that the client is told of as an error
-	message string // of an abort
-	handed  bool   // a prefill leg whose keys and values have arrived: SGLang says length 0
+	status  int    // Of an abort that is an error for the client.
+	message string // Of an abort.
+	handed  bool   // Prefill leg with a finished transfer: SGLang reports length 0.
 }
 
-// progress is the part of a request that its handler reads. Another goroutine writes it, under the
-// request's mutex.
+// progress is the part of a request that its handler reads. Another goroutine writes it, under
+// the request's mutex.
 type progress struct {
 	out    []uint32 // Append only, so that a copied slice header stays valid.
 	cached int      // Prompt tokens found in the cache.
-	reason finish
+	reason finishReason
 	times  times
 }
 
@@ -88,11 +88,11 @@ func (r *request) current() progress {
 	return r.progress
 }
 
-// total is how many tokens the request has in all so far, as the rank sees it.
+// total returns the number of tokens so far, for the rank's goroutine.
 func (r *request) total() int { return len(r.prompt) + len(r.out) }
 
-// kv is how many tokens have their keys and values computed: the last generated
-// one gets them with the next step only.
+// kv returns the number of tokens with computed keys and values: the last generated token gets
+// them with the next step.
 func (r *request) kv() int {
 	if n := len(r.out); n > 0 {
 		return len(r.prompt) + n - 1
@@ -100,10 +100,10 @@ func (r *request) kv() int {
 	return r.computed
 }
 
-// most is how many tokens of KV the request will need at its end.
+// most returns the number of KV tokens at the request's end.
 func (r *request) most() int { return len(r.prompt) + max(0, r.planned-1) }
 
-// all is the tokens of prompt and answer, the first n.
+// all returns the first n tokens of prompt and answer.
 func (r *request) all(n int) []uint32 {
 	if n <= len(r.prompt) {
 		return r.prompt[:n]
@@ -113,8 +113,8 @@ func (r *request) all(n int) []uint32 {
 	return append(t, r.out[:n-len(r.prompt)]...)
 }
 
-// plan decides the answer before it is generated: which words, by a seed that
-// depends on the prompt alone, and how many.
+// plan decides the words and length of the answer before it is generated. Both depend on the
+// prompt alone.
 func (r *request) plan() {
 	r.seed = mix(uint64(len(r.prompt)))
 	for _, t := range r.prompt {
@@ -122,24 +122,23 @@ func (r *request) plan() {
 	}
 	r.planned = r.budget
 	if r.leg != nil {
-		r.planned = max(1, r.budget) // SGLang's prefill always hands a token over
+		r.planned = max(1, r.budget) // SGLang's prefill always passes a token on.
 	}
 	if !r.stop.ignoreEOS {
-		// The simulated model stops by itself after 32 to 287 tokens, like a
-		// chat model; the length, too, depends on the prompt alone.
+		// The simulated model stops after 32 to 287 tokens, like a chat model.
 		r.planned = min(r.planned, 32+int(mix(r.seed)&255))
 	}
 }
 
-// stopsItself says whether the planned answer ends because the model says so.
+// stopsItself reports whether the planned answer ends with an end-of-sequence token.
 func (r *request) stopsItself() bool { return !r.stop.ignoreEOS && r.planned < r.budget }
 
-// generate appends the next token and says whether the answer is complete.
+// generate appends the next token and reports whether the answer is complete.
 func (r *request) generate(now time.Time) bool {
 	i := len(r.out)
-	id := generated(mix(r.seed + uint64(i)))
+	id := generatedToken(mix(r.seed + uint64(i)))
 	if i == 0 && r.leg != nil {
-		id = r.leg.first // whatever the partner computed
+		id = r.leg.first // From the prefill leg.
 	}
 	if i == r.planned-1 && r.stopsItself() {
 		id = tokenEOS
@@ -157,27 +156,27 @@ func (r *request) generate(now time.Time) bool {
 	return done.kind != ""
 }
 
-// ends returns why the answer ends with token id as its nth, if it does.
-func (r *request) ends(id uint32, n int) finish {
+// ends returns the reason why token id, the nth, ends the answer, if it does.
+func (r *request) ends(id uint32, n int) finishReason {
 	if slices.Contains(r.stop.ids, id) {
-		return finish{kind: "stop", token: id, hasToken: true}
+		return finishReason{kind: "stop", token: id, hasToken: true}
 	}
 	if f := r.stop.match(id); f.kind != "" {
 		return f
 	}
 	switch {
 	case id == tokenEOS && !r.stop.ignoreEOS:
-		return finish{kind: "stop", token: id, hasToken: true}
+		return finishReason{kind: "stop", token: id, hasToken: true}
 	case n >= r.planned:
-		return finish{kind: "length"}
+		return finishReason{kind: "length"}
 	}
-	return finish{}
+	return finishReason{}
 }
 
-// match looks for a stop string that token id completes.
-func (s *stopRules) match(id uint32) finish {
+// match looks for a stop string that ends with token id.
+func (s *stopRules) match(id uint32) finishReason {
 	if len(s.texts) == 0 {
-		return finish{}
+		return finishReason{}
 	}
 	before := len(s.text)
 	s.text = appendToken(s.text, id)
@@ -188,36 +187,35 @@ func (s *stopRules) match(id uint32) finish {
 			if s.keep {
 				trim = 0
 			}
-			return finish{kind: "stop", matched: string(stop), trim: trim}
+			return finishReason{kind: "stop", matched: string(stop), trim: trim}
 		}
 	}
-	return finish{}
+	return finishReason{}
 }
 
-// end finishes the request for a reason from outside.
-func (r *request) end(f finish, now time.Time) {
+// end finishes the request for a reason outside its tokens.
+func (r *request) end(f finishReason, now time.Time) {
 	r.mu.Lock()
 	r.reason, r.times.finished = f, now
-	if f.kind == "length" && r.times.first.IsZero() { // an answer of no tokens
+	if f.kind == "length" && r.times.first.IsZero() { // An empty answer.
 		r.times.first = now
 	}
 	r.mu.Unlock()
 }
 
-// hand generates the one token of a prefill leg. The answer waits until the keys and
-// values have arrived.
+// hand generates the one token of a prefill leg. The answer waits for the transfer.
 func (r *request) hand(now time.Time) {
-	r.leg.first = generated(mix(r.seed))
+	r.leg.first = generatedToken(mix(r.seed))
 	r.mu.Lock()
 	r.out, r.times.first = append(r.out, r.leg.first), now
 	r.mu.Unlock()
 }
 
-// findable is how many leading tokens of the prompt may come from the cache: one token
-// is always computed, and so is each whose log probability is wanted.
+// findable returns how many leading prompt tokens may come from the cache: the last token is
+// always computed, and so are tokens with a log probability.
 func (r *request) findable() int { return min(len(r.prompt)-1, r.logFrom) }
 
-// signal tells the handler to look; it never blocks.
+// signal wakes the handler without blocking.
 func (r *request) signal() {
 	select {
 	case r.wake <- struct{}{}:
@@ -225,7 +223,7 @@ func (r *request) signal() {
 	}
 }
 
-// mix is splitmix64's finalizer: cheap and good enough to draw words from.
+// mix is splitmix64's finalizer, good enough to draw words from.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -14,24 +14,25 @@ type roomKey struct {
 // waitingLeg is a prefill leg in its room. Its functions only queue work for the rank.
 type waitingLeg struct {
 	connected func(*decodeConn) // The decode worker has connected.
-	aborted   func()            // It has given up.
+	aborted   func()            // The decode worker has given up.
 }
 
 // decodeConn is a decode worker's connection to a room.
 type decodeConn struct {
 	cached  int          // Leading tokens that the decode worker has already.
 	kv      chan handoff // Capacity 1: from the rank to the connection.
-	aborted atomic.Bool  // The decode worker has given up and said so.
+	aborted atomic.Bool  // The decode worker has sent an abort.
 	lost    atomic.Bool  // The connection broke.
 }
 
-// handoff is the message of a prefill rank to a decode rank that goes with keys and values.
+// handoff is a prefill rank's message to a decode rank, sent with keys and values.
 type handoff struct {
 	first          uint32
 	cached, prompt int
 }
 
-// roomTable brings the prefill legs and the decode workers of each room together, in any order.
+// roomTable matches the prefill legs and the decode workers of each room, in any order of
+// arrival.
 type roomTable struct {
 	mu    sync.Mutex
 	legs  map[roomKey]waitingLeg

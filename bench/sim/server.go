@@ -10,21 +10,19 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// maxBody is the largest request body in bytes. SGLang sets no limit; this one
-// only keeps a mistake from eating the memory of all workers of the process.
+// maxBody is the largest request body in bytes. SGLang has no limit; this one keeps a mistake
+// from taking the memory of all workers in the process.
 const maxBody = 256 << 20
 
-// idleWorker is how long fasthttp keeps an idle goroutine, and how long after the end
-// of a server its last one ends. Its default of 10 s would let those of crashed
-// workers pile up.
+// idleWorker bounds fasthttp's idle goroutines, and so the time after a server's end until its
+// last one ends. With the default of 10 s those of crashed workers would pile up.
 const idleWorker = 100 * time.Millisecond
 
-// silent is fasthttp's logger: it speaks of broken connections only, and those are
-// what a crash is for.
-type silent struct{}
+// discardLog is fasthttp's logger. It only reports broken connections, which crashes cause.
+type discardLog struct{}
 
 // Printf implements fasthttp.Logger.
-func (silent) Printf(string, ...any) {}
+func (discardLog) Printf(string, ...any) {}
 
 // httpServer is the engine's HTTP server.
 type httpServer struct {
@@ -35,14 +33,14 @@ type httpServer struct {
 	admin    *adminAPI
 	info     *infoAPI
 	tokens   *tokenAPI
-	loaded   atomic.Pointer[weights]
+	loaded   atomic.Pointer[modelWeights]
 	served   requestCounts
-	dying    atomic.Bool // Of a request.
+	dying    atomic.Bool // Of a fatal body.
 }
 
 func newHTTPServer(p *process, ln net.Listener, ranks []*rank) *httpServer {
 	s := &httpServer{process: p, listener: newListener(ln)}
-	s.loaded.Store(&weights{name: p.cfg.Model, path: p.cfg.ModelPath, version: "default"})
+	s.loaded.Store(&modelWeights{name: p.cfg.Model, path: p.cfg.ModelPath, version: "default"})
 	s.jobs = &jobReader{process: p, ranks: ranks, loaded: &s.loaded}
 	s.answers = &answerer{process: p}
 	s.admin = &adminAPI{process: p, ranks: ranks, jobs: s.jobs, answers: s.answers, loaded: &s.loaded}
@@ -61,7 +59,7 @@ func (s *httpServer) start() {
 		MaxRequestBodySize:    maxBody,
 		MaxIdleWorkerDuration: idleWorker,
 		ReadBufferSize:        16 << 10,
-		Logger:                silent{},
+		Logger:                discardLog{},
 	}
 	s.wg.Go(func() {
 		if err := server.Serve(s.listener); err != nil && s.ctx.Err() == nil {
@@ -85,13 +83,13 @@ func (c *requestCounts) add(endpoint string) {
 	c.by[endpoint]++
 }
 
-// serve answers one request, or hangs with the worker.
+// serve answers one request, unless the worker hangs.
 func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 	if string(ctx.Path()) == "/sim/fault" {
-		s.admin.fault(ctx) // also while the worker hangs: how else could it be told not to
+		s.admin.fault(ctx) // Also while the worker hangs, so that it can be told not to.
 		return
 	}
-	if !s.faults.pass(s.ctx) {
+	if !s.faults.awaitUnhang(s.ctx) {
 		ctx.SetConnectionClose()
 		return
 	}
@@ -107,15 +105,15 @@ func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// route finds what serves path, and whether by POST.
+// route returns the handler of path, and whether it takes POST.
 func (s *httpServer) route(path string) (h fasthttp.RequestHandler, post bool) {
 	switch path {
 	case "/generate":
-		return s.mortal(s.generate), true
+		return s.crashOnFatal(s.generate), true
 	case "/v1/chat/completions":
-		return s.mortal(s.chat), true
+		return s.crashOnFatal(s.chat), true
 	case "/v1/completions":
-		return s.mortal(s.completions), true
+		return s.crashOnFatal(s.completions), true
 	case "/v1/tokenize", "/tokenize":
 		return s.tokens.tokenize, true
 	case "/v1/detokenize", "/detokenize":
@@ -154,7 +152,7 @@ func (s *httpServer) routeGet(path string) fasthttp.RequestHandler {
 	return nil
 }
 
-// generate serves SGLang's own /generate.
+// generate serves /generate.
 func (s *httpServer) generate(ctx *fasthttp.RequestCtx) {
 	j, err := s.jobs.generateJob(ctx)
 	if err != nil {
@@ -167,7 +165,7 @@ func (s *httpServer) generate(ctx *fasthttp.RequestCtx) {
 		p.native(ctx)
 		return
 	}
-	s.answers.answer(ctx, j, native{})
+	s.answers.answer(ctx, j, nativeFormat{})
 }
 
 // chat serves /v1/chat/completions.
@@ -177,7 +175,7 @@ func (s *httpServer) chat(ctx *fasthttp.RequestCtx) {
 		asProblem(err).openAI(ctx)
 		return
 	}
-	s.answers.answer(ctx, j, chatWording{})
+	s.answers.answer(ctx, j, chatFormat{})
 }
 
 // completions serves /v1/completions.
@@ -187,5 +185,5 @@ func (s *httpServer) completions(ctx *fasthttp.RequestCtx) {
 		asProblem(err).openAI(ctx)
 		return
 	}
-	s.answers.answer(ctx, j, completionWording{})
+	s.answers.answer(ctx, j, completionFormat{})
 }

@@ -38,8 +38,8 @@ func captures(t *testing.T, group string) (all []capture) {
 	return all
 }
 
-// TestAnswersHaveTheEnginesShape sends to a simulated worker what was sent to a
-// real engine.
+// TestAnswersHaveTheEnginesShape sends the captured requests of a real engine to a simulated
+// worker.
 func TestAnswersHaveTheEnginesShape(t *testing.T) {
 	cfg := fast()
 	cfg.TimeScale = 8 // slow enough for most streams to have an event for each token
@@ -66,8 +66,8 @@ func TestAnswersHaveTheEnginesShape(t *testing.T) {
 	}
 }
 
-// agrees says whether got is want, in any order and perhaps without shapes of
-// events whose tokens left with those of others here. The last two are always there.
+// agrees reports whether got is want, in any order, and possibly without shapes of events that
+// merged with others here. The last two shapes must be present.
 func agrees(got, want []string) bool {
 	for _, s := range got {
 		if !slices.Contains(want, s) {
@@ -82,8 +82,8 @@ func agrees(got, want []string) bool {
 	return len(got) > 0 && got[len(got)-1] == want[len(want)-1]
 }
 
-// given says whether the prompt was given as token ids, so that the simulated
-// tokenizer has no say in how long it is.
+// given reports whether the prompt was given as token ids, so that its length does not depend
+// on the tokenizer.
 func given(body string) bool {
 	return strings.Contains(body, `"input_ids":[`) || strings.Contains(body, `"prompt":[1`) ||
 		strings.Contains(body, `"prompt":[[`)
@@ -99,7 +99,7 @@ func equalCounts(t *testing.T, got, want []byte) {
 	}
 }
 
-// last is the digits behind the last key in b.
+// last returns the digits after the last key in b.
 func last(b []byte, key string) string {
 	_, rest, ok := strings.Cut(string(b[max(0, bytes.LastIndex(b, []byte(key))):]), key)
 	if !ok {
@@ -108,9 +108,9 @@ func last(b []byte, key string) string {
 	return rest[:strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })]
 }
 
-// shapes describes an answer: the shape of each event, or of the whole body.
-// Each shape counts once, where it comes first: how many tokens an event carries
-// and how sequences take turns is a matter of timing.
+// shapes describes an answer: the shape of each event, or of the whole body. Each shape counts
+// once, where it comes first, because the tokens of an event and the turns of sequences depend
+// on timing.
 func shapes(t *testing.T, body []byte) (out []string) {
 	t.Helper()
 	if !bytes.HasPrefix(body, []byte("data: ")) {

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// loadTopic is the topic of SGLang's load messages; it cannot be configured.
+// loadTopic is SGLang's topic of load messages, which cannot be configured.
 const loadTopic = "load"
 
 // sockets are the ZMQ sockets of one rank; nil where it has none.
@@ -19,7 +19,7 @@ type sockets struct {
 	events, loads *zmq.Publisher
 }
 
-// publisher returns p as a rank wants it: a nil interface if there is none.
+// publisher returns p, or a nil interface.
 func (s *sockets) publisher(p *zmq.Publisher) publisher {
 	if p == nil {
 		return nil
@@ -47,19 +47,18 @@ func (s *sockets) run(w *process) {
 	}
 }
 
-// close frees sockets whose Run was never called; the others end with their process.
+// close closes sockets that never ran; the others end with their process.
 func (s *sockets) close() {
 	for _, p := range s.all() {
 		_ = p.Close()
 	}
 }
 
-// portAttempts bounds the search for a run of free ports, one for each rank.
+// portAttempts bounds the search for consecutive free ports, one for each rank.
 const portAttempts = 64
 
-// openSockets binds the sockets of all ranks and writes what rank 0 got into cfg.
-// When the system chooses rank 0's ports, the ports after them may be taken by
-// others; then the choice is made again.
+// openSockets binds the sockets of all ranks and writes rank 0's endpoints into cfg. If the
+// system picks rank 0's ports, the next ones may be taken; then it picks again.
 func openSockets(cfg *Config) (all []*sockets, err error) {
 	if cfg.Events == off {
 		for range cfg.DPSize {
@@ -89,7 +88,7 @@ func openSockets(cfg *Config) (all []*sockets, err error) {
 	return all, nil
 }
 
-// openOnce binds each rank's sockets; the ports of the first decide the others.
+// openOnce binds each rank's sockets at ports that follow rank 0's.
 func openOnce(cfg Config) (all []*sockets, err error) {
 	for i := range cfg.DPSize {
 		s, err := openRank(&cfg, i)
@@ -113,8 +112,7 @@ func openOnce(cfg Config) (all []*sockets, err error) {
 	return all, nil
 }
 
-// openRank binds the sockets of rank i of a worker whose rank 0 is at cfg's
-// endpoints.
+// openRank binds the sockets of rank i; cfg has rank 0's endpoints.
 func openRank(cfg *Config, i int) (*sockets, error) {
 	pc := zmq.PublisherConfig{
 		Bind: true, Topic: cfg.Topic, BufferSteps: cfg.BufferSteps,
@@ -147,13 +145,12 @@ func openRank(cfg *Config, i int) (*sockets, error) {
 	return s, nil
 }
 
-// fixed says whether endpoint names its port.
+// fixed reports whether endpoint names its port.
 func fixed(endpoint string) bool {
 	return endpoint == off || !strings.HasSuffix(endpoint, ":*") && !strings.HasSuffix(endpoint, ":0")
 }
 
-// shift returns endpoint with its port raised by n. A port that is still to be
-// chosen stays so.
+// shift returns endpoint with its port raised by n, unless the system picks the port.
 func shift(endpoint string, n int) (string, error) {
 	if !fixed(endpoint) || n == 0 {
 		return endpoint, nil
@@ -165,7 +162,7 @@ func shift(endpoint string, n int) (string, error) {
 	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(port+n)), nil
 }
 
-// splitEndpoint cuts "tcp://host:port".
+// splitEndpoint splits "tcp://host:port".
 func splitEndpoint(endpoint string) (host string, port int, err error) {
 	addr, ok := strings.CutPrefix(endpoint, "tcp://")
 	if ok {

@@ -2,11 +2,10 @@ package sim
 
 import "github.com/valyala/fastjson"
 
-// render applies the simulated model's chat template to a body's messages: each
-// message is "<|im_start|>role\ncontent<|im_end|>\n", and the assistant's turn is
-// opened. Tools come first, so that they are part of the shared prefix, as in the
-// templates of models that know tools.
-func render(o object) ([]byte, error) {
+// renderChat applies the simulated model's chat template to a body's messages: each message is
+// "<|im_start|>role\ncontent<|im_end|>\n", and the assistant's turn is opened. Tools come
+// first, and so in the shared prefix, as in the templates of real models.
+func renderChat(o object) ([]byte, error) {
 	v, err := o.value("messages")
 	if err != nil {
 		return nil, err
@@ -54,8 +53,8 @@ func knownRole(role string) bool {
 	return false
 }
 
-// contentOf is the text of a message: a string, or text parts, which SGLang joins
-// with spaces for a template that takes strings.
+// contentOf returns the text of a message: a string, or text parts, which SGLang joins with
+// spaces.
 func contentOf(v *fastjson.Value) ([]byte, error) {
 	if v == nil || v.Type() == fastjson.TypeNull {
 		return nil, nil

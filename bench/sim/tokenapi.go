@@ -9,9 +9,8 @@ import (
 // tokenAPI serves the tokenizer.
 type tokenAPI struct{ cfg *Config }
 
-// tokenize serves /v1/tokenize and /tokenize: {prompt} or {messages, tools} in,
-// {tokens, count, max_model_len} out. For messages the tokens are those of the
-// same chat.
+// tokenize serves /v1/tokenize and /tokenize: {prompt} or {messages, tools} in, {tokens, count,
+// max_model_len} out. Messages have the tokens of the same chat.
 func (a *tokenAPI) tokenize(ctx *fasthttp.RequestCtx) {
 	b, err := a.tokenized(ctx.PostBody())
 	if err != nil {
@@ -30,7 +29,7 @@ func (a *tokenAPI) tokenized(body []byte) ([]byte, error) {
 		return nil, invalid("value_error", "", "Value error, Exactly one of 'prompt' or 'messages' must be provided.")
 	}
 	if o.raw("messages") != nil {
-		text, err := render(o)
+		text, err := renderChat(o)
 		if err != nil {
 			return nil, err
 		}
@@ -65,8 +64,8 @@ func (a *tokenAPI) appendTokenized(dst []byte, lists [][]uint32, nested bool) []
 	return append(appendInt(dst, a.cfg.ContextLength), '}')
 }
 
-// detokenize serves /v1/detokenize: {tokens}, one list or several, in, {text} out.
-// Special tokens are left out unless skip_special_tokens is false.
+// detokenize serves /v1/detokenize: {tokens}, one list or several, in, {text} out. Special
+// tokens are omitted unless skip_special_tokens is false.
 func (a *tokenAPI) detokenize(ctx *fasthttp.RequestCtx) {
 	b, err := detokenized(ctx.PostBody())
 	if err != nil {
@@ -113,7 +112,7 @@ func detokenized(body []byte) ([]byte, error) {
 }
 
 func withoutSpecials(text string) string {
-	for _, s := range specials() {
+	for _, s := range specialTokens() {
 		text = strings.ReplaceAll(text, s, "")
 	}
 	return text

@@ -26,7 +26,7 @@ func nextSpecial(text []byte) (at int, id uint32, n int) {
 			return len(text), 0, 0
 		}
 		from += i
-		for id, s := range specials() {
+		for id, s := range specialTokens() {
 			if bytes.HasPrefix(text[from:], []byte(s)) {
 				return from, uint32(id), len(s)
 			}
@@ -35,10 +35,10 @@ func nextSpecial(text []byte) (at int, id uint32, n int) {
 	}
 }
 
-// appendPlain cuts text into words and appends their tokens. A word is a run of
-// lower-case letters with the one space before it, if any; each other byte
-// stands alone. So tokens never reach over a word boundary, and the ids of a
-// text that ends at one are a prefix of the ids of every longer text.
+// appendPlain splits text into words and appends their tokens. A word is a run of lower-case
+// letters and the one space before it, if any; each other byte stands alone. No token crosses a
+// word boundary, so the ids of a text that ends at one are a prefix of the ids of every longer
+// text.
 func appendPlain(dst []uint32, text []byte) []uint32 {
 	for i := 0; i < len(text); {
 		start := i
@@ -60,7 +60,7 @@ func appendPlain(dst []uint32, text []byte) []uint32 {
 	return dst
 }
 
-// appendWord appends the tokens of one run of letters, three letters a token.
+// appendWord appends the tokens of one word, three letters each.
 func appendWord(dst []uint32, word []byte, spaced bool) []uint32 {
 	if spaced {
 		n := min(3, len(word))

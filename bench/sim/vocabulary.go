@@ -2,11 +2,10 @@ package sim
 
 import "strconv"
 
-// The layout of the simulated vocabulary. Text is cut at word boundaries and
-// each word into groups of at most three lower-case letters, so that English
-// costs about two tokens a word, near what a trained tokenizer gives, without a
-// table to load. Whatever is no lower-case letter is one token a byte, so every
-// text survives the round trip.
+// The layout of the simulated vocabulary. Text is split at word boundaries, and words into
+// groups of at most three lower-case letters: English costs about two tokens a word, near a
+// trained tokenizer, without a table to load. Each other byte is a token, so every text
+// survives the round trip.
 const (
 	tokenBOS     = 0
 	tokenEOS     = 1
@@ -22,18 +21,18 @@ const (
 
 	spacedOneBase   = byteBase + 256            // " a"
 	spacedTwoBase   = spacedOneBase + letters   // " ab"
-	spacedThreeBase = spacedTwoBase + pairs     // " abc": all that is ever generated
+	spacedThreeBase = spacedTwoBase + pairs     // " abc": all generated words
 	twoBase         = spacedThreeBase + triples // "ab"
 	threeBase       = twoBase + pairs           // "abc"
 	namedTokens     = threeBase + triples
 
-	// vocabularySize is Qwen's: traces that draw random token ids for it fit.
+	// vocabularySize is Qwen's, so traces with random token ids for it fit.
 	vocabularySize = 151936
 )
 
-// specials are the texts that become one token wherever they stand, as the
-// added tokens of a Hugging Face tokenizer do.
-func specials() []string {
+// specialTokens are the texts that become one token anywhere, like the added tokens of a
+// Hugging Face tokenizer.
+func specialTokens() []string {
 	return []string{
 		tokenBOS:     "<s>",
 		tokenEOS:     "</s>",
@@ -43,10 +42,9 @@ func specials() []string {
 	}
 }
 
-// generated returns the id of the nth word that the simulated model can say.
-// A generated word is one whole chunk (a space and three letters), so its text
-// always becomes the same id again, whatever stands before or after it.
-func generated(n uint64) uint32 {
+// generatedToken returns the id of the nth word of the simulated model. Such a word is a space
+// and three letters, so its text becomes the same id again in any context.
+func generatedToken(n uint64) uint32 {
 	return uint32(spacedThreeBase + n%triples)
 }
 
@@ -54,7 +52,7 @@ func generated(n uint64) uint32 {
 func appendToken(dst []byte, id uint32) []byte {
 	switch {
 	case id <= tokenPad:
-		return append(dst, specials()[id]...)
+		return append(dst, specialTokens()[id]...)
 	case id >= byteBase && id < spacedOneBase:
 		return append(dst, byte(id-byteBase))
 	case id >= spacedOneBase && id < spacedTwoBase:
@@ -68,7 +66,7 @@ func appendToken(dst []byte, id uint32) []byte {
 	case id >= threeBase && id < namedTokens:
 		return appendLetters(dst, id-threeBase, 3)
 	}
-	// An id that no text produces still needs a text of its own.
+	// An id that no text produces still has a text of its own.
 	dst = append(dst, " #"...)
 	return strconv.AppendUint(dst, uint64(id), 10)
 }

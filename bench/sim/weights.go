@@ -6,15 +6,16 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// weights are what an engine has loaded.
-type weights struct {
+// modelWeights are the loaded weights of an engine.
+type modelWeights struct {
 	name    string // in /v1/models; requests may name any model
 	path    string
 	version string
 }
 
-// updateWeights serves /update_weights_from_disk as SGLang 0.5.23 does: it waits for the requests under way, empties the cache
-// unless told not to, and shows the path as the model's name from then on. /server_info stays as it was.
+// updateWeights serves /update_weights_from_disk as SGLang 0.5.23 does: it waits for running
+// requests, empties the cache, and serves the path as the model's name from then on.
+// /server_info does not change.
 func (a *adminAPI) updateWeights(ctx *fasthttp.RequestCtx) {
 	o, err := parseObject(ctx.PostBody())
 	if err != nil {
@@ -43,10 +44,10 @@ func (a *adminAPI) updateWeights(ctx *fasthttp.RequestCtx) {
 	writeJSON(ctx, fasthttp.StatusOK, []byte(`{"success":true,"message":"Succeeded to update model weights.","num_paused_requests":0}`))
 }
 
-// idlePoll is how often a rank is asked whether it is idle.
+// idlePoll is the interval of the wait for an idle rank.
 const idlePoll = 5 * time.Millisecond
 
-// flushed empties a rank's cache as soon as the rank is idle; false means that the worker ended before.
+// flushed empties a rank's cache as soon as the rank is idle; false if the worker ended first.
 func (a *adminAPI) flushed(k *rank) bool {
 	for {
 		done := make(chan bool, 1)

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// started is what tells one process from the next.
+// started holds the fields that differ between two processes.
 func started(serverInfo []byte) string {
 	return string(regexp.MustCompile(`"random_seed":\d+,"startup_time":\{[^}]*\}[^}]*\}`).Find(serverInfo))
 }
 
-// TestUpdateWeights: as SGLang 0.5.23 does, the path becomes the name in /v1/models and /model_info, the cache is empty, and
-// /server_info stays.
+// TestUpdateWeights: as in SGLang 0.5.23, the path becomes the name in /v1/models and
+// /model_info, the cache is empty, and /server_info stays.
 func TestUpdateWeights(t *testing.T) {
 	w := startWorker(t, fast())
 	ask := func() int {
@@ -46,8 +46,8 @@ func TestUpdateWeights(t *testing.T) {
 	if list.Data[0].ID != "/new" || info.Path != "/new" || info.Version != "7" {
 		t.Errorf("models %+v, info %+v", list, info)
 	}
-	if r := post(t, w, "/v1/completions", `{"model":"tiny","prompt":"a","max_tokens":1}`); r.status != http.StatusOK || w.Strangers() != 0 {
-		t.Errorf("the served name: status %d, %d strangers", r.status, w.Strangers())
+	if r := post(t, w, "/v1/completions", `{"model":"tiny","prompt":"a","max_tokens":1}`); r.status != http.StatusOK || w.WrongModelRequests() != 0 {
+		t.Errorf("the served name: status %d, %d strangers", r.status, w.WrongModelRequests())
 	}
 	one := started(before.body)
 	w.Faults().Replace("other")
@@ -57,7 +57,7 @@ func TestUpdateWeights(t *testing.T) {
 		}
 	}
 	post(t, w, "/v1/completions", `{"model":"tiny","prompt":"a","max_tokens":1}`)
-	if w.Strangers() != 1 {
-		t.Errorf("%d strangers, want 1", w.Strangers())
+	if w.WrongModelRequests() != 1 {
+		t.Errorf("%d strangers, want 1", w.WrongModelRequests())
 	}
 }

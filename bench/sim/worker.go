@@ -10,12 +10,12 @@ import (
 // Worker is one simulated SGLang server: an HTTP server, one or more ranks, and
 // their ZMQ sockets.
 type Worker struct {
-	cfg    Config // with the addresses that were bound; constant after New
+	cfg    Config // With the bound addresses; constant after New.
 	faults *Faults
 	engine *engine
 	rooms  usedRooms
-	now    atomic.Pointer[engine] // for [Worker.Work], nil while the worker is away
-	model  string                 // of the next life, where it is not cfg's; Run's own
+	now    atomic.Pointer[engine] // For [Worker.Work]; nil while the worker is away.
+	model  string                 // Of the next process, if it is not cfg's; belongs to Run.
 }
 
 // New binds a worker's HTTP listener and ZMQ sockets; nothing is served until
@@ -41,9 +41,9 @@ func (w *Worker) URL() string { return "http://" + w.cfg.Listen }
 // Model is the served model name.
 func (w *Worker) Model() string { return w.cfg.Model }
 
-// Strangers counts the OpenAI requests for a model that the process which got them does not serve. As with SGLang they are
-// answered.
-func (w *Worker) Strangers() int { return int(w.faults.strangers.Load()) }
+// WrongModelRequests returns how many OpenAI requests named a model that their process does not
+// serve. As in SGLang, they were answered.
+func (w *Worker) WrongModelRequests() int { return int(w.faults.wrongModel.Load()) }
 
 // Mode is the worker's half of a pair, "" for a whole worker.
 func (w *Worker) Mode() string { return w.cfg.Mode }
@@ -70,7 +70,7 @@ func (w *Worker) endpoint(e string) string {
 // Faults makes the worker fail on demand.
 func (w *Worker) Faults() *Faults { return w.faults }
 
-// Close releases what New has bound, if Run was never called.
+// Close closes the sockets of a worker that never ran.
 func (w *Worker) Close() {
 	if w.engine != nil {
 		w.engine.kill()
@@ -78,8 +78,8 @@ func (w *Worker) Close() {
 	}
 }
 
-// Run serves until ctx ends, through as many crashes and restarts as are ordered.
-// It owns the worker's sockets and closes them. It may be called once.
+// Run serves until ctx ends, through all crashes and restarts that are ordered. It closes the
+// worker's sockets. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.faults.timers.stop()
 	defer w.faults.Unhang()
@@ -87,17 +87,17 @@ func (w *Worker) Run(ctx context.Context) error {
 	for {
 		w.now.Store(w.engine)
 		w.engine.start()
-		o, ok := w.await(ctx, nil)
+		o, ok := w.nextOrder(ctx, nil)
 		w.now.Store(nil)
 		w.Close()
-		w.faults.Unhang() // a process that hung and was killed hangs no more
+		w.faults.Unhang() // The next process does not hang.
 		if !ok {
 			return nil
 		}
-		if !w.absent(ctx, o) {
+		if !w.stayAway(ctx, o) {
 			return nil
 		}
-		if err := w.revive(ctx); err != nil {
+		if err := w.restart(ctx); err != nil {
 			return err
 		}
 		if w.engine == nil {
@@ -106,8 +106,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// await returns the next order; ok is false when ctx ended.
-func (w *Worker) await(ctx context.Context, timer <-chan time.Time) (o order, ok bool) {
+// nextOrder returns the next order; ok is false when ctx ended.
+func (w *Worker) nextOrder(ctx context.Context, timer <-chan time.Time) (o order, ok bool) {
 	select {
 	case o = <-w.faults.orders:
 		if o.model != "" {
@@ -121,8 +121,8 @@ func (w *Worker) await(ctx context.Context, timer <-chan time.Time) (o order, ok
 	}
 }
 
-// absent stays away as o says; false means that ctx ended meanwhile.
-func (w *Worker) absent(ctx context.Context, o order) bool {
+// stayAway waits until the next start; false if ctx ended first.
+func (w *Worker) stayAway(ctx context.Context, o order) bool {
 	for {
 		var back <-chan time.Time
 		if o.back >= 0 {
@@ -130,25 +130,25 @@ func (w *Worker) absent(ctx context.Context, o order) bool {
 			defer t.Stop()
 			back = t.C
 		}
-		next, ok := w.await(ctx, back)
+		next, ok := w.nextOrder(ctx, back)
 		if !ok {
 			return false
 		}
 		if !next.crash { // the timer
 			return true
 		}
-		o = next // a restart of what is down already, or one more crash
+		o = next // A restart of a worker that is away, or another crash.
 	}
 }
 
 const (
 	bindRetry   = 10 * time.Millisecond
-	bindTimeout = time.Minute // far beyond what libzmq takes: a machine that stalls must not end a simulation
+	bindTimeout = time.Minute // Far beyond any wait seen.
 )
 
-// revive binds the same addresses again. libzmq closes sockets in the
-// background, so the first attempts may still find them taken.
-func (w *Worker) revive(ctx context.Context) error {
+// restart binds the same addresses again. Another process may hold one for a moment as the
+// local port of a connection, because the system picked them.
+func (w *Worker) restart(ctx context.Context) error {
 	deadline := time.Now().Add(bindTimeout)
 	cfg := w.cfg
 	if w.model != "" {

@@ -14,8 +14,7 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// subscribe returns what comes from endpoint from now on. It returns when the
-// subscription has arrived: a load message comes at least each second, an event does not.
+// subscribe returns the messages of endpoint from now on, once the subscription has been sent.
 func subscribe(t *testing.T, endpoint, topic string) <-chan zmq.Message {
 	t.Helper()
 	got := make(chan zmq.Message, 10_000)
@@ -181,7 +180,7 @@ func TestCrashStaysDownUntilRestarted(t *testing.T) {
 			break
 		}
 	}
-	w.Faults().Crash() // of what is down already: nothing
+	w.Faults().Crash() // It is down already.
 	w.Faults().Restart(0)
 	untilReady(t, w)
 }

@@ -16,7 +16,7 @@ import (
 // A request to a node whose tier lacks what another node's has makes it pull the pages, before any engine has asked.
 func TestARequestBringsItsPages(t *testing.T) {
 	nats, addrs, dir := natstest.Start(t), freePorts(t, 4), socketDir(t)
-	s := &shelfSite{
+	s := &tierSite{
 		t: t, front: addrs[2], workers: []string{"http://" + addrs[0], "http://" + addrs[1]},
 		sockets: []string{filepath.Join(dir, "first.sock"), filepath.Join(dir, "second.sock")},
 	}
@@ -35,13 +35,13 @@ func TestARequestBringsItsPages(t *testing.T) {
 	ids, later := prompt(4000, 1), prompt(1600, 2)
 	engine.store(ids)
 	engine.store(later)
-	for _, router := range []*shelfSite{s, &other} {
-		router.await(ids, shelved{tier: 3984}, shelved{remote: 3984})
-		router.await(later, shelved{tier: 1584}, shelved{remote: 1584})
+	for _, router := range []*tierSite{s, &other} {
+		router.await(ids, tierOverlap{tier: 3984}, tierOverlap{remote: 3984})
+		router.await(later, tierOverlap{tier: 1584}, tierOverlap{remote: 1584})
 	}
 	awaitThat(t, func() bool { return pages.Stats().Peers == 1 }, func() string { return "the tiers do not know each other" })
 	gone.kill() // the worker next to the pages
-	ask := func(router *shelfSite, ids []uint32) {
+	ask := func(router *tierSite, ids []uint32) {
 		t.Helper()
 		body := must(json.Marshal(map[string]any{"input_ids": ids, "sampling_params": map[string]any{"max_new_tokens": 1}}))
 		require.Contains(t, fetch(http.MethodPost, "http://"+router.front+"/generate", string(body)), "meta_info")

@@ -171,12 +171,12 @@ func TestAnotherModelAtOneURL(t *testing.T) {
 	board.turn(urls[3])
 	awaitThat(t, func() bool { return modelAt(cl, board.url()) == "other" }, func() string { return "the other model is not known" })
 	awaitThat(t, func() bool { // requests may be on their way to it when it becomes known
-		before := cl.sims[3].Strangers()
+		before := cl.sims[3].WrongModelRequests()
 		crowd.more(t, 300)
-		return cl.sims[3].Strangers() == before
+		return cl.sims[3].WrongModelRequests() == before
 	}, func() string { return "the other model gets requests although it is known" })
 	crowd.stop()
-	t.Logf("%d answers, %d failures, %d by a process of another model", crowd.answered.Load(), crowd.failed.Load(), cl.sims[3].Strangers())
+	t.Logf("%d answers, %d failures, %d by a process of another model", crowd.answered.Load(), crowd.failed.Load(), cl.sims[3].WrongModelRequests())
 	require.Zero(t, crowd.failed.Load(), "requests that failed")
 
 	status, worker, err := chatFor(t.Context(), http.DefaultClient, base, "other", 1)

@@ -102,7 +102,7 @@ func TestNodeCost(t *testing.T) {
 			case <-time.After(d):
 			}
 		}
-		wait(20 * time.Second) // it has started, found the workers and given up what it needed for that
+		wait(20 * time.Second) // it has started and discovered the workers
 		const measured = 40 * time.Second
 		before := usageOf(t, cmd.Process.Pid)
 		wait(measured)

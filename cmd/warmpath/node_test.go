@@ -203,7 +203,7 @@ func (s *gpuSite) lose(worker, state, excluded string, fault func()) (traffic, t
 	fault()
 	s.await(worker, state, excluded)
 	told = time.Since(begin)
-	// The others answer many more; what the worker still answers was sent before.
+	// The others answer many more; the worker answers earlier requests only.
 	_, before := s.flow.seen(worker)
 	awaitThat(s.t, func() bool { _, now := s.flow.seen(worker); return now >= before+150 }, func() string { return "the others answer nothing" })
 	last, _ := s.flow.seen(worker)

@@ -133,14 +133,14 @@ func (e *explainer) explained(x *routing.Explanation, p *routing.Prompt) Explain
 		Turn: x.Request.Turn,
 		Prompt: ExplainedPrompt{
 			Model: p.Model, Tokens: p.Len(), Exact: p.Exact, LoRA: p.LoRA, Salted: p.Salt != "",
-			Session: x.Request.Home != 0,
+			Session: x.Request.SessionRank != 0,
 		},
 		Ranks: []ExplainedRank{}, Pair: explainedPair(x),
 	}
 	if x.Err != nil {
 		out.Error = x.Err.Error()
 	} else {
-		out.Winner, out.Why = x.Decision.Rank.ID(), x.Decision.Choice.Why
+		out.Winner, out.Why = x.Decision.Rank.ID(), x.Decision.Choice.Reason
 		out.Overruled = overruledReason(&x.Decision)
 	}
 	now := time.Now()

@@ -48,7 +48,7 @@ func explainedPair(x *routing.Explanation) *ExplainedPair {
 		Prefill: x.First.ID(), Decode: x.Second.ID(), TTFT: x.PairTTFT, Decodes: []ExplainedDecode{},
 	}
 	if x.Err == nil && x.Decision.Decode != nil {
-		out.Chosen, out.Why = true, x.Decision.DecodeChoice.Why
+		out.Chosen, out.Why = true, x.Decision.DecodeChoice.Reason
 	}
 	for i := range x.Decodes {
 		d := &x.Decodes[i]

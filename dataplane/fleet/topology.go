@@ -83,13 +83,6 @@ func (t *Topology) Follow(ctx context.Context, from Viewer) error {
 	}
 }
 
-// Number returns a node's number, 0 for an unknown one.
-func (t *Topology) Number(node string) uint32 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.number[node]
-}
-
 // Name returns the name of the node with a number, "" for an unknown one.
 func (t *Topology) Name(number uint32) string {
 	t.mu.Lock()

@@ -64,8 +64,8 @@ func TestTopologyFollowAView(t *testing.T) {
 	p.update(&cluster.View{Nodes: []cluster.Node{node("c"), node("d"), node("a")}})
 	assert.Equal(t, []uint32{a, 0, c, b}, []uint32{workers["a"].NodeNumber(), workers["b"].NodeNumber(), workers["c"].NodeNumber(), workers["d"].NodeNumber()})
 	assert.Nil(t, router.Links())
-	assert.Equal(t, b, p.Number("d"))
-	assert.Zero(t, p.Number("b"))
+	assert.Equal(t, "d", p.Name(b))
+	assert.Empty(t, p.Name(17))
 	delete(workers, "d")
 }
 

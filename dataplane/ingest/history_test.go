@@ -36,7 +36,7 @@ func newEngine(rng *rand.Rand, p *publisher) *engine {
 			tokens[at] += 1 << 30
 		}
 		e.prompts = append(e.prompts, tokens)
-		e.names = append(e.names, kvevent.SGLangHashes(nil, tokens, page, ""))
+		e.names = append(e.names, sglangHashes(tokens, page, ""))
 	}
 	return e
 }

@@ -132,7 +132,7 @@ func prompt(id uint32, n int) []uint32 {
 
 // store is the event of blocks [from, to) of a prompt, by SGLang's names.
 func store(tokens []uint32, from, to int) kvevent.Event {
-	names := kvevent.SGLangHashes(nil, tokens, page, "")
+	names := sglangHashes(tokens, page, "")
 	ev := kvevent.Event{
 		Kind: kvevent.Stored, Hashes: names[from:to], Tokens: tokens[from*page : to*page], BlockSize: page, Medium: kvevent.MediumGPU,
 	}
@@ -145,8 +145,17 @@ func store(tokens []uint32, from, to int) kvevent.Event {
 // remove is the event of blocks [from, to) leaving the GPU.
 func remove(tokens []uint32, from, to int) kvevent.Event {
 	return kvevent.Event{
-		Kind: kvevent.Removed, Hashes: kvevent.SGLangHashes(nil, tokens, page, "")[from:to], Medium: kvevent.MediumGPU,
+		Kind: kvevent.Removed, Hashes: sglangHashes(tokens, page, "")[from:to], Medium: kvevent.MediumGPU,
 	}
 }
 
 var cleared = kvevent.Event{Kind: kvevent.Cleared}
+
+// sglangHashes returns the hashes of tokens' whole pages.
+func sglangHashes(tokens []uint32, pageSize int, salt string) (hashes []uint64) {
+	c := kvevent.NewChain(salt)
+	for ; len(tokens) >= pageSize; tokens = tokens[pageSize:] {
+		hashes = append(hashes, c.Next(tokens[:pageSize]))
+	}
+	return hashes
+}

@@ -66,7 +66,7 @@ func (r *Router) choose(s *Scratch, p *Prompt, tried []*worker.Rank, by draw) (D
 	r.fill(s, p)
 	req := policy.Request{Tokens: p.Len(), Exact: p.Exact, Turn: by.turn, Seed: by.seed, Stored: len(s.tiers.found) > 0}
 	if r.Sessions != nil && p.Session != 0 {
-		req.Home = r.Sessions.rank(p.Session)
+		req.SessionRank = r.Sessions.rank(p.Session)
 	}
 	r.pick(s, p, &d, req)
 	d.Overruled = s.overruled(&d)
@@ -88,7 +88,7 @@ func (r *Router) pick(s *Scratch, p *Prompt, d *Decision, req policy.Request) {
 	if s.alone > 0 {
 		single, least := r.Policy().Pick(req, s.candidates[:s.alone]), cmp.Or(r.MinUncached, DefaultMinUncached)
 		if why := policy.Alone(r.Policy(), req, s.candidates[:s.alone], single.Index, &l, prefill.Index, decode.Index, least); why != "" {
-			single.Why = why
+			single.Reason = why
 			s.decide(d, p, single)
 			return
 		}
@@ -148,7 +148,7 @@ func (r *Router) ChooseFor(s *Scratch, a *PeerRequest) (Decision, error) {
 	s.peer.answering = nil
 	var d Decision
 	r.pick(s, &p, &d, policy.Request{
-		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), Home: a.Home, Stored: a.Stored,
+		Tokens: a.Tokens, Exact: a.Exact, Turn: r.turn.Add(1) - 1, Seed: r.seed(), SessionRank: a.SessionRank, Stored: a.Stored,
 	})
 	return d, nil
 }
@@ -216,13 +216,13 @@ func (r *Router) fill(s *Scratch, p *Prompt) {
 		c.ID, c.Predicted = rank.IDHash(), f.tokens
 		c.Cached, c.Host, c.Disk = trusted(o.tokens, credit), trusted(o.tokens-o.gpu, credit), 0
 		c.Pending, c.InFlight, c.Waiting = load.Pending, load.InFlight, load.Waiting
-		c.Rate, c.Pool, c.Used, c.Most = load.Rate, load.Pool, load.Used, load.Most
+		c.Rate, c.Pool, c.Used, c.MaxRunning = load.Rate, load.Pool, load.Used, load.Most
 		c.Age, c.Tree = silence(rank, load, s.now), 0
 		c.Tier, c.Remote, c.TierTime, c.RemoteTime = 0, 0, 0, 0
-		c.Weight, c.Full = 0, 0
+		c.Weight, c.FullRate = 0, 0
 		if s.judged {
 			if v := rank.Worker.Verdict(s.now); v != 0 {
-				c.Weight, c.Full = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.FullSpeed()
+				c.Weight, c.FullRate = weight(v, p.Len()-max(c.Cached, c.Predicted)), rank.FullSpeed()
 			}
 		}
 		if load.Pool == 0 {

@@ -142,5 +142,5 @@ func TestApproxPolicyUsesAnswers(t *testing.T) {
 	require.NoError(t, err)
 	require.Same(t, f.ranks[1], d.Rank)
 	require.Positive(t, d.Cached)
-	require.Equal(t, "highest overlap", d.Choice.Why)
+	require.Equal(t, "highest overlap", d.Choice.Reason)
 }

@@ -225,8 +225,8 @@ func TestFactsComeWithTheSpeedBefore(t *testing.T) {
 	}
 	f.tell(0, gpuSlow)
 	_, _ = f.pick(prompt(tokens(1, 100)))
-	require.InDelta(t, 10_000, f.spy.candidates[0].Full, 1)
-	require.Zero(t, f.spy.candidates[1].Full)
+	require.InDelta(t, 10_000, f.spy.candidates[0].FullRate, 1)
+	require.Zero(t, f.spy.candidates[1].FullRate)
 	x := f.with(policy.KV{Options: policy.Defaults}).Explain(&f.scratch, prompt(tokens(1, 1000)), 1)
 	require.Same(t, f.ranks[1], x.Decision.Rank)
 	require.InDelta(t, 0.1, x.Ranks[0].Cost.Health, 1e-6, "as long again as 1,000 tokens take at full speed")

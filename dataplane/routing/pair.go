@@ -36,7 +36,7 @@ func (s *Scratch) fillDecodes(p *Prompt) {
 		load, info := &s.pair.loads[j], rank.Worker.Info()
 		rank.Load.ViewInto(load, s.now)
 		c := policy.Candidate{
-			ID: rank.IDHash(), InFlight: load.InFlight, Waiting: load.Waiting, Pool: load.Pool, Used: load.Used, Most: load.Most,
+			ID: rank.IDHash(), InFlight: load.InFlight, Waiting: load.Waiting, Pool: load.Pool, Used: load.Used, MaxRunning: load.Most,
 			Age: silence(rank, load, s.now),
 		}
 		if s.judged {

@@ -40,7 +40,7 @@ func TestPair(t *testing.T) {
 	ids := tokens(1, 4000)
 	f.holds(1, radix.DomainKey{}, ids, 900, radix.TierGPU)
 	f.ranks[1].SetExact(true)
-	busy := f.ranks[2].Load.BeginDecode(5000)
+	busy := f.ranks[2].Load.BeginLeg(5000, worker.Work{Prompt: 5000})
 	defer busy.End()
 	p := prompt(ids)
 
@@ -72,7 +72,7 @@ func TestPairRanks(t *testing.T) {
 	ids := tokens(1, 4000)
 	f.holds(1, radix.DomainKey{}, ids, 900, radix.TierGPU)
 	f.ranks[1].SetExact(true)
-	busy := f.ranks[2].Load.BeginDecode(5000)
+	busy := f.ranks[2].Load.BeginLeg(5000, worker.Work{Prompt: 5000})
 	defer busy.End()
 	d := f.kvPick(prompt(ids))
 	require.Equal(t, "http://n00:1#1 http://n01:1#1", d.Rank.ID()+" "+d.Decode.ID())
@@ -144,7 +144,7 @@ func TestConditionalPair(t *testing.T) {
 			return "pair"
 		}
 		require.Same(t, f.ranks[4], d.Rank)
-		return d.Choice.Why
+		return d.Choice.Reason
 	}
 	const short, first = "alone: what it lacks is too short for a pair", "alone: its first token comes before a pair's"
 	assert.Equal(t, short, alone(prompt(ids[:200]), 0))

@@ -37,7 +37,7 @@ type PeerRequest struct {
 	Exact        bool
 	Unpaired     bool
 	Stored       bool        // some overlaps have tokens to fetch
-	Home         uint64      // as policy.Request.Home
+	SessionRank  uint64      // as policy.Request.SessionRank
 	Common       PeerOverlap // of each rank that is not in Overlaps
 	Overlaps     []RankOverlap
 	Fingerprints []uint32 // of a prompt with token ids, for SharedPredictions
@@ -79,7 +79,7 @@ type peerScratch struct {
 func (a *PeerRequest) fill(s *Scratch, p *Prompt, req policy.Request) {
 	*a = PeerRequest{
 		Model: p.Model, LoRA: p.LoRA, Tokens: req.Tokens, Output: p.Output, DP: p.DP, Exact: req.Exact, Unpaired: p.Unpaired,
-		Stored: req.Stored, Home: req.Home, Overlaps: a.Overlaps[:0],
+		Stored: req.Stored, SessionRank: req.SessionRank, Overlaps: a.Overlaps[:0],
 	}
 	votes := 0
 	for i := range s.candidates {
@@ -121,11 +121,11 @@ func (a *PeerReply) accept(s *Scratch, d *Decision, p *Prompt) bool {
 			return false
 		}
 	}
-	s.decide(d, p, policy.Choice{Index: i, Cost: a.Cost, Why: whyPeer})
+	s.decide(d, p, policy.Choice{Index: i, Cost: a.Cost, Reason: whyPeer})
 	d.Decode, d.DecodeChoice = nil, policy.Choice{}
 	if j >= 0 {
 		s.pair.first, s.pair.second = i-s.alone, j
-		d.Decode, d.DecodeChoice, d.output = s.decodes[j], policy.Choice{Index: j, Why: whyPeer}, p.Output
+		d.Decode, d.DecodeChoice, d.output = s.decodes[j], policy.Choice{Index: j, Reason: whyPeer}, p.Output
 	}
 	return true
 }

@@ -31,9 +31,9 @@ func TestSessionKeepsItsRank(t *testing.T) {
 	for range 10 {
 		d := send("a", tokens(2, 400))
 		require.Same(t, f.ranks[2], d.Rank, "and its session stays")
-		require.Equal(t, "its session's rank", d.Choice.Why)
+		require.Equal(t, "its session's rank", d.Choice.Reason)
 	}
-	require.NotEqual(t, "its session's rank", send("", tokens(2, 400)).Choice.Why)
+	require.NotEqual(t, "its session's rank", send("", tokens(2, 400)).Choice.Reason)
 
 	var leases []worker.Lease
 	for range 3 { // 3 of 4 requests in flight: above 1.25 times the mean
@@ -104,7 +104,7 @@ func TestSessionsAtOnce(t *testing.T) {
 		p.Session = routing.SessionKey(strconv.Itoa(i))
 		_, err := r.Pick(&f.scratch, p, nil)
 		require.NoError(t, err)
-		require.Contains(t, []uint64{0, f.ranks[0].IDHash(), f.ranks[1].IDHash()}, watcher.req.Home)
+		require.Contains(t, []uint64{0, f.ranks[0].IDHash(), f.ranks[1].IDHash()}, watcher.req.SessionRank)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // TierConfig configures the KV tier of the node. With Bytes 0 there is none. The sidecar sets the
-// fields Node, Advertise, Log, Fabric and Trust of the store.
+// fields Node, Advertise, Log, Fabric and PeerTLS of the store.
 type TierConfig struct {
 	store.Config
 
@@ -29,8 +29,8 @@ type TierConfig struct {
 	NoNIXL  bool                  // pages move between nodes by TCP only
 }
 
-// ErrTrust is a contradiction in the settings by which KV tiers authenticate each other.
-var ErrTrust = errors.New("sidecar: bad trust")
+// ErrPeerTLS is a contradiction in the settings by which KV tiers authenticate each other.
+var ErrPeerTLS = errors.New("sidecar: bad TLS settings of the KV tier")
 
 // tier is the KV tier of the node, with its peers and announcements.
 type tier struct {
@@ -50,7 +50,7 @@ func newTier(cfg *Config) (*tier, error) {
 	c := cfg.Tier.Config
 	c.Node, c.Advertise, c.Log = cfg.Name, cfg.Advertise, cfg.Log
 	var err error
-	if c.Trust, err = cfg.Tier.trust(cfg.Log); err != nil {
+	if c.PeerTLS, err = cfg.Tier.peerTLS(cfg.Log); err != nil {
 		return nil, err
 	}
 	if !cfg.Tier.NoNIXL {
@@ -68,19 +68,19 @@ func newTier(cfg *Config) (*tier, error) {
 	cfg.extra.metrics = append(cfg.extra.metrics, t.store.Collector())
 	cfg.extra.agents = append(cfg.extra.agents, t.store.Agents)
 	if t.bus != nil {
-		t.announcer = announce.New(announce.Config{Node: t.node, Bus: t.bus, Source: t.store.Feed(), Log: t.log})
+		t.announcer = announce.New(announce.Config{Node: t.node, Bus: t.bus, Source: t.store.ChangeFeed(), Log: t.log})
 		cfg.extra.metrics = append(cfg.extra.metrics, t.announcer.Collector())
 	}
 	return t, nil
 }
 
-// trust makes the TLS settings of connections with other nodes' tiers: from certificates, a key
+// peerTLS makes the TLS settings of connections with other nodes' tiers: from certificates, a key
 // or the cluster's token.
-func (c *TierConfig) trust(log *slog.Logger) (none store.Trust, err error) {
+func (c *TierConfig) peerTLS(log *slog.Logger) (none store.PeerTLS, err error) {
 	certified := c.TLS != (tlsconfig.ServerFiles{})
 	switch {
 	case certified && c.KeyFile != "":
-		return none, fmt.Errorf("%w: --kv-tier-key-file and --kv-tier-tls-cert: tiers authenticate each other by one of them", ErrTrust)
+		return none, fmt.Errorf("%w: --kv-tier-key-file and --kv-tier-tls-cert: tiers authenticate each other by one of them", ErrPeerTLS)
 	case certified:
 		return c.certificates(log)
 	}
@@ -99,13 +99,13 @@ func (c *TierConfig) trust(log *slog.Logger) (none store.Trust, err error) {
 	default:
 		return none, nil
 	}
-	return store.Trust{Server: shared.Server(), Client: func(string) *tls.Config { return shared.Client() }}, nil
+	return store.PeerTLS{Server: shared.Server(), Client: func(string) *tls.Config { return shared.Client() }}, nil
 }
 
 // certificates makes the TLS settings from certificates, which each tier shows to the other.
-func (c *TierConfig) certificates(log *slog.Logger) (none store.Trust, err error) {
+func (c *TierConfig) certificates(log *slog.Logger) (none store.PeerTLS, err error) {
 	if c.TLS.Cert == "" || c.TLS.Key == "" || c.TLS.ClientCA == "" {
-		return none, fmt.Errorf("%w: --kv-tier-tls-cert, --kv-tier-tls-key and --kv-tier-tls-ca go together, as each tier authenticates itself to the other", ErrTrust)
+		return none, fmt.Errorf("%w: --kv-tier-tls-cert, --kv-tier-tls-key and --kv-tier-tls-ca go together, as each tier authenticates itself to the other", ErrPeerTLS)
 	}
 	server, err := tlsconfig.Server(c.TLS, log)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *TierConfig) certificates(log *slog.Logger) (none store.Trust, err error
 		return none, fmt.Errorf("cannot use --kv-tier-tls-ca: %w", err)
 	}
 	log.Info("KV tiers authenticate each other by certificates", "ca", c.TLS.ClientCA)
-	return store.Trust{Server: server, Client: client.Config}, nil
+	return store.PeerTLS{Server: server, Client: client.Config}, nil
 }
 
 // run serves the tier until ctx ends.
@@ -144,7 +144,7 @@ func (t *tier) run(ctx context.Context) error {
 // hearHints subscribes to the pull hints of routers. Without them pages are pulled when engines
 // ask.
 func (t *tier) hearHints() (stop func()) {
-	stop, err := t.bus.Subscribe(hint.Subject(t.node), t.store.Hinted)
+	stop, err := t.bus.Subscribe(hint.Subject(t.node), t.store.TakeHint)
 	if err != nil {
 		t.log.Warn("cannot hear routers' pull hints: pages are pulled when engines ask for them", "error", err)
 		return func() {}

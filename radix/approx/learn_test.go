@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/radix/approx"
 )
 
-// engine is a worker whose cache is an LRU of that many units: a tree with a known capacity and
+// engine is a worker with an LRU cache of that many units: a tree with a known capacity and
 // nothing to learn.
 type engine struct{ *approx.Tree }
 

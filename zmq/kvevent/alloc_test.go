@@ -52,7 +52,8 @@ func TestEncodeDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestHostileLengthsDoNotAllocate sends headers that announce more than there is: memory may only follow the bytes.
+// TestHostileLengthsDoNotAllocate sends headers that announce more than there is: memory may
+// only follow the bytes.
 func TestHostileLengthsDoNotAllocate(t *testing.T) {
 	huge := packed{0xdd, 0x7f, 0xff, 0xff, 0xff}
 	for _, events := range []packed{

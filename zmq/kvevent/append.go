@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// The functions below write each value in the shortest form, as msgspec does; msgp's writers prefer signed forms for
-// positive int64 and would not give the engines' bytes.
+// The functions below write each value in the shortest form, as msgspec does; msgp's writers
+// prefer signed forms for positive int64 and would not give the engines' bytes.
 
 func appendUint(dst []byte, v uint64) []byte {
 	switch {

@@ -14,7 +14,7 @@ func benchBatch() *kvevent.Batch {
 	for i := range uint32(512) {
 		e.Tokens = append(e.Tokens, i*i*7919%150_000)
 	}
-	e.Hashes = kvevent.SGLangHashes(nil, e.Tokens, e.BlockSize, "")
+	e.Hashes = sglangHashes(e.Tokens, e.BlockSize, "")
 	return &kvevent.Batch{Time: 1.5, HasRank: true, Events: []kvevent.Event{e}}
 }
 
@@ -60,7 +60,7 @@ func BenchmarkDecode(b *testing.B) {
 			for range 12000 {
 				e.Tokens = append(e.Tokens, 256+rng.Uint32N(below-256))
 			}
-			e.Hashes = kvevent.SGLangHashes(nil, e.Tokens, e.BlockSize, "")
+			e.Hashes = sglangHashes(e.Tokens, e.BlockSize, "")
 			payload := kvevent.Append(nil, &kvevent.Batch{HasRank: true, Events: []kvevent.Event{e}}, kvevent.SGLang0523)
 			var batch kvevent.Batch
 			b.ReportAllocs()

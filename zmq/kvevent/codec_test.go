@@ -119,7 +119,8 @@ func TestAppendJSON(t *testing.T) {
 	require.JSONEq(t, `{"ts":null,"events":[]}`, string(kvevent.AppendJSON(nil, &kvevent.Batch{Time: math.NaN()})))
 }
 
-// TestJSONOfVectors compares the JSON of each map-shaped SGLang message with Python's, nil fields aside.
+// TestJSONOfVectors compares the JSON of each map-shaped SGLang message with Python's, nil
+// fields aside.
 func TestJSONOfVectors(t *testing.T) {
 	var b kvevent.Batch
 	for _, v := range eventVectors(t) {
@@ -170,7 +171,7 @@ func TestLoadOfOtherReleases(t *testing.T) {
 }
 
 func TestBigramPageHash(t *testing.T) {
-	// hashlib.sha256(struct.pack("<4I", 1, 2, 2, 3)).hexdigest()[:16]: SGLang hashes a page of pairs flattened.
-	require.Equal(t, []uint64{0xede8ef26a097f0fd}, kvevent.SGLangHashes(nil, []uint32{1, 2, 2, 3}, 4, ""))
-	require.Nil(t, kvevent.SGLangHashes(nil, []uint32{1}, 0, ""))
+	// hashlib.sha256(struct.pack("<4I", 1, 2, 2, 3)).hexdigest()[:16]: SGLang hashes a page of
+	// pairs flattened.
+	require.Equal(t, []uint64{0xede8ef26a097f0fd}, sglangHashes([]uint32{1, 2, 2, 3}, 4, ""))
 }

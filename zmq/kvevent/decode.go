@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// ErrMalformed is what every decoder of this package returns for bytes that are not what an engine sends.
+// ErrMalformed is returned by every decoder of this package for bytes that no engine sends.
 var ErrMalformed = errors.New("kvevent: malformed message")
 
-// Decode reads one message of any release into b and forgets what b held. After an error b holds no events.
-// A batch that arrived before in the same sizes is decoded without allocating.
+// Decode reads one message of any release into b, whose old content is lost. After an error b
+// has no events. A batch of the same sizes as an earlier one is decoded without allocating.
 func (b *Batch) Decode(payload []byte) error {
 	b.reset()
 	r := reader{b: payload}
@@ -27,13 +27,14 @@ func (b *Batch) Decode(payload []byte) error {
 	return nil
 }
 
-// kept bounds what a Batch keeps of ids and of hashes, 256 and 512 KiB: a message of 65,536 tokens.
-const kept = 64 << 10
+// maxRetained bounds the ids and hashes that a Batch retains, 256 and 512 KiB: a message of
+// 65,536 tokens.
+const maxRetained = 64 << 10
 
-// Trim gives back what an unusually large message took, so that who has read one does not hold four times its size until the next. Its Events
-// are gone then.
+// Trim releases the memory of an unusually large message, so that its reader does not retain
+// four times its size until the next one. Events are gone then.
 func (b *Batch) Trim() {
-	if max(cap(b.tokens.ids), cap(b.hashes.hashes), 4*cap(b.hashes.raws), 16*cap(b.Events)) > kept {
+	if max(cap(b.tokens.ids), cap(b.hashes.hashes), 4*cap(b.hashes.raws), 16*cap(b.Events)) > maxRetained {
 		*b = Batch{}
 	}
 }
@@ -46,7 +47,7 @@ func (b *Batch) reset() {
 	}
 }
 
-// arrayBatch reads a batch as all engines send it: time, events, rank.
+// arrayBatch reads a batch in the form of all engines: time, events, rank.
 func (b *Batch) arrayBatch(r *reader) {
 	n := r.array()
 	if n < 2 {
@@ -62,7 +63,8 @@ func (b *Batch) arrayBatch(r *reader) {
 	}
 }
 
-// mapBatch reads a batch whose fields have names, as a publisher writes it that has not asked msgspec for arrays.
+// mapBatch reads a batch with named fields, from a publisher whose msgspec structs are not
+// array_like.
 func (b *Batch) mapBatch(r *reader) {
 	found := false
 	for n := r.dict(); n > 0 && !r.bad; n-- {
@@ -92,7 +94,7 @@ func (b *Batch) mapBatch(r *reader) {
 	}
 }
 
-// time reads when the batch was made. Events are as good without.
+// time reads the time of the batch, which is optional.
 func (b *Batch) time(r *reader) {
 	if b.Time = 0; r.isNumber() {
 		b.Time = r.float()
@@ -101,13 +103,13 @@ func (b *Batch) time(r *reader) {
 	}
 }
 
-// rank reads whose events these are. Who listens knows by the socket.
+// rank reads the rank, which is optional: the socket identifies it too.
 func (b *Batch) rank(r *reader) {
 	rank, ok := b.number(r)
 	b.Rank, b.HasRank = int(rank), ok
 }
 
-// number reads an integer that decides nothing, or whatever is in its place.
+// number reads an optional integer; any other value counts as unknown.
 func (b *Batch) number(r *reader) (v int64, ok bool) {
 	switch {
 	case r.null():
@@ -123,7 +125,7 @@ func (b *Batch) number(r *reader) (v int64, ok bool) {
 	return 0, false
 }
 
-// unknown passes over one field that this package does not know, or whose value says nothing to it.
+// unknown skips a field that this package does not know, or a value of an unexpected type.
 func (b *Batch) unknown(r *reader) {
 	r.skip()
 	b.UnknownFields++
@@ -139,7 +141,7 @@ func (b *Batch) events(r *reader) {
 	}
 }
 
-// event reads one event. One that makes no sense is left out, and takes no other with it.
+// event reads one event. An event that cannot be read is skipped alone.
 func (b *Batch) event(r *reader) {
 	start, events := r.p, len(b.Events)
 	fields, wide := b.UnknownFields, b.tokens.wide
@@ -162,13 +164,13 @@ func (b *Batch) event(r *reader) {
 	r.skip()
 }
 
-// add appends an empty event of kind k and returns it; the pointer is good until the next add.
+// add appends an event of kind k; the pointer is valid until the next add.
 func (b *Batch) add(k Kind) *Event {
 	b.Events = append(b.Events, Event{Kind: k})
 	return &b.Events[len(b.Events)-1]
 }
 
-// hash reads one block hash: an integer, or a byte string of which it returns the whole as well.
+// hash reads one block hash: an integer, or a byte string, which it returns whole as well.
 func (e *Event) hash(r *reader) (v uint64, raw []byte) {
 	if c := r.peek(); c < bin8 || c > bin32 {
 		v, above := r.word()
@@ -191,7 +193,7 @@ func (e *Event) parent(r *reader) {
 	}
 }
 
-// medium reads a tier. Blocks that are removed from one that has no name are gone from wherever they are.
+// medium reads a tier. A removal without a tier removes the blocks from all tiers.
 func (b *Batch) medium(r *reader, e *Event) {
 	e.Medium, e.MediumName = MediumNone, nil
 	if e.Kind == Removed && !r.isName() {
@@ -222,7 +224,7 @@ func (b *Batch) slidingWindow(r *reader, e *Event) {
 	e.SlidingWindow = int(w)
 }
 
-// label reads a name that decides nothing: where it is none, the event stands without.
+// label reads an optional name; any other value counts as unknown.
 func (b *Batch) label(r *reader) []byte {
 	if r.null() {
 		return nil
@@ -234,7 +236,7 @@ func (b *Batch) label(r *reader) []byte {
 	return r.name()
 }
 
-// blockSize reads the size of the blocks, and reports whether it is there.
+// blockSize reads the size of the blocks, and reports whether it is present.
 func (e *Event) blockSize(r *reader) bool {
 	n, ok := r.optInt()
 	if n < 0 {
@@ -246,7 +248,7 @@ func (e *Event) blockSize(r *reader) bool {
 	return ok
 }
 
-// inferSize finds the size of blocks whose event does not say it.
+// inferSize derives the block size of an event that does not contain it from its lists.
 func (e *Event) inferSize(r *reader) {
 	tokens := len(e.Tokens)
 	if e.Bigram {
@@ -259,5 +261,5 @@ func (e *Event) inferSize(r *reader) {
 	e.BlockSize = tokens / len(e.Hashes)
 }
 
-// extraKey reads what parts the blocks of a request from those of others with the same tokens.
+// extraKey reads the key that separates a request's blocks from others with the same tokens.
 func (e *Event) extraKey(r *reader) { e.ExtraKey = r.keys() }

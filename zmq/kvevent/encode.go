@@ -23,8 +23,8 @@ const (
 // ErrUnknownEncoding is returned by [ParseEncoding].
 var ErrUnknownEncoding = errors.New("kvevent: unknown encoding")
 
-// ParseEncoding returns the encoding of an engine's release as flags and files name it: "0.5.8", "0.5.15", "0.5.18",
-// "0.5.21", "0.5.23", "vllm", or another release of the ranges above.
+// ParseEncoding returns the encoding of a release as flags and files name it: "0.5.8",
+// "0.5.15", "0.5.18", "0.5.21", "0.5.23", "vllm", or another release of the ranges above.
 func ParseEncoding(s string) (Encoding, error) {
 	switch s {
 	case "0.5.8":
@@ -62,8 +62,8 @@ func (e Encoding) String() string {
 	return "unknown"
 }
 
-// Append appends b as the release enc sends it, byte for byte, and returns the extended slice. Fields that the release
-// does not know are left out, events of no known kind as well.
+// Append appends b exactly as the release enc sends it, and returns the extended slice. Fields
+// that the release does not have are left out, and so are events of unknown kinds.
 func Append(dst []byte, b *Batch, enc Encoding) []byte {
 	if enc == VLLM032 && !b.HasRank {
 		dst = appendArray(dst, 2) // vLLM omits defaults; SGLang sends nil.

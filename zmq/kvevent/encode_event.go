@@ -64,11 +64,11 @@ func appendMapEvent(dst []byte, e *Event, enc Encoding) []byte {
 	return m.dst
 }
 
-// mapWriter counts the pairs of a map in its header while they are written, so that which optionals are there is
-// decided in one place.
+// mapWriter counts the pairs of a map in its header while they are written, so that each
+// optional field is tested once.
 type mapWriter struct {
 	dst  []byte
-	head int // Where the header is.
+	head int // Offset of the header.
 }
 
 // key starts the next pair.

@@ -1,6 +1,6 @@
 package kvevent
 
-// Kind says what happened to the blocks of an event.
+// Kind is the kind of an event.
 type Kind uint8
 
 // The kinds of event that engines publish.
@@ -23,7 +23,7 @@ func (k Kind) String() string {
 	return "Unknown"
 }
 
-// Medium is the storage tier that an event speaks of.
+// Medium is the tier of an event's blocks.
 type Medium uint8
 
 // The tiers. Engines name them differently; see [Event.MediumName].
@@ -35,8 +35,8 @@ const (
 	MediumOther                 // A name this package does not know.
 )
 
-// Event is one change of a rank's cache. The zero value of a field means that the event does not carry it, unless a
-// Has field says so.
+// Event is one change of a rank's cache. A zero field is absent from the event, unless a Has
+// field says otherwise.
 type Event struct {
 	Kind   Kind
 	Medium Medium
@@ -44,29 +44,33 @@ type Event struct {
 	HasParent bool
 	HasLoRAID bool
 	Bigram    bool // Tokens holds pairs: EAGLE's cache is keyed by [token, next token].
-	Unsigned  bool // A hash came as an integer above the signed range (vLLM); print hashes unsigned.
+	Unsigned  bool // An integer hash exceeds int64 (vLLM); print hashes unsigned.
 
-	// Hashes are the engine's names of the blocks, in chain order. A signed integer is its two's complement; a byte
-	// string is its first eight bytes, big-endian, and stands whole in RawHashes.
+	// Hashes are the engine's hashes of the blocks, in chain order: an integer in two's
+	// complement, or the first eight bytes of a byte string, big-endian, which RawHashes holds
+	// whole.
 	Hashes []uint64
 	Parent uint64 // Hash of the block before the first, if HasParent.
 
-	// RawHashes is nil if every hash is an integer; otherwise one entry per hash, nil for an integer.
+	// RawHashes is nil if every hash is an integer; otherwise it has one entry for each hash,
+	// nil for an integer.
 	RawHashes [][]byte
 	RawParent []byte
 
 	Tokens    []uint32 // BlockSize tokens per hash; 2×BlockSize if Bigram.
-	BlockSize int      // In tokens (in pairs if Bigram). Where an event does not say it, what follows from its lists.
+	BlockSize int      // In tokens, or pairs if Bigram; derived from the lists if absent.
 
 	LoRAID     int64
 	LoRAName   []byte
 	CacheSalt  []byte // Isolates tenants; SGLang's hashes already depend on it.
-	SessionID  []byte // Who caused the store; the hash does not depend on it.
+	SessionID  []byte // Session of the request that stored the blocks; not part of the hash.
 	MediumName []byte // The name as sent, if Medium is MediumStorage or MediumOther.
 
-	// ExtraKeys holds raw msgpack per block, nil for a block without extra keys (vLLM: LoRA name, image hashes, salt).
+	// ExtraKeys holds raw msgpack for each block, nil for a block without extra keys (vLLM:
+	// LoRA name, image hashes, salt).
 	ExtraKeys [][]byte
-	// ExtraKey is the one of all blocks, raw msgpack: tokens with it are not those without. No engine sends it yet.
+	// ExtraKey is raw msgpack for all blocks: equal tokens with another key are other blocks.
+	// No engine sends it yet.
 	ExtraKey []byte
 
 	CacheGroup
@@ -82,20 +86,21 @@ type CacheGroup struct {
 	Ownership     []byte // Of the storage tier.
 }
 
-// Batch is one message's content. The zero value is ready to use; see the package's Ownership section.
+// Batch is the content of one message. The zero value is ready to use; see Ownership above.
 type Batch struct {
 	Time    float64 // Seconds since 1970, by the engine's clock.
 	Rank    int     // Data-parallel rank, if HasRank.
 	HasRank bool
 	Events  []Event
 
-	UnknownEvents int // Events of a kind this package does not know, skipped.
-	UnknownFields int // Fields this package does not know, or with values that it does not, skipped.
-	BadEvents     int // Events that make no sense, skipped.
+	UnknownEvents int // Skipped events of unknown kinds.
+	UnknownFields int // Skipped fields that are unknown or have unknown values.
+	BadEvents     int // Skipped events that cannot be read.
 
-	// WideTokens counts token ids outside uint32. Such an id is folded to its low 32 bits XOR its high 32 bits: the same
-	// id always gives the same value, so content hashes agree between workers, but it cannot be encoded back. Strings and
-	// bytes in the place of ids, as names of images, are folded to their CRC-32C.
+	// WideTokens counts token ids outside uint32. Such an id is folded to its low 32 bits XOR
+	// its high 32 bits: equal ids stay equal, so content hashes agree between workers, but the
+	// id cannot be encoded back. Strings and bytes in place of ids, such as names of images,
+	// are folded to their CRC-32C.
 	WideTokens int
 
 	hashes hashBuffer

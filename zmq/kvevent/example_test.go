@@ -8,11 +8,12 @@ import (
 
 func ExampleBatch_Decode() {
 	tokens := []uint32{10, 11, 12, 13, 14, 15, 16, 17}
+	chain := kvevent.NewChain("")
 	payload := kvevent.Append(nil, &kvevent.Batch{
 		Time: 1763700000.25, HasRank: true,
 		Events: []kvevent.Event{{
 			Kind: kvevent.Stored, Medium: kvevent.MediumGPU, Tokens: tokens, BlockSize: 4,
-			Hashes: kvevent.SGLangHashes(nil, tokens, 4, ""),
+			Hashes: []uint64{chain.Next(tokens[:4]), chain.Next(tokens[4:])},
 		}},
 	}, kvevent.SGLang0523)
 

@@ -47,7 +47,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// checkRoundTrip encodes b and decodes it again: what the release can say must come back, byte and meaning.
+// checkRoundTrip encodes b and decodes it again: all that the release can express must come
+// back, in bytes and meaning.
 func checkRoundTrip(t *testing.T, b *kvevent.Batch, enc kvevent.Encoding) {
 	t.Helper()
 	bytes1 := kvevent.Append(nil, b, enc)
@@ -60,15 +61,15 @@ func checkRoundTrip(t *testing.T, b *kvevent.Batch, enc kvevent.Encoding) {
 	}
 	want := kvevent.Batch{Time: b.Time, Rank: b.Rank, HasRank: b.HasRank}
 	for _, e := range b.Events {
-		want.Events = append(want.Events, said(e, enc))
+		want.Events = append(want.Events, expressible(e, enc))
 	}
 	if !equalBatches(&again, &want) {
 		t.Fatalf("Decode(Append(%v)) = %+v, want %+v", enc, again, want)
 	}
 }
 
-// said returns what release enc can say of e.
-func said(e kvevent.Event, enc kvevent.Encoding) kvevent.Event {
+// expressible returns the part of e that release enc can express.
+func expressible(e kvevent.Event, enc kvevent.Encoding) kvevent.Event {
 	if e.Kind == kvevent.Cleared {
 		return kvevent.Event{Kind: e.Kind}
 	}
@@ -100,7 +101,8 @@ func said(e kvevent.Event, enc kvevent.Encoding) kvevent.Event {
 	return s
 }
 
-// equalBatches compares what is exported, NaN equal to itself, and an empty list of numbers equal to none.
+// equalBatches compares the exported fields; NaN equals itself, and an empty list of numbers
+// equals none.
 func equalBatches(a, b *kvevent.Batch) bool {
 	view := func(b *kvevent.Batch) (kvevent.Batch, uint64) {
 		v := kvevent.Batch{
@@ -119,7 +121,7 @@ func equalBatches(a, b *kvevent.Batch) bool {
 	return ta == tb && reflect.DeepEqual(va, vb)
 }
 
-// FuzzLoad decodes anything and encodes what it understood.
+// FuzzLoad decodes random bytes and encodes the result.
 func FuzzLoad(f *testing.F) {
 	for _, v := range readLines(f, "sglang_load_events.jsonl") {
 		f.Add(v.payload(f))

@@ -5,15 +5,17 @@ import (
 	"encoding/binary"
 )
 
-// saltSeed precedes a cache salt in the digest that seeds a salted chain (SGLang, mem_cache/utils.py).
+// saltSeed precedes a cache salt in the digest that seeds a salted chain (SGLang,
+// mem_cache/utils.py).
 const saltSeed = "sglang-cache-salt-v1\x00"
 
-// Chain computes the hashes by which SGLang names the pages of one sequence: SHA-256 over the previous page's digest
-// and the page's tokens. The hash depends on nothing else, so it is the same on every worker. The zero value is the root
-// of unsalted sequences. A copy is a fork that shares scratch memory: for another goroutine take ContinueChain(Digest()).
+// Chain computes SGLang's hashes of the pages of one sequence: SHA-256 over the previous page's
+// digest and the page's tokens. So a hash is the same on every worker. The zero value is the
+// root of unsalted sequences. A copy is a fork that shares scratch memory; another goroutine
+// uses ContinueChain(Digest()) instead.
 //
-// A page with a token above uint32 is hashed otherwise by SGLang (ff, then all of the page's tokens as u64) and cannot be
-// named by this package.
+// SGLang hashes a page with a token above uint32 in another way (ff, then all tokens of the
+// page as u64), which this package does not support.
 type Chain struct {
 	digest [sha256.Size]byte
 	linked bool
@@ -28,11 +30,11 @@ func NewChain(salt string) Chain {
 	return Chain{digest: sha256.Sum256([]byte(saltSeed + salt)), linked: true}
 }
 
-// ContinueChain returns a chain that goes on after the page whose digest is parent.
+// ContinueChain returns the chain after the page with the digest parent.
 func ContinueChain(parent [sha256.Size]byte) Chain { return Chain{digest: parent, linked: true} }
 
-// Next adds a page and returns its hash, which as int64 is the number in SGLang's events. For a bigram page tokens are
-// the flattened pairs. It allocates only when a page is longer than all before.
+// Next adds a page and returns its hash; as int64 it is the number in SGLang's events. A bigram
+// page is passed as flattened pairs. Next allocates only for a page longer than all before.
 func (c *Chain) Next(page []uint32) uint64 {
 	b := c.buf[:0]
 	if c.linked {
@@ -47,14 +49,5 @@ func (c *Chain) Next(page []uint32) uint64 {
 	return binary.BigEndian.Uint64(c.digest[:])
 }
 
-// Digest returns the digest of the last page, from which [ContinueChain] goes on.
+// Digest returns the digest of the last page, for [ContinueChain].
 func (c *Chain) Digest() [sha256.Size]byte { return c.digest }
-
-// SGLangHashes appends the hashes of tokens' whole pages of pageSize to dst. A tail shorter than a page has none.
-func SGLangHashes(dst []uint64, tokens []uint32, pageSize int, salt string) []uint64 {
-	c := NewChain(salt)
-	for ; pageSize > 0 && len(tokens) >= pageSize; tokens = tokens[pageSize:] {
-		dst = append(dst, c.Next(tokens[:pageSize]))
-	}
-	return dst
-}

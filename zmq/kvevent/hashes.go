@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// hashBuffer holds the block hashes of a batch's events, one after the other, and the byte strings
-// that belong to blocks.
+// hashBuffer holds the block hashes of a batch's events, one after the other, and the byte
+// strings that belong to blocks.
 type hashBuffer struct {
 	hashes []uint64
 	raws   [][]byte // Hashes longer than 64 bits, and extra keys.
 }
 
-// read reads block hashes into e.
+// read reads an event's block hashes.
 func (h *hashBuffer) read(r *reader, e *Event) {
 	n := r.array()
 	start := len(h.hashes)
@@ -37,8 +37,9 @@ func (h *hashBuffer) read(r *reader, e *Event) {
 	e.Hashes = h.hashes[start:len(h.hashes):len(h.hashes)]
 }
 
-// wideHashes reads int64s and uint64s to dst, up to the first other value, and returns how many, and whether one was above int64.
-// Half of them come so and half so: which of the two it is must not be a branch.
+// wideHashes reads int64s and uint64s to dst, up to the first other value. It returns their
+// number, and whether one exceeds int64. About half of them are of each type, so the type must
+// not be a branch.
 func wideHashes(dst []uint64, s []byte) (n int, above bool) {
 	signs := uint64(0)
 	for ; n+4 <= len(dst) && len(s) >= 4*9; n += 4 {
@@ -59,16 +60,16 @@ func wideHashes(dst []uint64, s []byte) (n int, above bool) {
 	return n, signs != 0
 }
 
-// highest is the highest bit for uint64c, and none for int64c.
+// highest returns the highest bit for uint64c, and 0 for int64c.
 func highest(code byte) uint64 { return uint64(code&4) << 61 }
 
-// other is 0 for int64c and uint64c alone.
+// other returns 0 for int64c and uint64c alone.
 func other(code byte) uint32 {
 	x := uint32(code ^ int64c)
 	return x * (x ^ int64c ^ uint64c)
 }
 
-// keepRaw stores the whole of the i-th of n hashes; the first one makes room for all.
+// keepRaw stores the i-th of n hashes whole; the first one allocates the list.
 func (h *hashBuffer) keepRaw(e *Event, n, i int, raw []byte) {
 	if e.RawHashes == nil {
 		start := len(h.raws)
@@ -79,7 +80,7 @@ func (h *hashBuffer) keepRaw(e *Event, n, i int, raw []byte) {
 	e.RawHashes[i] = raw
 }
 
-// extraKeys keeps each block's keys as they are: their meaning is the engine's.
+// extraKeys stores each block's keys as raw msgpack, because only the engine can interpret them.
 func (h *hashBuffer) extraKeys(r *reader, e *Event) {
 	e.ExtraKeys = nil
 	if r.null() {
@@ -87,7 +88,7 @@ func (h *hashBuffer) extraKeys(r *reader, e *Event) {
 	}
 	n := r.array()
 	start := len(h.raws)
-	h.raws = slices.Grow(h.raws, n+1) // Room for one more than none: an empty list is not an absent one.
+	h.raws = slices.Grow(h.raws, n+1) // Never of capacity 0: an empty list is not an absent one.
 	for i := 0; i < n && !r.bad; i++ {
 		h.raws = append(h.raws, r.keys())
 	}

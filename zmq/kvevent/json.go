@@ -7,9 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends b as one JSON object with the engines' own field names: {"ts":…,"rank":…,"events":[{"type":…}]}.
-// Hashes are signed as in SGLang's own JSON unless the event needs unsigned ones; byte strings and extra keys (which
-// stay msgpack) are hexadecimal; what an event does not carry is left out.
+// AppendJSON appends b as one JSON object with the engines' field names:
+// {"ts":…,"rank":…,"events":[{"type":…}]}. Hashes are signed, as in SGLang's own JSON, unless
+// Event.Unsigned is set. Byte strings, and extra keys as msgpack, are hexadecimal. Absent
+// fields are left out.
 func AppendJSON(dst []byte, b *Batch) []byte {
 	dst = appendJSONFloat(append(dst, `{"ts":`...), b.Time)
 	if b.HasRank {
@@ -139,7 +140,7 @@ func appendJSONOptional(dst []byte, name string, v []byte) []byte {
 	return appendJSONName(append(append(append(dst, `,"`...), name...), `":`...), v)
 }
 
-// appendJSONFloat writes what JSON can hold: a hostile clock may say NaN.
+// appendJSONFloat writes null for NaN and infinities, which JSON does not have.
 func appendJSONFloat(dst []byte, f float64) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(dst, "null"...)

@@ -2,8 +2,8 @@ package kvevent
 
 import "fmt"
 
-// Load is a rank's load report, sent on SGLang's load socket when something changed and at least once a second:
-// ["LoadStat", running, waiting, …] in the order of the fields below.
+// Load is a rank's load report. SGLang sends it on its load socket on change and at least once
+// a second: ["LoadStat", running, waiting, …] in the order of the fields below.
 type Load struct {
 	Running  int64 // Requests in the running batch.
 	Waiting  int64 // Requests in the queue.
@@ -24,7 +24,7 @@ const (
 	loadNeeded = 6  // Up to the rank; fewer says nothing about load.
 )
 
-// Decode reads one load message. Fields that a release lacks are 0, fields that it adds are passed over.
+// Decode reads one load message. Fields that a release lacks are 0, later fields are skipped.
 func (l *Load) Decode(payload []byte) error {
 	*l = Load{}
 	r := reader{b: payload}

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// The oracle: msgpack into any value first, with recursion and copies, and the meaning of it afterwards. It shares no
-// code with the decoder.
+// The oracle: msgpack into any value first, with recursion and copies, and the meaning of it
+// afterwards. It shares no code with the decoder.
 
 type (
 	node   struct{ v, raw any } // raw is the value's []byte.
@@ -108,7 +108,7 @@ func (n *naive) value() any {
 	panic(bad{})
 }
 
-// naiveDecode is what Decode must do.
+// naiveDecode is the oracle of Decode.
 func naiveDecode(payload []byte) (b kvevent.Batch, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -178,7 +178,7 @@ func naiveRank(b *kvevent.Batch, v any) {
 	}
 }
 
-// naiveContained adds an event, or what there was before it and that it was bad.
+// naiveContained adds an event, or counts it as bad and removes its traces.
 func naiveContained(b *kvevent.Batch, e node) {
 	before := *b
 	defer func() {

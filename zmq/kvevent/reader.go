@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// msgpack's type codes, from the msgpack specification. Written by hand because 512 token ids an event are decoded on
-// the path of every store: 30 % less time than through msgp's Read*Bytes.
+// msgpack's type codes, from its specification. This package decodes by hand because it takes
+// 30 % less time than msgp's Read*Bytes for the 512 token ids of an event, and every store is
+// decoded.
 const (
 	fixMap  = 0x80
 	fixArr  = 0x90
@@ -42,8 +43,8 @@ const (
 	negFix  = 0xe0
 )
 
-// reader walks msgpack. A failure is sticky: the reader then stands at the end, and every further read fails, so
-// callers check bad once after a group of reads and in loops.
+// reader walks msgpack. A failure is sticky: the reader then stands at the end and every
+// further read fails, so callers check bad once after a group of reads and in loops.
 type reader struct {
 	b   []byte
 	p   int
@@ -55,7 +56,8 @@ func (r *reader) fail() {
 	r.p = len(r.b)
 }
 
-// left returns how many bytes are unread. It bounds every length in the message: an element takes a byte or more.
+// left returns the number of unread bytes. It bounds every length in the message, as an element
+// takes at least a byte.
 func (r *reader) left() int { return len(r.b) - r.p }
 
 // take returns the next n bytes, or nil after failing.
@@ -97,7 +99,7 @@ func (r *reader) null() bool {
 	return false
 }
 
-// array reads an array's header and returns its length, which the rest of the message can hold.
+// array reads an array's header and returns its length, which fits into the rest of the message.
 func (r *reader) array() int {
 	n := -1
 	switch c := r.peek(); {
@@ -118,7 +120,8 @@ func (r *reader) array() int {
 	return n
 }
 
-// dict reads a map's header and returns its number of pairs, which the rest of the message can hold.
+// dict reads a map's header and returns its number of pairs, which fit into the rest of the
+// message.
 func (r *reader) dict() int {
 	n := -1
 	switch c := r.peek(); {
@@ -139,7 +142,7 @@ func (r *reader) dict() int {
 	return n
 }
 
-// isName reports whether a string comes next, or bytes: writers without a type for bytes, or for strings, send the one for the other.
+// isName reports whether a string or bytes come next: some writers use one type for both.
 func (r *reader) isName() bool {
 	c := r.peek()
 	return c&0xe0 == fixStr || c >= str8 && c <= str32 || c >= bin8 && c <= bin32
@@ -181,7 +184,7 @@ func (r *reader) name() []byte {
 	return r.str()
 }
 
-// keys returns the bytes of a value, nil for one that holds nothing.
+// keys returns the raw bytes of a value, nil for an empty one.
 func (r *reader) keys() []byte {
 	switch raw := r.skip(); {
 	case len(raw) == 0, raw[0] == codeNil:
@@ -227,7 +230,7 @@ func (r *reader) bin() []byte {
 	return r.take(r.size(1 << (c - bin8)))
 }
 
-// word reads an integer as two's complement; above says that it was an unsigned one outside int64.
+// word reads an integer as two's complement; above is true if it was unsigned and exceeds int64.
 func (r *reader) word() (v uint64, above bool) {
 	c := r.peek()
 	switch {

@@ -1,6 +1,6 @@
 package kvevent
 
-// fields is the set of those fields of an event without which it means nothing.
+// fields is a set of an event's mandatory fields.
 type fields uint8
 
 const (
@@ -9,7 +9,7 @@ const (
 	hasBlockSize
 )
 
-// required returns what every release sends for kind k.
+// required returns the fields that every release sends for kind k.
 func required(k Kind) fields {
 	switch k {
 	case Stored:
@@ -20,7 +20,8 @@ func required(k Kind) fields {
 	return 0
 }
 
-// mapEvent reads an event of SGLang 0.5.20 and later or of vLLM: field names and values, one of them the type.
+// mapEvent reads an event of SGLang 0.5.20 and later or of vLLM: named fields, one of them the
+// type.
 func (b *Batch) mapEvent(r *reader) {
 	start := r.p
 	n := r.dict()
@@ -52,8 +53,8 @@ func (b *Batch) mapEvent(r *reader) {
 	}
 }
 
-// mapKind finds the type among n pairs and leaves r where it is. Both engines send the type first; a map may hold it
-// anywhere.
+// mapKind finds the type among n pairs and does not move r. Both engines send the type first,
+// but a map may contain it anywhere.
 func mapKind(r *reader, n int) Kind {
 	at := *r
 	for i := 0; i < n && !at.bad; i++ {
@@ -73,7 +74,7 @@ func mapKind(r *reader, n int) Kind {
 	return 0
 }
 
-// field reads the value of one named field of e. A name that means nothing for e's kind counts as unknown.
+// field reads one named field of e. A name that kind does not have counts as unknown.
 func (b *Batch) field(r *reader, e *Event, key []byte) fields {
 	if string(key) == "type" {
 		r.skip()
@@ -138,7 +139,8 @@ func (b *Batch) storedField(r *reader, e *Event, key []byte) fields {
 	return 0
 }
 
-// arrayEvent reads an event of SGLang up to 0.5.18 or of an older vLLM: the tag, then fields by position.
+// arrayEvent reads an event of SGLang up to 0.5.18 or of an older vLLM: the tag, then fields by
+// position.
 func (b *Batch) arrayEvent(r *reader) {
 	start := r.p
 	n := r.array()
@@ -166,8 +168,8 @@ func (b *Batch) arrayEvent(r *reader) {
 	}
 }
 
-// storedArray reads what follows the tag of a store of n elements. SGLang 0.5.18 ends with a map of optionals where vLLM
-// goes on by position.
+// storedArray reads the elements after the tag of a store of n elements. SGLang 0.5.18 ends
+// with a map of optionals, where vLLM continues by position.
 func (b *Batch) storedArray(r *reader, e *Event, n int) {
 	if n < 4 {
 		r.fail()
@@ -236,7 +238,7 @@ func (b *Batch) removedArray(r *reader, e *Event, n int) {
 	b.rest(r, n-4)
 }
 
-// rest passes over n elements that a later release added.
+// rest skips n elements of a later release.
 func (b *Batch) rest(r *reader, n int) {
 	for ; n > 0 && !r.bad; n-- {
 		b.unknown(r)

@@ -45,7 +45,7 @@ func store(elements int, more packed) packed {
 type shapeTest struct {
 	name   string
 	events packed // The batch's second element.
-	tail   packed // What follows; nil is rank 0.
+	tail   packed // The elements after it; nil is rank 0.
 	head   int    // The batch's header; 0 is an array of three.
 	want   kvevent.Batch
 }

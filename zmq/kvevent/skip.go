@@ -1,7 +1,7 @@
 package kvevent
 
-// skip passes over one value of any type and returns its bytes. It counts open elements instead of recursing: nesting
-// costs a hostile sender one byte a level and would cost a recursion a stack frame.
+// skip skips one value of any type and returns its bytes. It counts open elements instead of
+// recursing: a level of nesting costs a hostile sender one byte, and would cost a stack frame.
 func (r *reader) skip() []byte {
 	start := r.p
 	for open := 1; open > 0; open-- {
@@ -15,7 +15,7 @@ func (r *reader) skip() []byte {
 	return r.b[start:r.p:r.p]
 }
 
-// skipHead passes over a value without its elements, and returns how many elements follow.
+// skipHead skips a value without its elements, and returns their number.
 func (r *reader) skipHead() int {
 	c := r.peek()
 	switch {

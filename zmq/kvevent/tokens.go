@@ -29,7 +29,7 @@ func (t *tokenBuffer) read(r *reader, e *Event) {
 	e.Tokens = t.ids[start:len(t.ids):len(t.ids)]
 }
 
-// singlesAtOnce is how many ids are read one by one before the rest is tried in groups again.
+// singlesAtOnce ids are read one by one before groups are tried again.
 const singlesAtOnce = 16
 
 // singles reads n token ids, for which t.ids has room.
@@ -46,8 +46,9 @@ func (t *tokenBuffer) singles(r *reader, n int) {
 	}
 }
 
-// oneByOne reads n token ids. Those of two and four bytes, mixed at random in a large vocabulary, are read without a branch
-// that depends on which it is: half of such branches would be mispredicted.
+// oneByOne reads n token ids. Ids of two and four bytes alternate at random in a large
+// vocabulary, so a branch on their size would be mispredicted half of the time; the size is
+// computed instead.
 func (t *tokenBuffer) oneByOne(r *reader, n int) {
 	buf, p := r.b, r.p
 	out := t.ids
@@ -86,7 +87,8 @@ func (t *tokenBuffer) pairs(r *reader, n int) {
 	}
 }
 
-// token reads one id of any width; see [Batch.WideTokens] for those outside uint32, and for what is no number.
+// token reads one id of any width; see [Batch.WideTokens] for ids outside uint32 and other
+// values.
 func (t *tokenBuffer) token(r *reader) uint32 {
 	if r.isName() {
 		t.wide++

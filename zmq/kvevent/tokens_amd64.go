@@ -4,7 +4,8 @@ package kvevent
 
 import "golang.org/x/sys/cpu"
 
-// What the CPU can run: Intel's from Ice Lake and AMD's from Zen 4 on tokens512, Intel's from Haswell and AMD's from Zen on tokens256.
+// CPU support: Intel from Ice Lake and AMD from Zen 4 run tokens512, Intel from Haswell and AMD
+// from Zen run tokens256.
 var (
 	hasTokens512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI && cpu.X86.HasBMI2
 	hasTokens256 = cpu.X86.HasAVX2 && cpu.X86.HasBMI2
@@ -19,8 +20,8 @@ const (
 	narrowBytes = 72
 )
 
-// tokenGroups reads token ids from b to dst, as many as it can in groups, and returns how many they were and the bytes that they
-// took. What has another form, and the end of either, is left to the caller.
+// tokenGroups reads token ids from b to dst in groups, and returns their number and bytes. The
+// caller reads other forms, and the end of either slice.
 func tokenGroups(dst []uint32, b []byte) (count, used int) {
 	switch {
 	case hasTokens512 && len(dst) >= tokenGroup && len(b) >= tokenBytes:
@@ -31,14 +32,15 @@ func tokenGroups(dst []uint32, b []byte) (count, used int) {
 	return 0, 0
 }
 
-// tokens512 reads ids of 1, 2, 3 and 5 bytes (fixint, uint8, uint16, uint32) from size bytes at b to dst, twelve or sixteen at a time, until
-// there is another code among the next ones, fewer than 12 of n are left to be read, or fewer than 64 bytes.
+// tokens512 reads ids of 1, 2, 3 and 5 bytes (fixint, uint8, uint16, uint32) from size bytes at
+// b to dst, twelve or sixteen at a time. It stops at another type code, below 12 remaining ids
+// of n, or below 64 bytes.
 //
 //go:noescape
 func tokens512(dst *uint32, n int, b *byte, size int) (count, used int)
 
-// tokens256 reads ids of 3 and 5 bytes (uint16, uint32) from size bytes at b, at least 72, to dst, until there is another code, fewer than
-// 22 of n are left to be read, or fewer than 72 bytes.
+// tokens256 reads ids of 3 and 5 bytes (uint16, uint32) from size bytes at b, at least 72, to
+// dst. It stops at another type code, below 22 remaining ids of n, or below 72 bytes.
 //
 //go:noescape
 func tokens256(dst *uint32, n int, b *byte, size int) (count, used int)

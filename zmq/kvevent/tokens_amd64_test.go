@@ -24,7 +24,7 @@ func withoutAVX512(f func()) {
 	hasTokens512 = had
 }
 
-// tokenPayload is a list of n ids in all forms that have at most five bytes, and then what is given.
+// tokenPayload is a list of n ids in all forms of at most five bytes, and then the given bytes.
 func tokenPayload(rng *rand.Rand, n int, behind []byte) []byte {
 	b := []byte{arr32, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
 	for range n {
@@ -42,7 +42,7 @@ func tokenPayload(rng *rand.Rand, n int, behind []byte) []byte {
 	return append(b, behind...)
 }
 
-// FuzzTokensAgainstGo reads lists of ids with the assembly and without: good ones, and those of which some bytes are others.
+// FuzzTokensAgainstGo reads lists of ids, valid and damaged, with the assembly and without.
 func FuzzTokensAgainstGo(f *testing.F) {
 	for i, put := range [][]byte{
 		nil, {0}, {uint64c, 0, 0, 0, 1, 0, 0, 0, 7}, {codeNil}, {uint32c, 0xff}, {negFix, int32c, 1, 2, 3, 4}, {fixMap}, {0xcb}, {0x7f, 0xcf},
@@ -74,7 +74,7 @@ func FuzzTokensAgainstGo(f *testing.F) {
 	})
 }
 
-// TestTokensFastPath makes sure that the assembly reads nearly all of a list, where the CPU has what it needs.
+// TestTokensFastPath: the assembly reads nearly all of a list on a CPU that supports it.
 func TestTokensFastPath(t *testing.T) {
 	if !hasTokens512 {
 		t.Skip("no AVX-512 VBMI")
@@ -95,7 +95,8 @@ func TestTokensFastPath(t *testing.T) {
 	}
 }
 
-// TestTokensOfMixedWidths has groups of all lengths, those of which the next begins just where the bytes at hand end among them.
+// TestTokensOfMixedWidths has groups of all lengths, some of them followed by a group that
+// begins where the available bytes end.
 func TestTokensOfMixedWidths(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for widths := range 1 << 4 { // which there are: of 1, 2, 3 and 5 bytes
@@ -134,7 +135,8 @@ func TestTokensOfMixedWidths(t *testing.T) {
 	}
 }
 
-// TestNarrowTokens does the same for the CPUs that have AVX2 only, with ids of two and four bytes.
+// TestNarrowTokens does the same for the CPUs that have AVX2 only, with ids of two and four
+// bytes.
 func TestNarrowTokens(t *testing.T) {
 	if !hasTokens256 {
 		t.Skip("no AVX2")

@@ -109,11 +109,8 @@ func (l *Load) BeginWork(now time.Time, w Work) Lease {
 	return Lease{load: l, tokens: tokens, fetching: coming, held: held, watch: at}
 }
 
-// BeginDecode counts the decode leg of a request with so many tokens: the prompt's and the
-// requested ones.
-func (l *Load) BeginDecode(tokens int) Lease { return l.BeginLeg(tokens, Work{Prompt: tokens}) }
-
-// BeginLeg is BeginDecode for a request of which more is known.
+// BeginLeg counts the decode leg of a request, which needs room for so many tokens: the
+// prompt's and the requested ones.
 func (l *Load) BeginLeg(tokens int, w Work) Lease {
 	kept, held := int64(max(tokens, 0)), w.Holds()
 	l.mu.Lock()

@@ -19,7 +19,7 @@ func TestLoadDoesNotAllocate(t *testing.T) {
 		_ = rank.Trust.Credit(now, true)
 		rank.Trust.Observe(now, 1000, 900)
 		lease.End()
-		leg := rank.Load.BeginDecode(1000)
+		leg := rank.Load.BeginLeg(1000, worker.Work{Prompt: 1000})
 		leg.End()
 	}); n != 0 {
 		t.Errorf("load and trust allocate %v times, want 0", n)

@@ -48,7 +48,7 @@ func (s *shared) step(rng *rand.Rand, twins []*twin) []*twin {
 	case len(twins) == 0 || rng.IntN(3) == 0:
 		t := &twin{by: rng.IntN(2)}
 		if s.decodes {
-			t.own, t.whole = s.routers[t.by].BeginDecode(n), s.whole.BeginDecode(n)
+			t.own, t.whole = s.routers[t.by].BeginLeg(n, worker.Work{Prompt: n}), s.whole.BeginLeg(n, worker.Work{Prompt: n})
 		} else {
 			t.own, t.whole = s.routers[t.by].Begin(n), s.whole.Begin(n)
 		}

@@ -61,7 +61,7 @@ func TestLeaseOfNothing(t *testing.T) {
 func TestDecodeLease(t *testing.T) {
 	var load worker.Load
 	now := time.Now()
-	first, second := load.BeginDecode(1000), load.BeginDecode(-5)
+	first, second := load.BeginLeg(1000, worker.Work{Prompt: 1000}), load.BeginLeg(-5, worker.Work{Prompt: -5})
 	v := load.View(now)
 	require.Equal(t, []int64{2, 2, 0, 1000, 1000}, []int64{v.InFlight, v.Waiting, v.Pending, v.Used, v.Reserved})
 	first.FirstByte()
@@ -71,7 +71,7 @@ func TestDecodeLease(t *testing.T) {
 	// The rank's report is better on its own requests; requests that it cannot have seen are
 	// added.
 	load.Report(now, worker.Report{Running: 1, Waiting: 1, Used: 700, Wanted: 1200, Pool: 10_000, Most: 16})
-	third := load.BeginDecode(300)
+	third := load.BeginLeg(300, worker.Work{Prompt: 300})
 	v = load.View(now)
 	require.Equal(t, []int64{3, 1500, 1300, 10_000, 16}, []int64{v.InFlight, v.Used, v.Reserved, v.Pool, v.Most})
 	first.End()
@@ -100,7 +100,7 @@ func TestLeaseNeverLeaks(t *testing.T) {
 			if rng.IntN(3) == 0 || len(requests) == 0 {
 				n := rng.IntN(1000)
 				if rng.IntN(2) == 0 {
-					requests = append(requests, &request{lease: load.BeginDecode(n), kept: int64(n)})
+					requests = append(requests, &request{lease: load.BeginLeg(n, worker.Work{Prompt: n}), kept: int64(n)})
 				} else {
 					requests = append(requests, &request{lease: load.Begin(n), tokens: int64(n)})
 				}
@@ -136,7 +136,7 @@ func TestLoadIsCountedFromManyGoroutines(t *testing.T) {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(g), 2))
 			for range 1000 {
-				lease := [...]func(int) worker.Lease{load.Begin, load.BeginDecode}[rng.IntN(2)](rng.IntN(100))
+				lease := [...]func(int) worker.Lease{load.Begin, func(n int) worker.Lease { return load.BeginLeg(n, worker.Work{Prompt: n}) }}[rng.IntN(2)](rng.IntN(100))
 				if rng.IntN(2) == 0 {
 					lease.FirstByte()
 				}

@@ -24,8 +24,8 @@ type Bus interface {
 
 // Source is the tier whose pages are announced.
 type Source interface {
-	// Follow returns the position of now, and a channel that has a value after changes.
-	Follow() (proto.Position, <-chan struct{})
+	// Subscribe returns the position of now, and a channel that has a value after changes.
+	Subscribe() (proto.Position, <-chan struct{})
 	// Kinds lists the kinds of pages. Within an epoch the order stays and new kinds come last.
 	Kinds() []proto.Kind
 	// Changes appends changes from a position on, up to the capacity of dst. next is the position
@@ -75,7 +75,7 @@ func New(cfg Config) *Announcer {
 
 // Run announces until ctx ends. Call it once.
 func (a *Announcer) Run(ctx context.Context) {
-	at, changed := a.cfg.Source.Follow()
+	at, changed := a.cfg.Source.Subscribe()
 	stops := make([]func(), 0, 2)
 	defer func() {
 		for _, stop := range stops {
@@ -176,7 +176,7 @@ func (a *Announcer) fill(m *Report, list []proto.Change) bool {
 		a.counts.leftOut.Add(uint64(had - len(list)))
 	}
 	m.Changes = list
-	now, _ := a.cfg.Source.Follow()
+	now, _ := a.cfg.Source.Subscribe()
 	return now.Epoch == m.Epoch
 }
 
@@ -200,7 +200,7 @@ func (a *Announcer) report(q Question) (m Report, ok bool) {
 	m = Report{Node: a.cfg.Node, Announcer: a.id}
 	room := empty(&a.answers)
 	if q.Type == TypeAskContents {
-		now, _ := a.cfg.Source.Follow() // before the contents are read
+		now, _ := a.cfg.Source.Subscribe() // before the contents are read
 		list, next := a.cfg.Source.Contents(room, int(q.Number))
 		m.Type, m.Epoch, m.From, m.Next = TypeContents, now.Epoch, now.Number, uint64(next+1)
 		a.counts.contents.Add(1)

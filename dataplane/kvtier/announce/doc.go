@@ -12,7 +12,7 @@
 //
 // # Ownership
 //
-// [Report.Read] copies what it keeps, and reuses the lists of the report.
+// [Report.Read] copies all that it keeps, and reuses the lists of the report.
 //
 // # Errors
 //

@@ -26,6 +26,6 @@ func TestStoredDoesNotAllocate(t *testing.T) {
 		}
 	}
 	if dst = x.Stored(dst[:0], routing.TierQuery{Model: "m", Tokens: known}); len(dst) != 80 {
-		t.Errorf("%d shelves of 80 nodes", len(dst))
+		t.Errorf("%d tiers of 80 nodes", len(dst))
 	}
 }

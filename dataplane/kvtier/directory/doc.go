@@ -8,6 +8,7 @@
 //	table.go      pages and their holders
 //	lookup.go     one lookup
 //	hashcache.go  page hashes of prompts looked up before
+//	hints.go      pull hints to sidecars
 //	status.go     state and metrics
 //
 // # Contents

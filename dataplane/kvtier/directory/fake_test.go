@@ -203,7 +203,7 @@ func (s *fakeTier) now() proto.Position {
 	return proto.Position{Epoch: s.epoch, Number: uint64(len(s.log))}
 }
 
-func (s *fakeTier) Follow() (proto.Position, <-chan struct{}) {
+func (s *fakeTier) Subscribe() (proto.Position, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now(), s.news

@@ -76,7 +76,7 @@ func TestHintsAreSent(t *testing.T) {
 	for _, change := range []func(p *routing.PullHint){
 		func(p *routing.PullHint) { p.Place = 0 },
 		func(p *routing.PullHint) { p.LoRA = "adapter" },
-		func(p *routing.PullHint) { p.Tokens = p.Tokens[:20] }, // no whole page behind what is there
+		func(p *routing.PullHint) { p.Tokens = p.Tokens[:20] }, // no whole page behind the prefix cache
 		func(p *routing.PullHint) { p.Place, p.From = 2, 0 },
 		func(p *routing.PullHint) { p.From = 3 }, // a name that fits no message is left out
 	} {
@@ -116,7 +116,7 @@ func TestHintsNeverWait(t *testing.T) {
 	require.EqualValues(t, 10, h.overflow.Load())
 	close(b.hold)
 	require.Eventually(t, func() bool { return h.sent.Load() == maxQueuedHints }, time.Minute, time.Millisecond)
-	h.Hint(hinted(maxHintBuffer)) // and what a long prompt took is given back
+	h.Hint(hinted(maxHintBuffer)) // and the buffer of a long prompt is freed
 	require.Eventually(t, func() bool { return h.sent.Load() == maxQueuedHints+1 && len(h.free) == maxQueuedHints }, time.Minute, time.Millisecond)
 	for range maxQueuedHints {
 		assert.LessOrEqual(t, cap((<-h.free).data), maxHintBuffer)

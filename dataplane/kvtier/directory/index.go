@@ -194,8 +194,8 @@ func (x *Index) dropSilent(now time.Time) {
 	}
 }
 
-// Stored implements routing.TierDirectory. It hashes one page of a prompt that no tier holds; of others it
-// hashes pages up to the first that no tier holds, unless it remembers their hashes.
+// Stored implements routing.TierDirectory. It hashes one page of a prompt that no tier holds; of
+// others it hashes pages up to the first that no tier holds, unless it remembers their hashes.
 func (x *Index) Stored(dst []routing.TierMatch, a routing.TierQuery) []routing.TierMatch {
 	v := x.contents.view.Load()
 	if v == nil || a.LoRA != "" {

@@ -118,9 +118,9 @@ func (w *testCluster) want(a routing.TierQuery) []routing.TierMatch {
 				n++
 			}
 			holds[k.PageSize] = holds[k.PageSize] || n > 0
-			shelf := routing.TierMatch{Place: w.nodes[name], Tokens: n * k.PageSize, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
-			if n > 0 || shelf.Open {
-				list = append(list, shelf)
+			match := routing.TierMatch{Place: w.nodes[name], Tokens: n * k.PageSize, Kind: uint32(k.ID ^ k.ID>>32), Open: k.Open && opened == 1}
+			if n > 0 || match.Open {
+				list = append(list, match)
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func (w *testCluster) settle() {
 			}
 		}
 		if known == len(w.tiers) {
-			time.Sleep(25 * time.Second) // two rests: whatever is told is heard
+			time.Sleep(25 * time.Second) // two idle intervals: all reports arrive
 			return
 		}
 	}
@@ -253,7 +253,7 @@ func TestIndexAgainstNaive(t *testing.T) {
 			// Those that ended are forgotten when the cluster does not list them, or after their
 			// silence.
 			time.Sleep(time.Minute)
-			w.bus.with(func() { w.bus.loss = 0 }) // else what changed last is known for sure only in the end
+			w.bus.with(func() { w.bus.loss = 0 }) // else the last changes are known only in the end
 			for _, s := range w.tiers {
 				s.during(nil)
 			}

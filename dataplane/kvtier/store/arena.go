@@ -12,7 +12,7 @@ const (
 	maxSlab = 64 << 20 // holds one page of 64 tokens of a 70B model without tensor parallelism (21 MB)
 	// minSlabs is the least number of slabs of an arena: with fewer, one page size starves another.
 	minSlabs  = 64
-	slotAlign = 64 // a cache line, so that pages of odd sizes do not share one
+	slotAlign = 64 // a cache line, so that pages of any size do not share one
 )
 
 // arena is the memory of a store: one memfd, mapped once, cut into slabs of one size. The kernel

@@ -192,7 +192,7 @@ func TestRetire(t *testing.T) {
 func TestNamespacesMakeRoom(t *testing.T) {
 	tier := newFeedTier(t)
 	f := &follower{t: t, tier: tier, room: 100, set: map[held]bool{}}
-	f.at, _ = tier.Feed().Follow()
+	f.at, _ = tier.ChangeFeed().Subscribe()
 	keep := spaceOfRank(t, "kept", "0/1", "0/1", "kv", "bf16")
 	ns, err := tier.pages.open(keep, 4096)
 	if err != nil {

@@ -24,9 +24,9 @@ type Config struct {
 	PrefillRate float64       // tokens a second that an engine computes: slower links are not used for engines' questions; 0: all are
 	Log         *slog.Logger  // nil: slog's default
 	Now         func() time.Time
-	Eviction    string // policy: "adaptive" (the default) or "lru"
-	Trust       Trust  // authentication of other nodes' stores, and to them
-	Insecure    bool   // Listen may be an address that other machines reach, without Trust
+	Eviction    string  // policy: "adaptive" (the default) or "lru"
+	PeerTLS     PeerTLS // authentication of other nodes' stores, and to them
+	Insecure    bool    // Listen may be an address that other machines reach, without PeerTLS
 
 	pullTimeout time.Duration // of one pull; 0 is defaultPullTimeout, and tests on busy machines have more
 }

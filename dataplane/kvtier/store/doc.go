@@ -20,7 +20,7 @@
 //	transport     NIXL agents
 //	prefetcher    pull hints of routers
 //	warmer        pages of other nodes for new namespaces
-//	Feed          changes, for package announce
+//	ChangeFeed    changes, for package announce
 //
 // # Writers
 //
@@ -71,7 +71,7 @@
 //
 // # Errors
 //
-// [ErrConfig] is for settings, [ErrTrust] for peers that are refused or refuse. [ErrWire] and
+// [ErrConfig] is for settings, [ErrUntrusted] for peers that are refused or refuse. [ErrWire] and
 // [ErrRegion] are for engines and peers that break the protocol, which ends their connection and no
 // other; [ErrPageSize] and [ErrNamespaces] for pages that cannot be kept, [ErrHint] for hints.
 // [ErrClosed] comes after Close.

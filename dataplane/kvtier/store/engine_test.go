@@ -316,7 +316,7 @@ func (e *engine) set(hashes []proto.Hash, tokens []uint64, parent *proto.Hash, c
 		if err := e.tell(opCommit, 0, sequence(e.seq)); err != nil {
 			e.t.Fatal(err)
 		}
-		e.exists(nil, 0) // a commit has no answer: what comes after it on this connection does
+		e.exists(nil, 0) // a commit has no answer; a question after it has
 	}
 	return results
 }

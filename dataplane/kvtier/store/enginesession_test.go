@@ -63,7 +63,7 @@ func TestPinsKeepPages(t *testing.T) {
 	hashes := a.store(1, 16)
 	pages := b.get(hashes, 0)
 	room := int(tier.Stats().Bytes / testBytes)
-	for p := range uint32(2) { // twice what fits
+	for p := range uint32(2) { // twice the memory
 		a.store(2+p, room)
 	}
 	for i, page := range pages {

@@ -17,17 +17,17 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
-// Trust makes the TLS settings of connections between stores, in both directions. Each side must
+// PeerTLS makes the TLS settings of connections between stores, in both directions. Each side must
 // authenticate the other; package tlsconfig makes such settings from a shared key or from
 // certificates. NIXL's metadata goes over these connections too, so NIXL is for trusted peers only.
 // The zero value leaves connections in the clear, for any client.
-type Trust struct {
+type PeerTLS struct {
 	Server *tls.Config
 	Client func(host string) *tls.Config
 }
 
-// ErrTrust is a peer that does not trust this store, or that this store does not trust.
-var ErrTrust = errors.New("store: peers do not trust each other")
+// ErrUntrusted is a peer that does not trust this store, or that this store does not trust.
+var ErrUntrusted = errors.New("store: peers do not trust each other")
 
 // Advice for operators, in the logs of both sides.
 const (
@@ -41,7 +41,7 @@ const (
 // checkExposed refuses a listener that other machines reach without authentication.
 func checkExposed(cfg *Config, l net.Listener) error {
 	addr, ok := l.Addr().(*net.TCPAddr)
-	if cfg.Trust.Server != nil || cfg.Insecure || ok && addr.IP.IsLoopback() {
+	if cfg.PeerTLS.Server != nil || cfg.Insecure || ok && addr.IP.IsLoopback() {
 		return nil
 	}
 	return fmt.Errorf("%w: cannot give KV pages to other nodes in the clear at %s: %s", ErrConfig, cfg.Listen, adviceExposed)
@@ -49,7 +49,7 @@ func checkExposed(cfg *Config, l net.Listener) error {
 
 // handshaker authenticates peers, and logs refusals.
 type handshaker struct {
-	trust     Trust
+	tls       PeerTLS
 	log       *slog.Logger
 	now       func() time.Time
 	untrusted atomic.Int64 // connections
@@ -60,12 +60,12 @@ type handshaker struct {
 
 // accept does the handshake with a client.
 func (s *handshaker) accept(ctx context.Context, c net.Conn) (net.Conn, error) {
-	if s.trust.Server == nil {
+	if s.tls.Server == nil {
 		return c, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, frameTimeout)
 	defer cancel()
-	secured := tls.Server(c, s.trust.Server)
+	secured := tls.Server(c, s.tls.Server)
 	err := secured.HandshakeContext(ctx)
 	var plain tls.RecordHeaderError
 	if errors.As(err, &plain) && plain.Conn != nil {
@@ -74,29 +74,29 @@ func (s *handshaker) accept(ctx context.Context, c net.Conn) (net.Conn, error) {
 		h := header{length: uint32(len(advicePlain)), op: opPeerHello, status: statusFailed, seq: 1}
 		_, _ = plain.Conn.Write(append(h.append(nil), advicePlain...)) // it may have left
 	}
-	return secured, explainTrust(err)
+	return secured, explainHandshake(err)
 }
 
 // connect does the handshake with a server.
 func (s *handshaker) connect(ctx context.Context, c net.Conn, endpoint string) (net.Conn, error) {
-	if s.trust.Client == nil {
+	if s.tls.Client == nil {
 		return c, nil
 	}
 	host, _, err := net.SplitHostPort(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	secured := tls.Client(c, s.trust.Client(host))
+	secured := tls.Client(c, s.tls.Client(host))
 	err = secured.HandshakeContext(ctx)
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) { // as from a peer without TLS
-		return secured, fmt.Errorf("%w: %s: %w", ErrTrust, advicePlain, err)
+		return secured, fmt.Errorf("%w: %s: %w", ErrUntrusted, advicePlain, err)
 	}
-	return secured, explainTrust(err)
+	return secured, explainHandshake(err)
 }
 
-// explainTrust adds advice to the error of a handshake, or of a first message: with TLS 1.3 a
+// explainHandshake adds advice to the error of a handshake, or of a first message: with TLS 1.3 a
 // client learns only then that it was refused.
-func explainTrust(err error) error {
+func explainHandshake(err error) error {
 	var plain tls.RecordHeaderError
 	var remote *net.OpError
 	var certificate *tls.CertificateVerificationError
@@ -105,11 +105,11 @@ func explainTrust(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &plain):
-		return fmt.Errorf("%w: %s: %w", ErrTrust, advicePlain, err)
+		return fmt.Errorf("%w: %s: %w", ErrUntrusted, advicePlain, err)
 	case errors.Is(err, tlsconfig.ErrKey), errors.As(err, &certificate), errors.As(err, &authority):
-		return fmt.Errorf("%w: %s: %w", ErrTrust, adviceOurs, err)
+		return fmt.Errorf("%w: %s: %w", ErrUntrusted, adviceOurs, err)
 	case errors.As(err, &remote) && remote.Op == "remote error":
-		return fmt.Errorf("%w: %s: %w", ErrTrust, adviceTheirs, err)
+		return fmt.Errorf("%w: %s: %w", ErrUntrusted, adviceTheirs, err)
 	default:
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *handshaker) due(warning string) bool {
 // scan, for debugging.
 func (s *handshaker) refused(text, peer string, err error) {
 	level := slog.LevelDebug
-	if errors.Is(err, ErrTrust) {
+	if errors.Is(err, ErrUntrusted) {
 		s.untrusted.Add(1)
 		if s.due(text + peer) {
 			level = slog.LevelWarn

@@ -16,22 +16,22 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
-// trustOf returns Trust by a shared key.
-func trustOf(key *tlsconfig.SharedKey) Trust {
-	return Trust{Server: key.Server(), Client: func(string) *tls.Config { return key.Client() }}
+// sharedKeyTLS returns PeerTLS by a shared key.
+func sharedKeyTLS(key *tlsconfig.SharedKey) PeerTLS {
+	return PeerTLS{Server: key.Server(), Client: func(string) *tls.Config { return key.Client() }}
 }
 
-func keyed(t *testing.T, letter string) Trust {
+func keyed(t *testing.T, letter string) PeerTLS {
 	t.Helper()
 	key, err := tlsconfig.SharedKeyOf(strings.Repeat(letter, tlsconfig.MinKey))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return trustOf(key)
+	return sharedKeyTLS(key)
 }
 
-// certified returns Trust by a certificate of an authority for the loopback address.
-func certified(t *testing.T, a *tlstest.Authority) Trust {
+// certificateTLS returns PeerTLS by a certificate of an authority for the loopback address.
+func certificateTLS(t *testing.T, a *tlstest.Authority) PeerTLS {
 	t.Helper()
 	p := a.Issue("127.0.0.1")
 	log := slog.New(slog.DiscardHandler)
@@ -43,7 +43,7 @@ func certified(t *testing.T, a *tlstest.Authority) Trust {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Trust{server, client.Config}
+	return PeerTLS{server, client.Config}
 }
 
 // logged is a log that can be read while it is written.
@@ -71,15 +71,15 @@ func (l *logged) log() *slog.Logger {
 // Peers that trust each other move pages, by TCP and by NIXL.
 func TestTrustedPeers(t *testing.T) {
 	authority := tlstest.NewAuthority(t)
-	trusts := map[string][2]Trust{
-		"one key": {keyed(t, "a"), keyed(t, "a")}, "certificates of one authority": {certified(t, authority), certified(t, authority)},
+	trusts := map[string][2]PeerTLS{
+		"one key": {keyed(t, "a"), keyed(t, "a")}, "certificates of one authority": {certificateTLS(t, authority), certificateTLS(t, authority)},
 	}
 	for how, trust := range trusts {
 		for name, fabric := range fabrics() {
 			t.Run(how+" "+name, func(t *testing.T) {
 				f := fabric()
-				a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a", Fabric: f, Trust: trust[0]})
-				b := serve(t, Config{Listen: "127.0.0.1:0", Node: "b", Fabric: f, Trust: trust[1]})
+				a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a", Fabric: f, PeerTLS: trust[0]})
+				b := serve(t, Config{Listen: "127.0.0.1:0", Node: "b", Fabric: f, PeerTLS: trust[1]})
 				meet(t, f, a, b)
 				on, here := dialTier(t, a, "m"), dialTier(t, b, "m")
 				hashes := on.store(1, 300)
@@ -103,24 +103,24 @@ func TestUntrustedPeers(t *testing.T) {
 	mine, other := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
 	tests := []struct {
 		name                  string
-		asked, asking         Trust
+		asked, asking         PeerTLS
 		askedSays, askingSays string
 	}{
 		{"two keys", keyed(t, "a"), keyed(t, "b"), adviceTheirs, adviceOurs},
-		{"the asking one has no key", keyed(t, "a"), Trust{}, advicePlain, advicePlain},
-		{"the asked one has no key", Trust{}, keyed(t, "a"), advicePlain, advicePlain},
-		{"two authorities", certified(t, mine), certified(t, other), adviceTheirs, adviceOurs},
-		{"a key and a certificate", keyed(t, "a"), certified(t, mine), adviceTheirs, adviceOurs},
-		{"a certificate and a key", certified(t, mine), keyed(t, "a"), adviceTheirs, adviceOurs},
-		{"only the asking one is not believed", keyed(t, "a"), Trust{Client: believing(t, "b")}, adviceOurs, adviceTheirs},
+		{"the asking one has no key", keyed(t, "a"), PeerTLS{}, advicePlain, advicePlain},
+		{"the asked one has no key", PeerTLS{}, keyed(t, "a"), advicePlain, advicePlain},
+		{"two authorities", certificateTLS(t, mine), certificateTLS(t, other), adviceTheirs, adviceOurs},
+		{"a key and a certificate", keyed(t, "a"), certificateTLS(t, mine), adviceTheirs, adviceOurs},
+		{"a certificate and a key", certificateTLS(t, mine), keyed(t, "a"), adviceTheirs, adviceOurs},
+		{"only the asking one is not believed", keyed(t, "a"), PeerTLS{Client: believing(t, "b")}, adviceOurs, adviceTheirs},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var askedLog, askingLog logged
 			begun := time.Now()
 			clock := func() time.Time { return begun } // a minute lasts as long as the test
-			a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a", Trust: tt.asked, Log: askedLog.log(), Now: clock})
-			b := serve(t, Config{Node: "b", Trust: tt.asking, Log: askingLog.log(), Now: clock})
+			a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a", PeerTLS: tt.asked, Log: askedLog.log(), Now: clock})
+			b := serve(t, Config{Node: "b", PeerTLS: tt.asking, Log: askingLog.log(), Now: clock})
 			b.SetPeers([]Peer{{"a", a.Endpoint()}})
 			eventually(t, "both have met twice", func() bool { return a.Stats().Untrusted > 1 && b.Stats().Untrusted > 1 })
 			if n := askedLog.count("level=WARN"); n != 1 || askedLog.count(tt.askedSays) != 1 || askedLog.count("peer=127.0.0.1") != 1 {
@@ -157,7 +157,7 @@ func believing(t *testing.T, letter string) func(string) *tls.Config {
 // causes no warning: ports are scanned.
 func TestScansAreQuiet(t *testing.T) {
 	var log logged
-	a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a", Trust: keyed(t, "a"), Log: log.log()})
+	a := serve(t, Config{Listen: "127.0.0.1:0", Node: "a", PeerTLS: keyed(t, "a"), Log: log.log()})
 	for _, text := range []string{"", "\x16\x03\x01", "\x16\x03\x01\x02\x00\x01\x00"} {
 		c, err := net.Dial("tcp", a.Endpoint())
 		if err != nil {
@@ -172,7 +172,7 @@ func TestScansAreQuiet(t *testing.T) {
 		}
 		c.Close()
 	}
-	b := serve(t, Config{Node: "b", Trust: keyed(t, "a")})
+	b := serve(t, Config{Node: "b", PeerTLS: keyed(t, "a")})
 	b.SetPeers([]Peer{{"a", a.Endpoint()}})
 	eventually(t, "the peer", func() bool { return b.Stats().Peers == 1 })
 	if log.count("level=WARN") != 0 {
@@ -180,7 +180,7 @@ func TestScansAreQuiet(t *testing.T) {
 	}
 }
 
-// An exposed address needs authentication, or an operator who insists.
+// An exposed address needs authentication, or the operator's insistence.
 func TestExposedListenIsRefused(t *testing.T) {
 	open := Config{Bytes: minBytes, Socket: filepath.Join(t.TempDir(), "s"), Listen: "0.0.0.0:0"}
 	tier, err := New(open)
@@ -191,7 +191,7 @@ func TestExposedListenIsRefused(t *testing.T) {
 		tier.Close()
 	}
 	insist, trusting := open, open
-	insist.Insecure, trusting.Trust = true, keyed(t, "a")
+	insist.Insecure, trusting.PeerTLS = true, keyed(t, "a")
 	for _, cfg := range []Config{insist, trusting, {Bytes: minBytes, Listen: "127.0.0.1:0"}, {Bytes: minBytes, Listen: "localhost:0"}, {Bytes: minBytes}} {
 		tier, err := New(cfg)
 		if err != nil {

@@ -53,7 +53,7 @@ func (x *index) reserve(ns uint32, h proto.Hash) (e int32, present bool) {
 }
 
 // reserveAs is reserve for a page that an engine asks for, or for a prefetched page. The latter
-// is on probation whatever its history, and does not adapt the eviction policy.
+// is always on probation, and does not adapt the eviction policy.
 func (x *index) reserveAs(ns uint32, h proto.Hash, prefetched bool) (e int32, present bool) {
 	k := key{ns, h}
 	if _, ok := x.table.byKey[k]; ok {

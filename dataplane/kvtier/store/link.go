@@ -42,7 +42,7 @@ func (c *peerClient) dial(ctx context.Context, endpoint string) (*link, error) {
 	}
 	if err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("cannot greet the KV tier at %s: %w", endpoint, explainTrust(err))
+		return nil, fmt.Errorf("cannot greet the KV tier at %s: %w", endpoint, explainHandshake(err))
 	}
 	if err := c.exchange(ctx, l, c.pages.adopt(nil)); err != nil {
 		raw.Close()
@@ -133,7 +133,7 @@ func (l *link) call(ctx context.Context, op uint8, body []byte) (answer []byte, 
 		return nil, 0, err
 	}
 	if h.status == statusFailed && h.op == opPeerHello {
-		return nil, 0, fmt.Errorf("%w: the peer says: %.300s", ErrTrust, l.body)
+		return nil, 0, fmt.Errorf("%w: the peer says: %.300s", ErrUntrusted, l.body)
 	}
 	if h.op != op || h.seq != l.seq || h.status != 0 {
 		return nil, 0, fmt.Errorf("%w: answer %d to op %d with status %d, want answer %d to op %d", ErrWire, h.seq, h.op, h.status, l.seq, op)

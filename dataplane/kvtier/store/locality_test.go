@@ -95,7 +95,7 @@ func TestTiersOfTwoUsers(t *testing.T) {
 			var nodes [2]soakNode
 			for i := range nodes {
 				dir := filepath.Join(filepath.Dir(binary), strconv.Itoa(i))
-				if err := os.Mkdir(dir, 0o777); err != nil { //nolint:gosec // whoever the tier runs as
+				if err := os.Mkdir(dir, 0o777); err != nil { //nolint:gosec // for the store of any user
 					t.Fatal(err)
 				}
 				if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // likewise

@@ -37,7 +37,7 @@ const (
 const (
 	// DefaultPrefillRate is the least number of prompt tokens that an engine computes in a
 	// second: a large model on one older GPU. It rules out links as slow as 1 Gb/s for KV pages;
-	// an operator who knows the engines' speed sets it and rules out more.
+	// a setting of the engines' true speed rules out more.
 	DefaultPrefillRate = 2000
 	// slowRetry is the interval at which a link that is too slow is tried again.
 	slowRetry = 30 * time.Second
@@ -274,9 +274,9 @@ func (c *peerClient) quarantine(slots *batch, busy *nixl.Transfer) {
 	})
 }
 
-// tell tells all peers of a clear, for wait at most. It returns the number of peers that have
+// broadcast tells all peers of a clear, for wait at most. It returns the number of peers that have
 // done it and of those out of reach.
-func (c *peerClient) tell(cleared clears, wait time.Duration) (told, missing int) {
+func (c *peerClient) broadcast(cleared clears, wait time.Duration) (told, missing int) {
 	c.mu.Lock()
 	ctx, all := c.ctx, len(c.all)
 	c.mu.Unlock()

@@ -86,7 +86,7 @@ func (s *peerServer) serve(ctx context.Context, c net.Conn) {
 		}
 		s.pages.leave()
 		switch {
-		case errors.Is(err, ErrTrust):
+		case errors.Is(err, ErrUntrusted):
 			s.security.refused(refusal, hostOf(c), err)
 		case err != nil:
 			s.refused.Add(1)

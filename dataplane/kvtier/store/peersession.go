@@ -38,7 +38,7 @@ func (n *peerSession) run() error {
 		}
 		switch {
 		case err == nil:
-		case errors.Is(err, ErrWire), errors.Is(err, ErrTrust):
+		case errors.Is(err, ErrWire), errors.Is(err, ErrUntrusted):
 			return err
 		default:
 			return nil
@@ -65,7 +65,7 @@ func readFrame(c net.Conn, body *[]byte, deadline time.Time, first bool) (header
 		return header{}, err
 	}
 	if first && tlsconfig.IsRecord(raw[:]) { // as the length of a greeting, ten thousand times too long
-		return header{}, fmt.Errorf("%w: %s: the peer speaks TLS", ErrTrust, advicePlain)
+		return header{}, fmt.Errorf("%w: %s: the peer speaks TLS", ErrUntrusted, advicePlain)
 	}
 	h, err := parseHeader(raw[:])
 	if err != nil {

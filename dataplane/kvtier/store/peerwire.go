@@ -26,9 +26,10 @@ import (
 // The stamps of clears are explained in clear.go: pages go only to a peer that knows of the same
 // clears.
 //
-// The greeting comes first. With [Trust] all messages go through TLS with both sides authenticated.
-// Without, a client of the endpoint reads the pages whose hashes it knows, which are as good as the
-// prompts; the store then listens on loopback only, unless the operator insists.
+// The greeting comes first. With [PeerTLS] all messages go through TLS with both sides
+// authenticated. Without, a client of the endpoint reads the pages whose hashes it knows, which
+// are as good as the prompts; the store then listens on loopback only, unless the operator
+// insists.
 const (
 	opPeerHello = iota + 16
 	opHas

@@ -88,7 +88,7 @@ func (f *prefetcher) prefetch(h Hint) (e Expected, err error) {
 		return proto.PageHashes(h.InputIDs, pageSize, h.CacheSalt)
 	}
 	for chain, s := range f.chains(f.pages.ofModel(h.Model, h.PageSize), hashes) {
-		_, ready := f.bring(s.ns, chain, 0, "")
+		_, ready := f.pullAbsent(s.ns, chain, 0, "")
 		e.add(len(chain), ready)
 	}
 	f.expected.Add(int64(e.Pages))
@@ -115,10 +115,10 @@ func (f *prefetcher) chains(spaces []modelNamespace, hashes func(pageSize int) [
 	}
 }
 
-// bring has the absent pages of a chain from the skip-th on pulled, if possible from the named
+// pullAbsent has the absent pages of a chain from the skip-th on pulled, if possible from the named
 // peer. It returns the numbers of leading pages from there on that were present or being pulled
 // before, and that are now.
-func (f *prefetcher) bring(ns uint32, chain []proto.Hash, skip int, from string) (before, ready int) {
+func (f *prefetcher) pullAbsent(ns uint32, chain []proto.Hash, skip int, from string) (before, ready int) {
 	wanted := chain[skip:]
 	before = f.present(ns, wanted)
 	if before == len(wanted) {

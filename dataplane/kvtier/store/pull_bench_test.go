@@ -19,20 +19,20 @@ func BenchmarkPull(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, trust := range map[string]Trust{"clear": {}, "key": trustOf(key)} {
+	for name, trust := range map[string]PeerTLS{"clear": {}, "key": sharedKeyTLS(key)} {
 		b.Run(name, func(b *testing.B) { benchPull(b, trust) })
 	}
 }
 
 const benchPulled, benchPage = 32, 1 << 20
 
-func benchPull(b *testing.B, trust Trust) {
+func benchPull(b *testing.B, trust PeerTLS) {
 	b.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	tiers, ended := [2]*Store{}, make(chan error, 2)
 	for i, bytes := range []int64{512 << 20, 128 << 20} {
 		var err error
-		if tiers[i], err = New(Config{Bytes: bytes, Listen: "127.0.0.1:0", Trust: trust, Log: slog.New(slog.DiscardHandler)}); err != nil {
+		if tiers[i], err = New(Config{Bytes: bytes, Listen: "127.0.0.1:0", PeerTLS: trust, Log: slog.New(slog.DiscardHandler)}); err != nil {
 			b.Fatal(err)
 		}
 		go func() { ended <- tiers[i].Run(ctx) }()
@@ -49,7 +49,7 @@ func benchPull(b *testing.B, trust Trust) {
 		}
 	}()
 	far, here := tiers[0], tiers[1]
-	prompts := make([][]proto.Hash, 8) // twice what fits here
+	prompts := make([][]proto.Hash, 8) // twice the memory here
 	for i := range prompts {
 		prompts[i] = chain(uint32(i), benchPulled)
 		ns, err := far.pages.namespace("m", benchPage)

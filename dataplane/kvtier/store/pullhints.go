@@ -44,9 +44,9 @@ type HintStats struct {
 	Pulled       int64 `json:"pulled_pages"`  // pages pulled for hints
 }
 
-// hinted takes a pull hint and has its absent pages pulled. It owns data, and does not wait.
+// takeHint takes a pull hint and has its absent pages pulled. It owns data, and does not wait.
 // Pages that no engine asks for stay on probation and are evicted first.
-func (f *prefetcher) hinted(data []byte) {
+func (f *prefetcher) takeHint(data []byte) {
 	f.hints.received.Add(1)
 	m, err := hint.Parse(data)
 	if err != nil {
@@ -73,13 +73,13 @@ func (f *prefetcher) hinted(data []byte) {
 	}
 	*recent = recentHint{pages, now}
 	f.wg.Go(func() {
-		f.pullHinted(&m)
+		f.serveHint(&m)
 		<-f.slots
 	})
 }
 
-// pullHinted has the pages of a hint pulled.
-func (f *prefetcher) pullHinted(m *hint.Message) {
+// serveHint has the pages of a hint pulled.
+func (f *prefetcher) serveHint(m *hint.Message) {
 	spaces := f.pages.ofModel(string(m.Model), m.PageSize)
 	if len(spaces) == 0 {
 		f.hints.unknownModel.Add(1)
@@ -89,7 +89,7 @@ func (f *prefetcher) pullHinted(m *hint.Message) {
 	before := 0
 	for chain, s := range f.chains(spaces, func(pageSize int) []proto.Hash { return proto.PageHashesOf(m.IDs, pageSize, string(m.Salt)) }) {
 		skip := min(m.Have/s.pageSize, len(chain))
-		present, ready := f.bring(s.ns, chain, skip, string(m.From))
+		present, ready := f.pullAbsent(s.ns, chain, skip, string(m.From))
 		before += present
 		e.add(len(chain)-skip, ready)
 	}

@@ -63,7 +63,7 @@ func TestRouterHintBringsPages(t *testing.T) {
 				here[rank] = dialTier(t, b, modelName("tiny", rank))
 			}
 			dialTier(t, b, modelName("other", 0))
-			b.Hinted(told(t, "a", hint.Pages{PageSize: testTokens, Have: 5 * testTokens, Model: "tiny", Tokens: prompted(7, 25)}))
+			b.TakeHint(told(t, "a", hint.Pages{PageSize: testTokens, Have: 5 * testTokens, Model: "tiny", Tokens: prompted(7, 25)}))
 			eventually(t, "the pages are here before anybody asked for them", func() bool { return b.Stats().Hints.Pulled == 40 })
 			for _, engine := range here {
 				if n := engine.check(7, hashes[:5], 0); n != 0 {
@@ -96,9 +96,9 @@ func TestRouterHintWithSalt(t *testing.T) {
 		on.fill(0, uint64(i))
 		on.set([]proto.Hash{h}, []uint64{0}, nil, true)
 	}
-	b.Hinted(told(t, "", hint.Pages{Model: "tiny", Tokens: tokens}))
+	b.TakeHint(told(t, "", hint.Pages{Model: "tiny", Tokens: tokens}))
 	eventually(t, "pages without the salt are not found", func() bool { return b.Stats().Hints.Vain == 1 })
-	b.Hinted(told(t, "", hint.Pages{Model: "tiny", Salt: "pepper", Tokens: tokens}))
+	b.TakeHint(told(t, "", hint.Pages{Model: "tiny", Salt: "pepper", Tokens: tokens}))
 	eventually(t, "the salted pages", func() bool { return b.Stats().Hints.Pulled == 3 })
 }
 
@@ -112,7 +112,7 @@ func TestHintsThatBringNothing(t *testing.T) {
 		t.Helper()
 		want.Received++
 		change()
-		b.Hinted(message)
+		b.TakeHint(message)
 		eventually(t, what, func() bool { return b.Stats().Hints == want })
 	}
 	tokens := prompted(7, 10)
@@ -152,14 +152,14 @@ func TestHintPrefersAPeer(t *testing.T) {
 		onA.store(prompt, 10)
 		onB.store(prompt, 10)
 		from := []string{"a", "b"}[prompt%2]
-		c.Hinted(told(t, from, hint.Pages{Model: "tiny", Tokens: prompted(prompt, 10)}))
+		c.TakeHint(told(t, from, hint.Pages{Model: "tiny", Tokens: prompted(prompt, 10)}))
 		served[prompt%2] += 10
 		eventually(t, "pages of "+from, func() bool { return a.Stats().Served == served[0] && b.Stats().Served == served[1] })
 	}
 	for i, from := range []string{"a", "nobody", ""} { // a has less than b
 		onA.store(10+uint32(i), 5)
 		onB.store(10+uint32(i), 10)
-		c.Hinted(told(t, from, hint.Pages{Model: "tiny", Tokens: prompted(10+uint32(i), 10)}))
+		c.TakeHint(told(t, from, hint.Pages{Model: "tiny", Tokens: prompted(10+uint32(i), 10)}))
 		served[1] += 10
 		eventually(t, "pages of b", func() bool { return a.Stats().Served == served[0] && b.Stats().Served == served[1] })
 	}
@@ -185,7 +185,7 @@ func TestUnusedHintsEvictNothingHot(t *testing.T) {
 	for round := range int64(2) {
 		for prompt := range uint32(6) {
 			n := (round*6 + int64(prompt) + 1) * int64(room)
-			b.Hinted(told(t, "a", hint.Pages{Model: "tiny", Tokens: prompted(100+prompt, pages)}))
+			b.TakeHint(told(t, "a", hint.Pages{Model: "tiny", Tokens: prompted(100+prompt, pages)}))
 			eventually(t, "a quarter of the tier", func() bool { return b.Stats().Hints.Pulled == n })
 		}
 		later.Add(int64(2 * hintInterval))
@@ -206,17 +206,17 @@ func TestHintsAndTheEnd(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := range uint32(2000) {
-			b.Hinted(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(i, 2)}))
+			b.TakeHint(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(i, 2)}))
 		}
 	}()
 	stop()
 	<-done
-	b.Hinted(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(1, 2)}))
+	b.TakeHint(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(1, 2)}))
 	idle, err := New(Config{Bytes: minBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
-	idle.Hinted(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(1, 2)}))
+	idle.TakeHint(told(t, "", hint.Pages{Model: "tiny", Tokens: prompted(1, 2)}))
 	idle.prefetch.end()
 	if err := idle.Close(); err != nil {
 		t.Error(err)

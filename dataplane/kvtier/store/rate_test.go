@@ -46,7 +46,7 @@ func TestReadSpeed(t *testing.T) {
 			t.Fatal("a speed is known before a copy has ended")
 		}
 		e.release()
-		e.exists(nil, 0) // a release has no answer: what comes after it has
+		e.exists(nil, 0) // a release has no answer; a question after it has
 	}
 	s := tier.Stats()
 	if s.ReadSpeed <= 0 || tier.Record().Speed != s.ReadSpeed {

@@ -29,7 +29,7 @@ func patterned(n, number int) []byte {
 	return b
 }
 
-// TestPageSizes keeps and pulls pages of odd sizes, such as MLA's rows of 576 numbers, and of
+// TestPageSizes keeps and pulls pages of uneven sizes, such as MLA's rows of 576 numbers, and of
 // many MiB.
 func TestPageSizes(t *testing.T) {
 	const room = 512 << 20 // of addresses: slabs of 8 MiB

@@ -31,7 +31,7 @@ const (
 	soakLongest     = 160 // pages of a prompt
 	soakPoolPages   = 96
 	soakPieces      = 8
-	soakLease       = 1500 * time.Millisecond // an engine that is stopped for longer must not believe what it copied
+	soakLease       = 1500 * time.Millisecond // an engine that is stopped for longer must ignore its copy
 	soakAnswerLimit = 4 * time.Second
 )
 
@@ -107,7 +107,7 @@ func soakEngineMain(ctx context.Context, spec []byte) error {
 			c.counts.Lost++
 		}
 		c.tell()
-		c.scribble() // whatever was asked of the tier, the pool is the engine's own
+		c.scribble() // the pool is the engine's own, also during a set
 		time.Sleep(20 * time.Millisecond)
 	}
 	return nil
@@ -121,7 +121,7 @@ func (c *soakClient) tell() {
 	c.told = time.Now()
 	line, err := json.Marshal(c.counts)
 	if err == nil {
-		_, _ = os.Stdout.Write(append(line, '\n')) // who reads it may be gone
+		_, _ = os.Stdout.Write(append(line, '\n')) // the reader may be gone
 	}
 }
 

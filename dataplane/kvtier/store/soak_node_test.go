@@ -76,7 +76,7 @@ func soakNodeMain(ctx context.Context, spec []byte) error {
 		if err != nil {
 			return err
 		}
-		cfg.Trust = trustOf(key)
+		cfg.PeerTLS = sharedKeyTLS(key)
 	}
 	t, err := New(cfg)
 	if err != nil {

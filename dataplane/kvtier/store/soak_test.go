@@ -30,7 +30,7 @@ const soakEnv = "WARMPATH_TIER_SOAK"
 const (
 	soakNodes   = 3
 	soakEngines = 2        // of each node, one of each form
-	soakMemory  = 12 << 20 // of each node: a tenth of what is asked for
+	soakMemory  = 12 << 20 // of each node: a tenth of the pages in use
 )
 
 // TestSoak runs stores and engines as processes, which are killed, stopped and restarted at
@@ -63,10 +63,10 @@ type soakSite struct {
 type soakProcess struct {
 	site *soakSite
 	name string
-	env  []string // its spec, and what a test gives it besides
+	env  []string // its spec, and variables of the test
 	node *soakNode
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards all below
 	cmd    *exec.Cmd
 	in     io.Closer
 	out    sync.WaitGroup

@@ -73,7 +73,7 @@ func (s *Store) compose(a *arena, p policy) {
 		fabric: cfg.Fabric, node: cfg.Node, log: s.log, arena: a,
 		own: welcome{instance: instance, locality: ownLocality(), rdma: hasRDMA()},
 	}
-	s.security = &handshaker{trust: cfg.Trust, log: s.log, now: cfg.Now}
+	s.security = &handshaker{tls: cfg.PeerTLS, log: s.log, now: cfg.Now}
 	s.peers = &peerClient{
 		cfg: cfg, log: s.log, pages: s.pages, nixl: s.nixl, security: s.security, instance: instance,
 		all: map[string]*peer{}, ended: make(chan struct{}),
@@ -158,11 +158,11 @@ func (s *Store) Run(ctx context.Context) error {
 // SetPeers replaces the stores of other nodes. It may be called before Run, and does not block.
 func (s *Store) SetPeers(peers []Peer) { s.peers.set(peers) }
 
-// Hinted takes a pull hint of a router: see package hint. It owns data, and does not wait.
-func (s *Store) Hinted(data []byte) { s.prefetch.hinted(data) }
+// TakeHint takes a pull hint of a router: see package hint. It owns data, and does not wait.
+func (s *Store) TakeHint(data []byte) { s.prefetch.takeHint(data) }
 
-// Feed returns the changes of the pages.
-func (s *Store) Feed() Feed { return Feed{s.pages} }
+// ChangeFeed returns the changes of the pages.
+func (s *Store) ChangeFeed() ChangeFeed { return ChangeFeed{s.pages} }
 
 // Agents returns the statistics of the NIXL agents: of the agent from which peers read, which is
 // passive, and of the one that reads. It is empty without NIXL.
@@ -187,7 +187,7 @@ func (s *Store) Clear(name string, wait time.Duration) (pages, told, missing int
 		return 0, 0, 0
 	}
 	s.log.Info("an engine cleared the KV tier of its model", "pages", pages)
-	told, missing = s.peers.tell(cleared, wait)
+	told, missing = s.peers.broadcast(cleared, wait)
 	return pages, told, missing
 }
 

@@ -91,7 +91,7 @@ func TestLoadIsShared(t *testing.T) {
 		routers := cluster(t, b, 3, 4)
 		defer stopAll(routers)
 		one, two := routers[0].rank(2).Load.Begin(5000), routers[1].rank(2).Load.Begin(700)
-		leg := routers[2].rank(3).Load.BeginDecode(900)
+		leg := routers[2].rank(3).Load.BeginLeg(900, worker.Work{Prompt: 900})
 		routers[0].Active() // as a choice does
 		routers[1].Active()
 		routers[2].Active()

@@ -46,7 +46,7 @@ func someRequest(rng *rand.Rand) routing.PeerRequest {
 	a := routing.PeerRequest{
 		Stored: stored,
 		Model:  "model", LoRA: "adapter", Tokens: int(size(rng)), Output: int(size(rng)), DP: rng.IntN(9) - 1, Exact: rng.IntN(2) == 0,
-		Unpaired: rng.IntN(2) == 0, Home: rng.Uint64(), Common: held(),
+		Unpaired: rng.IntN(2) == 0, SessionRank: rng.Uint64(), Common: held(),
 	}
 	for range rng.IntN(9) {
 		a.Fingerprints = append(a.Fingerprints, rng.Uint32())

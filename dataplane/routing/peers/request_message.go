@@ -35,7 +35,7 @@ func appendRequest(b []byte, id string, number uint64, a *routing.PeerRequest) [
 	b = append(b, flags)
 	b = codec.AppendBytes(codec.AppendBytes(b, a.Model, maxName), a.LoRA, maxName)
 	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, a.Tokens), a.Output), a.DP+1)
-	b = binary.LittleEndian.AppendUint64(b, a.Home)
+	b = binary.LittleEndian.AppendUint64(b, a.SessionRank)
 	b = appendOverlap(b, &a.Common, a.Stored)
 	b = codec.AppendUvarint(b, len(a.Overlaps))
 	for i := range a.Overlaps {
@@ -73,7 +73,7 @@ func (q *request) decode(b []byte) error {
 	q.Exact, q.Unpaired, q.Stored = flags&flagExact != 0, flags&flagUnpaired != 0, flags&flagStored != 0
 	q.Model, q.LoRA = intern(q.Model, r.Bytes(maxName)), intern(q.LoRA, r.Bytes(maxName))
 	q.Tokens, q.Output, q.DP = int(r.Uvarint()), int(r.Uvarint()), int(r.Uvarint())-1
-	q.Home = r.Uint64()
+	q.SessionRank = r.Uint64()
 	q.Common, q.Overlaps = readOverlap(&r, q.Stored), q.Overlaps[:0]
 	for range r.Count(overlapSize) {
 		q.Overlaps = append(q.Overlaps, routing.RankOverlap{Rank: r.Uint64(), PeerOverlap: readOverlap(&r, q.Stored)})

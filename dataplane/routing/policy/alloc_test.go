@@ -18,7 +18,7 @@ func TestPickDoesNotAllocate(t *testing.T) {
 		var sticky policy.Policy = policy.Sticky{Policy: p}
 		req := policy.Request{Tokens: 1000, Seed: 1}
 		for home := range uint64(2) { // without a session, and with one on a missing rank
-			req.Home = home
+			req.SessionRank = home
 			if n := testing.AllocsPerRun(100, func() { p.Pick(req, candidates); sticky.Pick(req, candidates) }); n != 0 {
 				t.Errorf("%s: Pick allocates %v times, want 0", name, n)
 			}

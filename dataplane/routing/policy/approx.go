@@ -52,5 +52,5 @@ func leastOf(candidates []Candidate, load int64, cached int, why string) Choice 
 			best = i
 		}
 	}
-	return Choice{Index: best, Cost: float64(candidates[best].InFlight), Why: why}
+	return Choice{Index: best, Cost: float64(candidates[best].InFlight), Reason: why}
 }

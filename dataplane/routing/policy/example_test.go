@@ -20,7 +20,7 @@ func Example() {
 			{Rate: 10000}, // cold and idle
 		}
 		choice := kv.Pick(prompt, ranks)
-		fmt.Printf("%d tokens before it: rank %d, %s\n", pending, choice.Index, choice.Why)
+		fmt.Printf("%d tokens before it: rank %d, %s\n", pending, choice.Index, choice.Reason)
 	}
 	// Output:
 	// 2000 tokens before it: rank 0, lowest predicted time to first token

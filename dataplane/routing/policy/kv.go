@@ -145,7 +145,7 @@ func (p *KV) score(dst []float64, f *fleet, req *Request, candidates []Candidate
 		} else {
 			cost *= f.token
 		}
-		if pool && (c.Pool > 0 || c.Most > 0) {
+		if pool && (c.Pool > 0 || c.MaxRunning > 0) {
 			wait := roomWait(f, c, compute+float64(req.Output))
 			if slowed {
 				wait /= c.Weight
@@ -242,7 +242,7 @@ func roomWait(f *fleet, c *Candidate, tokens float64) (wait float64) {
 		wait = poolSeconds * over / float64(c.Used)
 	}
 	if c.crowded() {
-		most := float64(c.Most)
+		most := float64(c.MaxRunning)
 		over := float64(c.InFlight+1) - most
 		wait += poolSeconds / most * (max(over, 0) + crowdWeight*f.crowd*(over+math.Sqrt(most)))
 	}
@@ -252,8 +252,8 @@ func roomWait(f *fleet, c *Candidate, tokens float64) (wait float64) {
 // crowded reports whether fewer places of the batch are left, with one more request, than the
 // square root of all: with fewer, random arrivals find none (square-root staffing).
 func (c *Candidate) crowded() bool {
-	free := c.Most - c.InFlight - 1
-	return c.Most > 0 && (free < 0 || free*free < c.Most)
+	free := c.MaxRunning - c.InFlight - 1
+	return c.MaxRunning > 0 && (free < 0 || free*free < c.MaxRunning)
 }
 
 // tokens returns the tokens of the prompt that a candidate would compute, and the cost of

@@ -32,7 +32,7 @@ func TestKVCosts(t *testing.T) {
 		// of them, 10 s for all.
 		{"a full pool", policy.Candidate{Cached: 400, Pool: 1000, Used: 600}, policy.Cost{Compute: 0.6, Pool: 5, Later: 0.3}},
 		{"a pool with room", policy.Candidate{Cached: 400, Pool: 2000, Used: 500}, policy.Cost{Compute: 0.6, Later: 0.125}},
-		{"a full batch", policy.Candidate{Cached: 1000, InFlight: 10, Most: 10}, policy.Cost{Batch: 0.64, Pool: 1}},
+		{"a full batch", policy.Candidate{Cached: 1000, InFlight: 10, MaxRunning: 10}, policy.Cost{Batch: 0.64, Pool: 1}},
 		{"a busy fleet", policy.Candidate{Cached: 400, Waiting: 3}, policy.Cost{Compute: 0.6, Later: 2.1}},
 		{"a fleet in deep trouble", policy.Candidate{Cached: 400, Waiting: 300}, policy.Cost{Compute: 0.6, Later: 2.7}},
 	}
@@ -81,7 +81,7 @@ func TestKVReplicasBeginApart(t *testing.T) {
 func TestKVWithoutTerms(t *testing.T) {
 	req := policy.Request{Tokens: 1000}
 	c := policy.Candidate{
-		Rate: 1000, Cached: 500, Host: 100, Pending: 100, InFlight: 5, Waiting: 1, Pool: 1000, Used: 900, Most: 4,
+		Rate: 1000, Cached: 500, Host: 100, Pending: 100, InFlight: 5, Waiting: 1, Pool: 1000, Used: 900, MaxRunning: 4,
 	}
 	all := policy.TermQueue | policy.TermBatch | policy.TermTier | policy.TermPool | policy.TermLater | policy.TermTies
 	got := policy.KV{Options: policy.Options{OverlapWeight: 1, Without: all}}.Costs(nil, req, []policy.Candidate{c})[0]
@@ -112,7 +112,7 @@ func TestKVScoresAreCosts(t *testing.T) {
 			c.Cached = int(some(5000))
 			c.Host = min(int(some(5000)), c.Cached)
 			c.Disk, c.Predicted = min(int(some(5000)), c.Host), int(some(5000))
-			c.Pending, c.InFlight, c.Waiting, c.Most = some(9000), some(70), some(4), some(70)
+			c.Pending, c.InFlight, c.Waiting, c.MaxRunning = some(9000), some(70), some(4), some(70)
 			c.Pool, c.Used, c.Rate = some(20_000), some(20_000), float64(some(20_000))
 		}
 		req := policy.Request{Tokens: 5000, Output: int(some(500)), Seed: rnd.Uint64()}
@@ -144,10 +144,10 @@ func TestKVPicksByRate(t *testing.T) {
 			{Rate: 1000}, {Rate: 1000, Cached: 800, Pending: 1700, Waiting: 1},
 		}, 0, ""},
 		{"a place in a full batch is dear while others have places", policy.Request{Tokens: 1000}, []policy.Candidate{
-			{Rate: 1000, Cached: 990, InFlight: 10, Most: 10}, {Rate: 1000, InFlight: 1, Most: 10},
+			{Rate: 1000, Cached: 990, InFlight: 10, MaxRunning: 10}, {Rate: 1000, InFlight: 1, MaxRunning: 10},
 		}, 1, ""},
 		{"and not when nobody has", policy.Request{Tokens: 1000}, []policy.Candidate{
-			{Rate: 1000, Cached: 990, InFlight: 10, Most: 10}, {Rate: 1000, InFlight: 10, Most: 10},
+			{Rate: 1000, Cached: 990, InFlight: 10, MaxRunning: 10}, {Rate: 1000, InFlight: 10, MaxRunning: 10},
 		}, 0, ""},
 		{"a pool full of running requests", policy.Request{Tokens: 1000}, []policy.Candidate{
 			{Rate: 1000, Cached: 900, Pool: 1000, Used: 1000}, {Rate: 1000, Pool: 9000, Used: 1000},
@@ -225,7 +225,7 @@ func TestKVReplicatesBeforeABatchIsFull(t *testing.T) {
 	const document, most = 10_000, 64
 	req := policy.Request{Tokens: document + 100}
 	rank := func(cached int, inFlight int64) policy.Candidate {
-		return policy.Candidate{Cached: cached, Predicted: cached, InFlight: inFlight, Most: most, Rate: 16_000}
+		return policy.Candidate{Cached: cached, Predicted: cached, InFlight: inFlight, MaxRunning: most, Rate: 16_000}
 	}
 	making := rank(0, 1)
 	making.Predicted, making.Pending, making.Waiting = document, document, 1

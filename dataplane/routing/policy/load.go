@@ -25,7 +25,7 @@ func (RoundRobin) Name() string { return "round-robin" }
 
 // Pick implements Policy.
 func (RoundRobin) Pick(req Request, candidates []Candidate) Choice {
-	return Choice{Index: int(req.Turn % uint64(len(candidates))), Why: "its turn"}
+	return Choice{Index: int(req.Turn % uint64(len(candidates))), Reason: "its turn"}
 }
 
 // Name implements Policy.
@@ -33,7 +33,7 @@ func (Random) Name() string { return "random" }
 
 // Pick implements Policy.
 func (Random) Pick(req Request, candidates []Candidate) Choice {
-	return Choice{Index: int(mix(req.Seed) % uint64(len(candidates))), Why: "at random"}
+	return Choice{Index: int(mix(req.Seed) % uint64(len(candidates))), Reason: "at random"}
 }
 
 // Name implements Policy.
@@ -53,7 +53,7 @@ func (LeastLoad) Pick(req Request, candidates []Candidate) Choice {
 			}
 		}
 	}
-	return Choice{Index: best, Cost: float64(candidates[best].InFlight), Why: "fewest requests in flight"}
+	return Choice{Index: best, Cost: float64(candidates[best].InFlight), Reason: "fewest requests in flight"}
 }
 
 // Name implements Policy.
@@ -64,13 +64,13 @@ func (PowerOfTwo) Pick(req Request, candidates []Candidate) Choice {
 	n := uint64(len(candidates))
 	a := int(mix(req.Seed) % n)
 	if n == 1 {
-		return Choice{Index: a, Why: "only candidate"}
+		return Choice{Index: a, Reason: "only candidate"}
 	}
 	b := (a + 1 + int(mix(req.Seed+1)%(n-1))) % int(n)
 	if compareLoad(&candidates[b], &candidates[a]) < 0 {
 		a = b
 	}
-	return Choice{Index: a, Cost: float64(candidates[a].InFlight), Why: "less loaded of two"}
+	return Choice{Index: a, Cost: float64(candidates[a].InFlight), Reason: "less loaded of two"}
 }
 
 // compareLoad orders by requests in flight, weighted for slowed ranks, then by pending prompt

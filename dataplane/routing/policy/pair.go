@@ -107,7 +107,7 @@ func pickPair(p Policy, kv KV, first, after, onward, nodes []float64, req *Reque
 func pickPrefill(p Policy, kv KV, first, onward, nodes, after []float64, req *Request, l *PairCandidates) Choice {
 	if _, sticky := p.(Sticky); sticky {
 		if i := sessionRank(req, l.Prefill); i >= 0 {
-			return Choice{Index: i, Cost: float64(l.Prefill[i].InFlight), Why: "its session's rank"}
+			return Choice{Index: i, Cost: float64(l.Prefill[i].InFlight), Reason: "its session's rank"}
 		}
 	}
 	first = kv.scores(first, req, l.Prefill)
@@ -193,7 +193,7 @@ func (l *PairCandidates) around(prefill int, decode Choice) Choice {
 	}
 	for k := 1; k < len(l.Decode); k++ {
 		if j := (decode.Index + k) % len(l.Decode); !l.Broken(prefill, j) {
-			return Choice{Index: j, Cost: float64(l.Decode[j].InFlight), Why: "the next, because the link to the first choice is broken"}
+			return Choice{Index: j, Cost: float64(l.Decode[j].InFlight), Reason: "the next, because the link to the first choice is broken"}
 		}
 	}
 	return decode
@@ -224,12 +224,12 @@ func decodeScores(dst []float64, req *Request, candidates []Candidate) []float64
 // decodeCost is the part of a decode rank's cost that does not depend on the prefill rank. A
 // pool of unknown size counts as full as the batch, so that a silent rank does not look empty.
 func decodeCost(f *fleet, req *Request, c *Candidate) (room, step float64) {
-	if c.Pool > 0 || c.Most > 0 {
+	if c.Pool > 0 || c.MaxRunning > 0 {
 		room = roomWait(f, c, max(float64(req.Tokens-c.Cached), 0)+float64(req.Output)) / c.share()
 	}
 	batch := float64(c.InFlight) / usualMost
-	if c.Most > 0 {
-		batch = float64(c.InFlight) / float64(c.Most)
+	if c.MaxRunning > 0 {
+		batch = float64(c.InFlight) / float64(c.MaxRunning)
 	}
 	pool := batch
 	if c.Pool > 0 {

@@ -21,7 +21,7 @@ func legs(prefill, decode int) *policy.PairCandidates {
 		l.Prefill[i] = policy.Candidate{ID: uint64(i) + 1, Rate: 1000}
 	}
 	for i := range l.Decode {
-		l.Decode[i] = policy.Candidate{ID: uint64(i) + 1001, Pool: 100_000, Most: 100}
+		l.Decode[i] = policy.Candidate{ID: uint64(i) + 1001, Pool: 100_000, MaxRunning: 100}
 	}
 	return l
 }
@@ -41,13 +41,13 @@ func TestDecodeCosts(t *testing.T) {
 		{"a part is there", 0, policy.Candidate{Cached: 600}, policy.DecodeCost{Transfer: 0.4 * same}},
 		{"more is there than there is", 0, policy.Candidate{Cached: 1600}, policy.DecodeCost{}},
 		{"a pool half full", 0, policy.Candidate{Pool: 10_000, Used: 5000}, policy.DecodeCost{Transfer: same, Step: 1.25}},
-		{"a batch half full", 0, policy.Candidate{InFlight: 50, Most: 100}, policy.DecodeCost{Transfer: same, Step: 2.5}},
-		{"both", 0, policy.Candidate{Pool: 10_000, Used: 5000, InFlight: 10, Most: 100}, policy.DecodeCost{Transfer: same, Step: 1.5}},
+		{"a batch half full", 0, policy.Candidate{InFlight: 50, MaxRunning: 100}, policy.DecodeCost{Transfer: same, Step: 2.5}},
+		{"both", 0, policy.Candidate{Pool: 10_000, Used: 5000, InFlight: 10, MaxRunning: 100}, policy.DecodeCost{Transfer: same, Step: 1.5}},
 		{"a batch of unknown size", 0, policy.Candidate{InFlight: 64}, policy.DecodeCost{Transfer: same, Step: 1.25}},
 		// 1,000 + 100 are needed and 500 free: 600 of 5,000 must come back, 10 s for all.
 		{"no room", 0, policy.Candidate{Pool: 5500, Used: 5000}, policy.DecodeCost{Transfer: same, Room: 1.2, Step: 2.5 * 5000 / 5500}},
 		{"room for what it lacks", 0, policy.Candidate{Pool: 5500, Used: 5000, Cached: 600}, policy.DecodeCost{Transfer: 0.4 * same, Step: 2.5 * 5000 / 5500}},
-		{"no place", 0, policy.Candidate{InFlight: 10, Most: 10}, policy.DecodeCost{Transfer: same, Room: 1, Step: 5}},
+		{"no place", 0, policy.Candidate{InFlight: 10, MaxRunning: 10}, policy.DecodeCost{Transfer: same, Room: 1, Step: 5}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestPickPair(t *testing.T) {
 		{"the cache decides the prefill", func(l *policy.PairCandidates) { l.Prefill[1].Cached = 900; l.Decode[0].Used = 50_000 }, 1, 1},
 		{"the queue too", func(l *policy.PairCandidates) { l.Prefill[1].Pending = 5000; l.Decode[1].InFlight = 20 }, 0, 0},
 		{"requests at a prefill rank delay nothing by themselves", func(l *policy.PairCandidates) {
-			l.Prefill[0].InFlight, l.Prefill[0].Most, l.Prefill[0].Cached = 50, 10, 100
+			l.Prefill[0].InFlight, l.Prefill[0].MaxRunning, l.Prefill[0].Cached = 50, 10, 100
 			l.Decode[0].Used = 50_000
 		}, 0, 1},
 		{"reserved tokens count", func(l *policy.PairCandidates) { l.Prefill[0].Cached = 500; l.Decode[1].Used = 3000 }, 0, 0},
@@ -107,8 +107,8 @@ func TestPickPair(t *testing.T) {
 				tt.change(l)
 				prefill, decode := policy.PickPair(kv, policy.Request{Tokens: 1000, Seed: seed}, l)
 				require.Equal(t, []int{tt.prefill, tt.decode}, []int{prefill.Index, decode.Index})
-				require.NotEmpty(t, prefill.Why)
-				require.NotEmpty(t, decode.Why)
+				require.NotEmpty(t, prefill.Reason)
+				require.NotEmpty(t, decode.Reason)
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func TestPickPairIsTheBestOfAll(t *testing.T) {
 		}
 		for j := range l.Decode {
 			c := &l.Decode[j]
-			c.Cached, c.Used, c.InFlight, c.Most = int(some(5000)), some(100_000), some(100), some(100)
+			c.Cached, c.Used, c.InFlight, c.MaxRunning = int(some(5000)), some(100_000), some(100), some(100)
 			c.Weight = []float64{0, 0.5, rnd.Float64()}[rnd.IntN(3)]
 			l.DecodeNodes[j] = uint32(rnd.IntN(6))
 		}
@@ -219,7 +219,7 @@ func TestPickPairSticky(t *testing.T) {
 		home uint64
 		want int
 	}{{0, 0}, {3, 2}, {99, 0}} {
-		prefill, decode := policy.PickPair(p, policy.Request{Tokens: 1000, Home: tt.home}, l)
+		prefill, decode := policy.PickPair(p, policy.Request{Tokens: 1000, SessionRank: tt.home}, l)
 		assert.Equal(t, tt.want, prefill.Index, "home %d", tt.home)
 		assert.Less(t, decode.Index, 3)
 	}
@@ -252,15 +252,15 @@ func TestAlone(t *testing.T) {
 		{"short", kv, policy.Request{Tokens: 200}, policy.Candidate{Rate: 1000}, nil, "alone: what it lacks is too short for a pair"},
 		{"short of what it lacks", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000, Cached: 800}, nil, "alone: what it lacks is too short for a pair"},
 		{"what is in the making counts", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000, Predicted: 800}, nil, "alone: what it lacks is too short for a pair"},
-		{"short, but there is no room", kv, policy.Request{Tokens: 200}, policy.Candidate{Rate: 1000, Most: 4, InFlight: 8}, nil, ""},
+		{"short, but there is no room", kv, policy.Request{Tokens: 200}, policy.Candidate{Rate: 1000, MaxRunning: 4, InFlight: 8}, nil, ""},
 		{"short, with other policies", policy.RoundRobin{}, policy.Request{Tokens: 200}, policy.Candidate{Rate: 1000}, nil, "alone: what it lacks is too short for a pair"},
 		{"long, a free pair", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000, Pending: 1000}, nil, ""},
 		{"long, a free worker", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000}, func(l *policy.PairCandidates) { l.Prefill[0].Pending = 500 }, "alone: its first token comes before a pair's"},
 		{"long, no room to decode", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000}, func(l *policy.PairCandidates) { l.Decode[0].Used = 100_000 }, "alone: its first token comes before a pair's"},
 		{"its speed is not known: as a pair's", kv, policy.Request{Tokens: 1000}, policy.Candidate{Pending: 100}, nil, ""},
 		{"the transfer decides", kv, policy.Request{Tokens: 1000}, policy.Candidate{Rate: 1000}, func(l *policy.PairCandidates) { l.Prefill[0].Cached = 1 }, "alone: its first token comes before a pair's"},
-		{"a session's rank", policy.Sticky{Policy: kv}, policy.Request{Tokens: 1000, Home: 7}, policy.Candidate{ID: 7, Rate: 1000, Pending: 1000}, nil, "its session's rank, alone"},
-		{"a session's prefill rank", policy.Sticky{Policy: kv}, policy.Request{Tokens: 100, Home: 1}, policy.Candidate{ID: 7, Rate: 1000}, nil, ""},
+		{"a session's rank", policy.Sticky{Policy: kv}, policy.Request{Tokens: 1000, SessionRank: 7}, policy.Candidate{ID: 7, Rate: 1000, Pending: 1000}, nil, "its session's rank, alone"},
+		{"a session's prefill rank", policy.Sticky{Policy: kv}, policy.Request{Tokens: 100, SessionRank: 1}, policy.Candidate{ID: 7, Rate: 1000}, nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

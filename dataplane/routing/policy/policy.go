@@ -9,13 +9,13 @@ import (
 
 // Request is the part of a request that policies use.
 type Request struct {
-	Tokens int    // prompt tokens, or an estimate of them when Exact is false
-	Exact  bool   // the prompt's token ids are known
-	Turn   uint64 // number of this request among all, for taking turns
-	Seed   uint64 // random, for ties and samples
-	Output int    // tokens that the answer is expected to have; 0 is unknown
-	Home   uint64 // ID of the candidate that has the request's session, for [Sticky]; 0 is none
-	Stored bool   // some candidates may have a Tier or Remote, which are ignored without it
+	Tokens      int    // prompt tokens, or an estimate of them when Exact is false
+	Exact       bool   // the prompt's token ids are known
+	Turn        uint64 // number of this request among all, for taking turns
+	Seed        uint64 // random, for ties and samples
+	Output      int    // tokens that the answer is expected to have; 0 is unknown
+	SessionRank uint64 // ID of the candidate that has the request's session, for [Sticky]; 0 is none
+	Stored      bool   // some candidates may have a Tier or Remote, which are ignored without it
 }
 
 // Candidate is one rank that could take the request. A zero is unknown unless a count of zero
@@ -31,16 +31,16 @@ type Candidate struct {
 	InFlight  int64 // requests dispatched to the rank and not ended
 	Waiting   int64 // of InFlight, requests without a first token
 
-	Rate float64 // prompt tokens that the rank prefills per second; see [Speed]
-	Pool int64   // tokens of its KV pool
-	Used int64   // of Pool, those of running requests: they cannot be evicted
-	Most int64   // requests that it runs at once: its largest batch
-	Tree int64   // tokens of the rank in the approximate index
-	Age  float64 // seconds since the rank's last report or event
-	ID   uint64  // of the rank, for Sticky; the same in every router
+	Rate       float64 // prompt tokens that the rank prefills per second; see [Speed]
+	Pool       int64   // tokens of its KV pool
+	Used       int64   // of Pool, those of running requests: they cannot be evicted
+	MaxRunning int64   // requests that it runs at once: its largest batch
+	Tree       int64   // tokens of the rank in the approximate index
+	Age        float64 // seconds since the rank's last report or event
+	ID         uint64  // of the rank, for Sticky; the same in every router
 
-	Weight float64 // remaining share of the rank's speed by facts about GPUs; 0 is 1
-	Full   float64 // of a rank with a Weight below 1, its Rate before
+	Weight   float64 // remaining share of the rank's speed by facts about GPUs; 0 is 1
+	FullRate float64 // of a rank with a Weight below 1, its Rate before
 
 	// Tier are the prompt's tokens behind Cached in the KV tier of the rank's node, Remote
 	// those behind these in a peer's; TierTime and RemoteTime are the seconds until they would
@@ -51,9 +51,9 @@ type Candidate struct {
 
 // Choice is a policy's answer.
 type Choice struct {
-	Index int     // into the candidates
-	Cost  float64 // of the winner, in the policy's own unit; lower is better
-	Why   string  // constant words: the reason of the choice
+	Index  int     // into the candidates
+	Cost   float64 // of the winner, in the policy's own unit; lower is better
+	Reason string  // constant words: the reason of the choice
 }
 
 // Policy picks one of at least one candidates.

@@ -27,7 +27,7 @@ func checkRules(t *testing.T, p policy.Policy, rules []rule) {
 				got := p.Pick(r.req, r.candidates)
 				require.Equal(t, r.want, got.Index, "%+v", got)
 				if r.why != "" {
-					require.Equal(t, r.why, got.Why)
+					require.Equal(t, r.why, got.Reason)
 				}
 			}
 		})

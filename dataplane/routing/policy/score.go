@@ -53,12 +53,12 @@ func survey(candidates []Candidate) fleet {
 		if !c.crowded() {
 			roomy++
 		}
-		if c.Predicted > c.Cached && c.InFlight < c.Most {
+		if c.Predicted > c.Cached && c.InFlight < c.MaxRunning {
 			making = true
 		}
 		rate := c.Rate
 		if c.slowed() {
-			rate, slowed = max(c.Full, rate), true
+			rate, slowed = max(c.FullRate, rate), true
 		}
 		if rate > 0 {
 			sum += rate
@@ -85,7 +85,7 @@ func lowest(scores []float64, seed uint64, tie float64, why string) Choice {
 	for _, s := range scores {
 		best = min(best, s)
 	}
-	choice, ties := Choice{Cost: best, Why: why}, uint64(0)
+	choice, ties := Choice{Cost: best, Reason: why}, uint64(0)
 	for i, s := range scores {
 		if s > best+tie {
 			continue
@@ -114,7 +114,7 @@ func sample(scores []float64, seed uint64, temperature float64) Choice {
 	for _, s := range scores {
 		sum += math.Exp((low - s) / scale)
 	}
-	at, last := unit(seed)*sum, Choice{Why: "sampled by temperature"}
+	at, last := unit(seed)*sum, Choice{Reason: "sampled by temperature"}
 	for i, s := range scores {
 		last.Index, last.Cost = i, s
 		if at -= math.Exp((low - s) / scale); at < 0 {

@@ -13,8 +13,8 @@ func (c *Candidate) share() float64 {
 
 // fullRate is a slowed rank's rate before, as far as it is known, else the mean of all.
 func (f *fleet) fullRate(c *Candidate) float64 {
-	if c.Full > 0 {
-		return c.Full
+	if c.FullRate > 0 {
+		return c.FullRate
 	}
 	return f.rate
 }

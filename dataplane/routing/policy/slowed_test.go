@@ -16,8 +16,8 @@ import (
 type naiveFleet struct{ rate, later, roomy float64 }
 
 func places(c policy.Candidate) (free float64, scarce bool) {
-	free = float64(c.Most - c.InFlight - 1)
-	return free, c.Most > 0 && (free < 0 || free*free < float64(c.Most))
+	free = float64(c.MaxRunning - c.InFlight - 1)
+	return free, c.MaxRunning > 0 && (free < 0 || free*free < float64(c.MaxRunning))
 }
 
 func naiveSurvey(all []policy.Candidate) (f naiveFleet) {
@@ -25,8 +25,8 @@ func naiveSurvey(all []policy.Candidate) (f naiveFleet) {
 	busy, fewest, making := 0.0, 4.0, false
 	for _, c := range all {
 		rate := c.Rate
-		if c.Weight > 0 && c.Weight < 1 && c.Full > rate {
-			rate = c.Full
+		if c.Weight > 0 && c.Weight < 1 && c.FullRate > rate {
+			rate = c.FullRate
 		}
 		if rate > 0 {
 			rates = append(rates, rate)
@@ -38,7 +38,7 @@ func naiveSurvey(all []policy.Candidate) (f naiveFleet) {
 		if _, scarce := places(c); !scarce {
 			f.roomy += 1 / float64(len(all))
 		}
-		making = making || (c.Predicted > c.Cached && c.InFlight < c.Most)
+		making = making || (c.Predicted > c.Cached && c.InFlight < c.MaxRunning)
 	}
 	f.rate = 10_000
 	if len(rates) > 0 {
@@ -61,7 +61,7 @@ func naiveCost(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 	if c.Weight > 0 && c.Weight < 1 {
 		share = c.Weight
 	}
-	switch had := c.Full; {
+	switch had := c.FullRate; {
 	case share < 1:
 		if had == 0 {
 			had = f.rate
@@ -82,7 +82,7 @@ func naiveCost(f naiveFleet, req policy.Request, c policy.Candidate) float64 {
 		wait = 10 * over / float64(c.Used)
 	}
 	if free, scarce := places(c); scarce {
-		most := float64(c.Most)
+		most := float64(c.MaxRunning)
 		wait += 10 / most * (max(-free, 0) + 2*f.roomy*(math.Sqrt(most)-free))
 	}
 	cost := (float64(c.Pending)+64*float64(c.InFlight)+copied+compute*(1+f.later))/rate + wait/share
@@ -101,11 +101,11 @@ func randomFleet(rnd *rand.Rand, n int) []policy.Candidate {
 		c.Cached = int(some(5000))
 		c.Host = min(int(some(5000)), c.Cached)
 		c.Disk, c.Predicted = min(int(some(5000)), c.Host), int(some(5000))
-		c.Pending, c.InFlight, c.Waiting, c.Most = some(9000), some(70), some(4), some(70)
+		c.Pending, c.InFlight, c.Waiting, c.MaxRunning = some(9000), some(70), some(4), some(70)
 		c.Pool, c.Used, c.Rate = some(20_000), some(20_000), float64(some(20_000))
 		c.Weight = []float64{0, 1, 0.05, 0.5, 0.9, rnd.Float64()}[rnd.IntN(6)]
 		if c.Weight > 0 && c.Weight < 1 {
-			c.Full = float64(some(30_000))
+			c.FullRate = float64(some(30_000))
 		}
 	}
 	return all
@@ -144,7 +144,7 @@ func TestKVLessWeightIsNoBetter(t *testing.T) {
 		all := randomFleet(rnd, 2+rnd.IntN(5))
 		req := policy.Request{Tokens: 5000}
 		c := &all[0]
-		c.Weight, c.Full = 0.9, float64(rnd.IntN(2)*20_000)
+		c.Weight, c.FullRate = 0.9, float64(rnd.IntN(2)*20_000)
 		before := policy.Scores(nil, p, req, all)[0]
 		for _, w := range []float64{0.7, 0.5, 0.1, 0.05} {
 			c.Weight = w
@@ -158,24 +158,24 @@ func TestKVLessWeightIsNoBetter(t *testing.T) {
 func TestKVPicksByWeight(t *testing.T) {
 	const rate = 1000
 	checkRules(t, policy.KV{Options: policy.Defaults}, []rule{
-		{"the whole one", policy.Request{Tokens: 1000}, []policy.Candidate{{Rate: rate, Weight: 0.5, Full: rate}, {Rate: rate}}, 1, ""},
+		{"the whole one", policy.Request{Tokens: 1000}, []policy.Candidate{{Rate: rate, Weight: 0.5, FullRate: rate}, {Rate: rate}}, 1, ""},
 		{"half of the speed, a third of the work", policy.Request{Tokens: 1000}, []policy.Candidate{
-			{Rate: rate, Weight: 0.5, Full: rate, Cached: 670}, {Rate: rate},
+			{Rate: rate, Weight: 0.5, FullRate: rate, Cached: 670}, {Rate: rate},
 		}, 0, ""},
 		{"a tenth less is not chance, as it would be among rates", policy.Request{Tokens: 10_000}, []policy.Candidate{
-			{Rate: 900, Weight: 0.9, Full: rate}, {Rate: rate},
+			{Rate: 900, Weight: 0.9, FullRate: rate}, {Rate: rate},
 		}, 1, ""},
 		{"it was twice as fast: half of it is as good, and it has more", policy.Request{Tokens: 1000}, []policy.Candidate{
-			{Rate: 1000, Weight: 0.5, Full: 2000, Cached: 10}, {Rate: 1000},
+			{Rate: 1000, Weight: 0.5, FullRate: 2000, Cached: 10}, {Rate: 1000},
 		}, 0, ""},
 		{"what it measures counts once, not again by its weight", policy.Request{Tokens: 1000}, []policy.Candidate{
-			{Rate: 500, Weight: 0.5, Full: 1000, Cached: 550}, {Rate: 1000},
+			{Rate: 500, Weight: 0.5, FullRate: 1000, Cached: 550}, {Rate: 1000},
 		}, 0, ""},
 		{"clocks that fell further than the weight says", policy.Request{Tokens: 1000}, []policy.Candidate{
-			{Rate: 250, Weight: 0.5, Full: 1000, Cached: 700}, {Rate: 1000},
+			{Rate: 250, Weight: 0.5, FullRate: 1000, Cached: 700}, {Rate: 1000},
 		}, 1, ""},
 		{"the queue of a slow rank takes longer", policy.Request{Tokens: 100}, []policy.Candidate{
-			{Rate: rate, Weight: 0.5, Full: rate, Pending: 600}, {Rate: rate, Pending: 900},
+			{Rate: rate, Weight: 0.5, FullRate: rate, Pending: 600}, {Rate: rate, Pending: 900},
 		}, 1, ""},
 		{"no rate is known of anybody", policy.Request{Tokens: 1000}, []policy.Candidate{{Weight: 0.5}, {}}, 1, ""},
 	})
@@ -197,7 +197,7 @@ func TestLoadCountsByWeight(t *testing.T) {
 func TestPairsByWeight(t *testing.T) {
 	kv, req := policy.KV{Options: policy.Defaults}, policy.Request{Tokens: 1000, Output: 100}
 	l := legs(2, 2)
-	l.Prefill[0].Weight, l.Prefill[0].Full, l.Decode[1].Weight = 0.5, 1000, 0.5
+	l.Prefill[0].Weight, l.Prefill[0].FullRate, l.Decode[1].Weight = 0.5, 1000, 0.5
 	for seed := range uint64(20) {
 		req.Seed = seed
 		prefill, decode := policy.PickPair(kv, req, l)
@@ -224,7 +224,7 @@ func TestPoliciesPickAmongTheRest(t *testing.T) {
 		p := named(t, name, policy.Defaults)
 		for range 200 {
 			all := randomFleet(rnd, 1+rnd.IntN(6))
-			req := policy.Request{Tokens: 5000, Seed: rnd.Uint64(), Turn: rnd.Uint64(), Home: uint64(rnd.IntN(9))}
+			req := policy.Request{Tokens: 5000, Seed: rnd.Uint64(), Turn: rnd.Uint64(), SessionRank: uint64(rnd.IntN(9))}
 			before := slices.Clone(all)
 			got := p.Pick(req, all)
 			require.True(t, got.Index >= 0 && got.Index < len(all), "%s: %+v", name, got)

@@ -21,20 +21,20 @@ var _ Policy = Sticky{}
 // Pick implements Policy.
 func (p Sticky) Pick(req Request, candidates []Candidate) Choice {
 	if i := sessionRank(&req, candidates); i >= 0 {
-		return Choice{Index: i, Cost: float64(candidates[i].InFlight), Why: "its session's rank"}
+		return Choice{Index: i, Cost: float64(candidates[i].InFlight), Reason: "its session's rank"}
 	}
 	return p.Policy.Pick(req, candidates)
 }
 
 // sessionRank returns the candidate that keeps the request's session, or -1.
 func sessionRank(req *Request, candidates []Candidate) int {
-	if req.Home == 0 {
+	if req.SessionRank == 0 {
 		return -1
 	}
 	at, total := -1, int64(1)
 	for i := range candidates {
 		total += candidates[i].InFlight
-		if candidates[i].ID == req.Home {
+		if candidates[i].ID == req.SessionRank {
 			at = i
 		}
 	}
@@ -42,7 +42,7 @@ func sessionRank(req *Request, candidates []Candidate) int {
 		return -1
 	}
 	c := &candidates[at]
-	full := c.Most > 0 && c.InFlight >= c.Most
+	full := c.MaxRunning > 0 && c.InFlight >= c.MaxRunning
 	// With few requests in flight the mean is below one, and any rank with a request would be
 	// above it.
 	bound := max(loadBound*float64(total)/float64(len(candidates)), 1)

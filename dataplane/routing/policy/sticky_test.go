@@ -17,17 +17,17 @@ func TestStickyRule(t *testing.T) {
 		return c
 	}
 	p := policy.Sticky{Policy: policy.LeastLoad{}}
-	at := policy.Request{Home: 3}
+	at := policy.Request{SessionRank: 3}
 	const home, other = "its session's rank", "fewest requests in flight"
 	full := four(0, 9, 2, 9)
-	full[2].Most = 2
+	full[2].MaxRunning = 2
 	checkRules(t, p, []rule{
 		{"its rank", at, four(5, 0, 4, 5), 2, home},
 		{"its rank, although nothing else is busy", at, four(0, 0, 1, 0), 2, home},
 		{"overloaded: 5 of 13 + 1 are above 1.25 times the mean of 3.5", at, four(0, 4, 5, 4), 0, other},
 		{"4 of 12 + 1 are not above 4.06", at, four(0, 4, 4, 4), 2, home},
 		{"no place left", at, full, 0, other},
-		{"not there", policy.Request{Home: 9}, four(1, 0, 1, 1), 1, other},
+		{"not there", policy.Request{SessionRank: 9}, four(1, 0, 1, 1), 1, other},
 		{"no session", policy.Request{}, four(1, 0, 1, 1), 1, other},
 	})
 	assert.Equal(t, "least-load", p.Name())

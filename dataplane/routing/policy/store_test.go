@@ -66,7 +66,7 @@ func TestKVWithTiersIsTheBestOfAllWays(t *testing.T) {
 		all := randomFleet(rnd, 1+rnd.IntN(6))
 		for i := range all {
 			c := &all[i]
-			c.Pool, c.Most, c.Host, c.Disk = 0, 0, 0, 0 // roomWait counts computed tokens too
+			c.Pool, c.MaxRunning, c.Host, c.Disk = 0, 0, 0, 0 // roomWait counts computed tokens too
 			if c.Predicted > 0 {
 				c.Predicted = max(c.Predicted, c.Cached)
 			}

@@ -19,7 +19,7 @@ func worsen(rnd *rand.Rand, f *Facts) string {
 		g.ECC.VolatileUncorrected.Value++
 		f.Uncorrected++
 		return "uncorrected errors"
-	case 1: // slower, under what slows it
+	case 1: // slower, with a reason for throttling
 		g.Throttle = nvml.Some(g.Throttle.Value | nvml.HWSlowdown)
 		g.Clocks.SM.Value = g.Clocks.SM.Value * (50 + rnd.IntN(50)) / 100
 		return "a slowdown"

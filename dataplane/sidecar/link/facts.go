@@ -33,7 +33,8 @@ type Facts struct {
 	SystemRead time.Duration `json:"system_read,omitempty"`
 }
 
-// Ids are further conditions of the kernel for a read of another process's memory: see nixl.ProcessIdentity.
+// Ids are further conditions of the kernel for a read of another process's memory: see
+// nixl.ProcessIdentity.
 type Ids struct {
 	Users         string `json:"users"` // real, effective, saved
 	Groups        string `json:"groups"`

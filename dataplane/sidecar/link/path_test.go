@@ -106,7 +106,7 @@ func TestPaths(t *testing.T) {
 		},
 		{
 			"one machine, a busy one, two groups", node("a", "x", ids("1 1 1", "2 2 2", 0)), node("b", "x", ids("1 1 1", "3 3 3", 0)),
-			overCMA, link.TCP, // whatever the times look like
+			overCMA, link.TCP, // for any times
 			[]string{"over TCP", "group ids 2 and 3 differ"},
 		},
 		{"one machine, the reader is root", node("a", "x", ids("0 0 0", "0 0 0", 1<<19)), node("b", "x", ids("1 1 1", "3 3 3", 0)), overCMA, link.CMA, nil},

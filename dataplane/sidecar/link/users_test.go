@@ -30,7 +30,7 @@ const endBytes = 4 << 20
 // endMain is the main function of such a process. The offering end lives until its input ends.
 func endMain(spec string) int {
 	if err := runEnd(spec); err != nil {
-		_ = json.NewEncoder(os.Stdout).Encode(link.Offer{Refused: err.Error()}) // who reads it may be gone
+		_ = json.NewEncoder(os.Stdout).Encode(link.Offer{Refused: err.Error()}) // the reader may be gone
 		return 1
 	}
 	return 0

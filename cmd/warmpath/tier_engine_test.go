@@ -15,7 +15,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
 )
 
-// tierEngine is one rank of an engine as its KV tier sees it: the protocol in package tier's wire.go, spoken by somebody who has read only that.
+// tierEngine is one rank of an engine before its KV tier: the protocol of store/enginewire.go,
+// implemented from its comment alone.
 type tierEngine struct {
 	t    *testing.T
 	conn *net.UnixConn
@@ -134,7 +135,7 @@ func (e *tierEngine) store(ids []uint32) {
 		}
 		_, err := e.conn.Write(e.frame(tierCommit, le.AppendUint64(nil, e.seq)))
 		require.NoError(e.t, err)
-		e.ask(tierExists, make([]byte, 8)) // a commit has no answer: what comes after it has
+		e.ask(tierExists, make([]byte, 8)) // a commit has no answer; a question after it has
 		hashes = hashes[n:]
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// changeWeights is what an engine's backend does when its weights change: it leaves the old name of
-// its pages, and comes back with another one.
+// changeWeights changes the weights of an engine: its backend leaves the old name of its pages,
+// and connects with another one.
 func (e *tierEngine) changeWeights(socket, rank, weights string) *tierEngine {
 	e.t.Helper()
 	_, err := e.conn.Write(e.frame(tierRetire, nil))
@@ -20,26 +20,26 @@ func (e *tierEngine) changeWeights(socket, rank, weights string) *tierEngine {
 // none after a clear.
 func TestRoutersForgetPagesOfOtherWeights(t *testing.T) {
 	t.Parallel()
-	s := startShelfSite(t)
-	ids, none := prompt(400, 1), shelved{}
+	s := startTierSite(t)
+	ids, none := prompt(400, 1), tierOverlap{}
 	awaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "not both workers are known" })
 	first, second := dialTierEngine(t, s.sockets[0], "0/1"), dialTierEngine(t, s.sockets[1], "0/1")
 	first.store(ids)
 	whole := (len(ids) - 1) / page * page // a prompt's last token is always computed
-	s.await(ids, shelved{tier: whole}, shelved{remote: whole})
+	s.await(ids, tierOverlap{tier: whole}, tierOverlap{remote: whole})
 
 	second = second.changeWeights(s.sockets[1], "0/1", "second")
-	s.await(ids, shelved{tier: whole}, none)
+	s.await(ids, tierOverlap{tier: whole}, none)
 	second.store(ids)
-	s.await(ids, shelved{tier: whole}, shelved{tier: whole})
+	s.await(ids, tierOverlap{tier: whole}, tierOverlap{tier: whole})
 	first = first.changeWeights(s.sockets[0], "0/1", "second")
-	s.await(ids, shelved{remote: whole}, shelved{tier: whole})
+	s.await(ids, tierOverlap{remote: whole}, tierOverlap{tier: whole})
 
 	first.store(ids)
-	s.await(ids, shelved{tier: whole}, shelved{tier: whole})
+	s.await(ids, tierOverlap{tier: whole}, tierOverlap{tier: whole})
 	first.ask(tierClear, make([]byte, 4))
 	second.ask(tierClear, make([]byte, 4)) // the two tiers of this site are no peers
 	s.await(ids, none, none)
 	second.store(ids)
-	s.await(ids, shelved{remote: whole}, shelved{tier: whole})
+	s.await(ids, tierOverlap{remote: whole}, tierOverlap{tier: whole})
 }

@@ -24,9 +24,10 @@ import (
 	"github.com/warmpath/warmpath/dataplane/kvtier/store"
 )
 
-// shelfSite is two nodes with a worker and a KV tier each, and a router. The first node is a process; the second one is told of by the test, since only
-// it can say that the link between them was measured where there is no NIXL.
-type shelfSite struct {
+// tierSite is two nodes with a worker and a KV tier each, and a router. The first node is a
+// process; the second one is told of by the test, since only it can say that the link between
+// them was measured where there is no NIXL.
+type tierSite struct {
 	t       *testing.T
 	front   string
 	workers []string // URLs
@@ -34,7 +35,8 @@ type shelfSite struct {
 	sockets []string
 }
 
-// socketDir is a folder for sockets, whose paths may have 107 bytes: t.TempDir's has more where TMPDIR is long.
+// socketDir is a folder for sockets, whose paths may have 107 bytes: t.TempDir's has more where
+// TMPDIR is long.
 func socketDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "warmpath-")
@@ -43,12 +45,12 @@ func socketDir(t *testing.T) string {
 	return dir
 }
 
-func startShelfSite(t *testing.T) *shelfSite {
+func startTierSite(t *testing.T) *tierSite {
 	t.Helper()
 	nats := natstest.Start(t)
 	addrs := freePorts(t, 3)
 	dir := socketDir(t)
-	s := &shelfSite{
+	s := &tierSite{
 		t: t, front: addrs[2], workers: []string{"http://" + addrs[0], "http://" + addrs[1]},
 		sockets: []string{filepath.Join(dir, "first.sock"), filepath.Join(dir, "second.sock")},
 	}
@@ -64,7 +66,7 @@ func startShelfSite(t *testing.T) *shelfSite {
 
 // runSecond runs the KV tier of the second node and writes its record, with a measured link to the
 // first node. A tier that pulls knows its peers and hears pull hints.
-func (s *shelfSite) runSecond(url string, pulls bool) *store.Store {
+func (s *tierSite) runSecond(url string, pulls bool) *store.Store {
 	s.t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	joined, err := cluster.Open(s.t.Context(), cluster.Config{URLs: []string{url}, Log: quiet})
@@ -75,7 +77,7 @@ func (s *shelfSite) runSecond(url string, pulls bool) *store.Store {
 		Name: "second", Workers: []cluster.Worker{{URL: s.workers[1]}}, Tier: pages.Record(),
 		Links: []cluster.Link{{To: "first", Read: 50e9, Write: 50e9}},
 	}))
-	a := announce.New(announce.Config{Node: "second", Bus: joined, Source: pages.Feed(), Log: quiet})
+	a := announce.New(announce.Config{Node: "second", Bus: joined, Source: pages.ChangeFeed(), Log: quiet})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	var stops []func()
@@ -89,7 +91,7 @@ func (s *shelfSite) runSecond(url string, pulls bool) *store.Store {
 			}
 			pages.SetPeers(peers)
 		}))
-		silence, err := joined.Subscribe(hint.Subject("second"), pages.Hinted)
+		silence, err := joined.Subscribe(hint.Subject("second"), pages.TakeHint)
 		require.NoError(s.t, err)
 		stops = append(stops, silence)
 	}
@@ -108,11 +110,11 @@ func (s *shelfSite) runSecond(url string, pulls bool) *store.Store {
 	return pages
 }
 
-// shelved is what a router says of one worker and a prompt.
-type shelved struct{ tier, remote int }
+// tierOverlap is the overlap of a worker's tier, and of remote tiers, with a prompt.
+type tierOverlap struct{ tier, remote int }
 
-// explain asks the router where a prompt goes, and what each worker could fetch.
-func (s *shelfSite) explain(ids []uint32) (winner string, got map[string]shelved, text string) {
+// explain asks the router for its choice and the overlap of each worker.
+func (s *tierSite) explain(ids []uint32) (winner string, got map[string]tierOverlap, text string) {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]any{"input_ids": ids, "sampling_params": map[string]any{}})
 	require.NoError(s.t, err)
@@ -127,42 +129,44 @@ func (s *shelfSite) explain(ids []uint32) (winner string, got map[string]shelved
 	if json.Unmarshal([]byte(text), &said) != nil {
 		return "", nil, text
 	}
-	got = map[string]shelved{}
+	got = map[string]tierOverlap{}
 	for _, r := range said.Ranks {
 		if r.Overlap != nil {
-			got[r.ID] = shelved{r.Overlap.Tier, r.Overlap.Remote}
+			got[r.ID] = tierOverlap{r.Overlap.Tier, r.Overlap.Remote}
 		}
 	}
 	return said.Winner, got, text
 }
 
-// await waits until the router says this of the first and the second worker; a worker that it does not know counts as one that could fetch nothing.
-func (s *shelfSite) await(ids []uint32, first, second shelved) {
+// await waits until the router says this of the first and the second worker; a worker that it
+// does not know counts as one that could fetch nothing.
+func (s *tierSite) await(ids []uint32, first, second tierOverlap) {
 	s.t.Helper()
 	var last string
 	awaitThat(s.t, func() bool {
-		var got map[string]shelved
+		var got map[string]tierOverlap
 		_, got, last = s.explain(ids)
 		return len(got) > 0 && got[s.workers[0]] == first && got[s.workers[1]] == second
 	}, func() string { return last })
 }
 
-// A router knows what engines have put into tiers, and sends prompts there; it forgets a node that is killed, and believes nothing of what it held before.
+// A router knows the pages in tiers and sends prompts there; it forgets a killed node with all
+// its pages.
 func TestRoutersKnowWhatTiersHold(t *testing.T) {
 	t.Parallel()
-	s := startShelfSite(t)
-	ids, none := prompt(4000, 1), shelved{}
+	s := startTierSite(t)
+	ids, none := prompt(4000, 1), tierOverlap{}
 	awaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "not both workers are known" })
 	s.await(ids, none, none)
 
-	// An engine of two ranks: what one of them holds is of no use.
+	// An engine of two ranks: pages of one rank alone are useless.
 	ranks := []*tierEngine{dialTierEngine(t, s.sockets[0], "0/2"), dialTierEngine(t, s.sockets[0], "1/2")}
 	other := dialTierEngine(t, s.sockets[1], "0/2")
 	ranks[0].store(ids)
 	ranks[1].store(ids[:1600])
-	s.await(ids, shelved{tier: 1600}, shelved{remote: 1600})
+	s.await(ids, tierOverlap{tier: 1600}, tierOverlap{remote: 1600})
 	ranks[1].store(ids)
-	s.await(ids, shelved{tier: 3984}, shelved{remote: 3984}) // whole pages, and never the last token
+	s.await(ids, tierOverlap{tier: 3984}, tierOverlap{remote: 3984}) // whole pages, and never the last token
 	for seed := range 20 {
 		body := bytes.NewReader(must(json.Marshal(map[string]any{"input_ids": append(ids[:3200:3200], prompt(300, 50+seed)...), "sampling_params": map[string]any{}})))
 		resp, err := http.Post("http://"+s.front+"/explain?seed="+string(rune('1'+seed%9)), "application/json", body)
@@ -173,7 +177,7 @@ func TestRoutersKnowWhatTiersHold(t *testing.T) {
 		assert.Equal(t, s.workers[0], said.Winner, "its tier has the prompt")
 	}
 	other.store(ids) // the second node has all of it itself
-	s.await(ids, shelved{tier: 3984}, shelved{tier: 3984})
+	s.await(ids, tierOverlap{tier: 3984}, tierOverlap{tier: 3984})
 	text := fetch(http.MethodGet, "http://"+s.front+"/metrics", "")
 	for _, want := range []string{
 		`warmpath_shelf_node_pages{node="first"} 250`, `warmpath_shelf_node_pages{node="second"} 250`, "warmpath_shelf_pages 250", "warmpath_shelf_left_out_pages_total 0",
@@ -189,18 +193,18 @@ func TestRoutersKnowWhatTiersHold(t *testing.T) {
 
 	began := time.Now()
 	s.first.kill()
-	s.await(ids, none, shelved{tier: 3984})
+	s.await(ids, none, tierOverlap{tier: 3984})
 	t.Logf("a killed node's tier is forgotten after %v", time.Since(began))
 	s.first.start()
 	awaitThat(t, func() bool { _, got, _ := s.explain(ids); return len(got) == 2 }, func() string { return "the first worker is not back" })
-	s.await(ids, none, shelved{tier: 3984}) // nothing stale, and no engine that could take it from the other node
+	s.await(ids, none, tierOverlap{tier: 3984}) // nothing stale, and no engine that could take it from the other node
 	ranks = []*tierEngine{dialTierEngine(t, s.sockets[0], "0/2"), dialTierEngine(t, s.sockets[0], "1/2")}
-	s.await(ids, shelved{remote: 3984}, shelved{tier: 3984})
+	s.await(ids, tierOverlap{remote: 3984}, tierOverlap{tier: 3984})
 	began = time.Now()
 	for _, rank := range ranks {
 		rank.store(ids[:800])
 	}
-	s.await(ids, shelved{tier: 800, remote: 3184}, shelved{tier: 3984})
+	s.await(ids, tierOverlap{tier: 800, remote: 3184}, tierOverlap{tier: 3984})
 	t.Logf("stored pages are known after %v", time.Since(began))
 	require.False(t, strings.Contains(s.first.log.String(), "level=ERROR"))
 }

@@ -50,8 +50,7 @@ func parseHandoff(line string) (h handoff, err error) {
 	return handoff{uint32(n[0]), int(n[1]), int(n[2])}, nil
 }
 
-// lineNumbers reads the count numbers behind word, none below 0 and each as the
-// simulator would write it.
+// lineNumbers reads count numbers after word, none negative and each in its canonical form.
 func lineNumbers(line, word string, count int) (all []int64, err error) {
 	rest, ok := strings.CutPrefix(line, word)
 	fields := strings.Split(rest, " ")
@@ -77,7 +76,7 @@ func readLine(in *bufio.Reader) (string, error) {
 	return string(b[:len(b)-1]), nil
 }
 
-// serveTransfers serves the decode workers that come for keys and values.
+// serveTransfers serves the decode workers that connect for keys and values.
 func (s *bootstrapServer) serveTransfers() {
 	for {
 		c, err := s.kv.Accept()
@@ -86,7 +85,7 @@ func (s *bootstrapServer) serveTransfers() {
 		}
 		s.wg.Go(func() {
 			defer c.Close()
-			if s.faults.pass(s.ctx) {
+			if s.faults.awaitUnhang(s.ctx) {
 				s.serveTransfer(c)
 			}
 		})
@@ -108,7 +107,7 @@ func (s *bootstrapServer) serveTransfer(c net.Conn) {
 	if !s.rooms.addConn(m, j) {
 		return
 	}
-	gone := make(chan bool, 1) // whether the decode worker said so
+	gone := make(chan bool, 1) // Whether the decode worker has sent an abort.
 	s.wg.Go(func() {
 		line, err := readLine(in)
 		gone <- err == nil && line == "abort"
@@ -117,7 +116,7 @@ func (s *bootstrapServer) serveTransfer(c net.Conn) {
 	select {
 	case h := <-j.kv:
 		_, _ = c.Write(appendHandoff(nil, h))
-		_ = c.SetReadDeadline(time.Now()) // the reader above is not needed any more
+		_ = c.SetReadDeadline(time.Now()) // Ends the reader above.
 		<-gone
 	case told = <-gone:
 	case <-s.ctx.Done():

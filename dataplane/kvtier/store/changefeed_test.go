@@ -67,7 +67,7 @@ type follower struct {
 }
 
 func (f *follower) apply(list []proto.Change) {
-	kinds := f.tier.Feed().Kinds()
+	kinds := f.tier.ChangeFeed().Kinds()
 	for _, c := range list {
 		if h := (held{kinds[c.Kind].ID, c.Page}); c.Removed {
 			delete(f.set, h)
@@ -80,12 +80,12 @@ func (f *follower) apply(list []proto.Change) {
 // follow reads the feed to its end, and calls between after each part.
 func (f *follower) follow(between func()) {
 	for {
-		list, next, now, ok := f.tier.Feed().Changes(make([]proto.Change, 0, f.room), f.at)
+		list, next, now, ok := f.tier.ChangeFeed().Changes(make([]proto.Change, 0, f.room), f.at)
 		if !ok {
 			f.read++
 			f.at, f.set = now, map[held]bool{}
 			for place := 0; place >= 0; {
-				list, place = f.tier.Feed().Contents(make([]proto.Change, 0, f.room), place)
+				list, place = f.tier.ChangeFeed().Contents(make([]proto.Change, 0, f.room), place)
 				f.apply(list)
 				between()
 			}
@@ -140,15 +140,15 @@ func TestFeedTellsWhatIsHeld(t *testing.T) {
 		for _, name := range list {
 			spaces[i] = append(spaces[i], mustSpace(t, tier, name, bytes))
 		}
-		members[tier.Feed().Kinds()[i].ID] = spaces[i]
+		members[tier.ChangeFeed().Kinds()[i].ID] = spaces[i]
 	}
-	if n := len(tier.Feed().Kinds()); n != len(names) || len(members) != len(names) {
+	if n := len(tier.ChangeFeed().Kinds()); n != len(names) || len(members) != len(names) {
 		t.Fatalf("%d kinds and %d names for %d engines", n, len(members), len(names))
 	}
 	for _, room := range []int{1, 7, 4096} {
 		rng := rand.New(rand.NewPCG(uint64(room), 1))
 		f := &follower{t: t, tier: tier, room: room, set: map[held]bool{}}
-		f.at, _ = tier.Feed().Follow()
+		f.at, _ = tier.ChangeFeed().Subscribe()
 		f.at.Epoch-- // nothing is known yet
 		seen, told := 0, 0
 		step := func() {
@@ -191,7 +191,7 @@ func TestFeedOfARankThatComesLater(t *testing.T) {
 	tier := newFeedTier(t)
 	first := mustSpace(t, tier, spaceOfRank(t, "m", "0/2", "0/1", "kv", "bf16"), bytes)
 	f := &follower{t: t, tier: tier, room: 100, set: map[held]bool{}}
-	f.at, _ = tier.Feed().Follow()
+	f.at, _ = tier.ChangeFeed().Subscribe()
 	pages := chain(1, 3)
 	put(t, tier, first, pages...)
 	f.follow(func() {})
@@ -201,10 +201,10 @@ func TestFeedOfARankThatComesLater(t *testing.T) {
 	second := mustSpace(t, tier, spaceOfRank(t, "m", "1/2", "0/1", "kv", "bf16"), bytes)
 	put(t, tier, second, pages[0])
 	f.follow(func() {})
-	if id := tier.Feed().Kinds()[0].ID; len(f.set) != 1 || !f.set[held{id, pages[0].Name()}] || f.read != 1 {
+	if id := tier.ChangeFeed().Kinds()[0].ID; len(f.set) != 1 || !f.set[held{id, pages[0].Name()}] || f.read != 1 {
 		t.Errorf("known are %v after the second rank came", f.set)
 	}
-	if n := len(tier.Feed().Kinds()); n != 1 {
+	if n := len(tier.ChangeFeed().Kinds()); n != 1 {
 		t.Errorf("%d kinds, want 1", n)
 	}
 }
@@ -219,17 +219,17 @@ func TestFeedKindsAreForms(t *testing.T) {
 	seen := map[uint64]bool{}
 	for i, name := range names {
 		mustSpace(t, tier, name, 4096)
-		seen[tier.Feed().Kinds()[i].ID] = true
+		seen[tier.ChangeFeed().Kinds()[i].ID] = true
 	}
 	if len(seen) != len(names) {
 		t.Errorf("%d kinds of %d forms", len(seen), len(names))
 	}
 	mustSpace(t, other, names[2], 4096)
-	if other.Feed().Kinds()[0].ID != tier.Feed().Kinds()[2].ID {
+	if other.ChangeFeed().Kinds()[0].ID != tier.ChangeFeed().Kinds()[2].ID {
 		t.Error("one form has two names on two nodes")
 	}
 	mustSpace(t, other, spaceOfRank(t, "m", "1/2", "0/1", "kv", "bf16"), 4096)
-	if n := len(other.Feed().Kinds()); n != 1 {
+	if n := len(other.ChangeFeed().Kinds()); n != 1 {
 		t.Errorf("two ranks of one engine are %d kinds", n)
 	}
 }
@@ -239,10 +239,10 @@ func TestFeedForgets(t *testing.T) {
 	tier := newFeedTier(t)
 	ns := mustSpace(t, tier, spaceOfRank(t, "m", "0/1", "0/1", "kv", "bf16"), 64<<10)
 	put(t, tier, ns, chain(0, 10)...)
-	if _, _, now, ok := tier.Feed().Changes(nil, proto.Position{}); ok || now.Number != 0 {
+	if _, _, now, ok := tier.ChangeFeed().Changes(nil, proto.Position{}); ok || now.Number != 0 {
 		t.Error("changes are remembered for nobody")
 	}
-	at, news := tier.Feed().Follow()
+	at, news := tier.ChangeFeed().Subscribe()
 	for i := range uint32(keptChanges/2 + 100) { // each goes for another one
 		put(t, tier, ns, chain(i+1, 1)...)
 	}
@@ -251,12 +251,12 @@ func TestFeedForgets(t *testing.T) {
 	default:
 		t.Error("nothing was said of changes")
 	}
-	if _, _, _, ok := tier.Feed().Changes(make([]proto.Change, 0, 1), at); ok {
+	if _, _, _, ok := tier.ChangeFeed().Changes(make([]proto.Change, 0, 1), at); ok {
 		t.Error("more is remembered than there is room for")
 	}
-	_, _, now, _ := tier.Feed().Changes(nil, at)
+	_, _, now, _ := tier.ChangeFeed().Changes(nil, at)
 	at.Number = now.Number - keptChanges
-	if list, next, _, ok := tier.Feed().Changes(make([]proto.Change, 0, 10), at); !ok || len(list) != 10 || next.Number != at.Number+10 {
+	if list, next, _, ok := tier.ChangeFeed().Changes(make([]proto.Change, 0, 10), at); !ok || len(list) != 10 || next.Number != at.Number+10 {
 		t.Errorf("%d changes from the oldest on, %v", len(list), ok)
 	}
 }
@@ -264,10 +264,10 @@ func TestFeedForgets(t *testing.T) {
 // An engine that connects and leaves opens its kind and closes it.
 func TestFeedKnowsWhoIsThere(t *testing.T) {
 	tier := serve(t, Config{})
-	_, news := tier.Feed().Follow()
+	_, news := tier.ChangeFeed().Subscribe()
 	name := spaceOfRank(t, "m", "0/1", "0/1", "kv", "bf16")
 	a, b := dialTier(t, tier, name), dialTier(t, tier, name)
-	open := func() bool { return tier.Feed().Kinds()[0].Open }
+	open := func() bool { return tier.ChangeFeed().Kinds()[0].Open }
 	if !open() {
 		t.Error("closed, with two connections")
 	}
@@ -292,7 +292,7 @@ func BenchmarkPublishFollowed(b *testing.B) {
 					spaces = append(spaces, mustSpace(b, tier, spaceOfRank(b, "m", fmt.Sprintf("%d/%d", i, ranks), "0/1", "kv", "bf16"), 4096))
 				}
 				if on {
-					tier.Feed().Follow()
+					tier.ChangeFeed().Subscribe()
 				}
 				hashes := make([][]proto.Hash, 64)
 				for i := range hashes {
