@@ -49,7 +49,7 @@ func TestAlive(t *testing.T) {
 	}
 	eventually(t, "a connection with a byte that nobody asked for is alive", func() bool { return !cn.alive() })
 	var b [2]byte
-	if n, err := cn.nc.Read(b[:]); n != 1 || b[0] != 'x' || err != nil {
+	if n, err := cn.in.nc.Read(b[:]); n != 1 || b[0] != 'x' || err != nil {
 		t.Errorf("after the looks, Read = %d %q %v, want the byte", n, b[:n], err)
 	}
 
@@ -69,7 +69,7 @@ func TestAlive(t *testing.T) {
 func TestWriterThatHasNotRun(t *testing.T) {
 	cn, peer := idleConn(t)
 	done := make(chan struct{})
-	cn.out.writer = done
+	cn.out.done = done
 	go func() {
 		defer close(done)
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -78,7 +78,7 @@ func TestWriterThatHasNotRun(t *testing.T) {
 			}
 		}
 	}()
-	if !cn.finishSend() {
+	if !cn.out.finish() {
 		t.Fatal("finishSend = false, want true: nothing failed")
 	}
 	if _, err := cn.tcp.Write([]byte("x")); err != nil {

@@ -97,7 +97,3 @@ func lastEvent(b []byte, from int) int {
 	}
 	return 0
 }
-
-// WholeEvents has Forward and its like send a stream of events in whole ones, so that what an
-// Observer adds where the worker breaks off is one of its own.
-func (r *Response) WholeEvents() { r.events.on = true }

@@ -11,23 +11,23 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Compressors keeps gzip writers, of some 800 KiB each, for answers that are compressed on their way.
+// Compressors keeps gzip writers, of some 800 KiB each. The zero value is ready.
 type Compressors struct{ pool sync.Pool }
 
-// compressor is a gzip writer and what gathers its output: it writes a header, a block and a checksum, and each would be a
+// compressor is a gzip writer and a buffer for its output: header, blocks and checksum would each be a
 // chunk.
 type compressor struct {
 	zip *gzip.Writer
 	out *bufio.Writer
 }
 
-// gzipBlock is how much output makes a chunk: fits a socket.Buffer with what fasthttp adds.
+// gzipBlock is the output that makes a chunk; with fasthttp's bytes it fits a socket.Buffer.
 const gzipBlock = 8 << 10
 
 func (c *Compressors) get(w io.Writer) *compressor {
 	z, ok := c.pool.Get().(*compressor)
 	if !ok {
-		zip, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level exists. The next one is a tenth smaller and twice the time
+		zip, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // The level exists; the next one takes twice the time for a tenth less.
 		z = &compressor{zip, bufio.NewWriterSize(nil, gzipBlock)}
 	}
 	z.out.Reset(w)
@@ -45,7 +45,7 @@ func (c *Compressors) put(z *compressor) {
 func (c *Compressors) AppendGzip(dst, p []byte) []byte {
 	out := sliceWriter{dst}
 	z := c.get(&out)
-	_, _ = z.zip.Write(p) // a sliceWriter takes everything
+	_, _ = z.zip.Write(p) // a sliceWriter takes all
 	_ = z.zip.Close()
 	_ = z.out.Flush()
 	c.put(z)
@@ -60,8 +60,9 @@ func (w *sliceWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ForwardGzip is Forward with the body compressed, which makes its length unknown: the caller has made sure that the client
-// takes gzip and chunks, and that the body is neither compressed nor a stream of events. The Observer sees it as it came.
+// ForwardGzip is Forward with the body compressed, which makes its length unknown. The caller has made
+// sure that the client takes gzip and chunks, and that the body is neither compressed nor a stream of
+// events. The Observer sees it as it came.
 func ForwardGzip(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time, c *Compressors) {
 	if r.ContentLength() == 0 {
 		Forward(ctx, r, obs, now)
@@ -77,8 +78,8 @@ func ForwardGzip(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.T
 	ctx.Response.ImmediateHeaderFlush = false // of use with the body only
 }
 
-// writeGzip is WriteTo with compression. All that is left at the end of the body leaves at once.
-func (s *Stream) writeGzip(w io.Writer) (n int64, err error) {
+// writeGzip is Stream.WriteTo with compression. The end of the body leaves in one write.
+func writeGzip(s *Stream, w io.Writer) (n int64, err error) {
 	pool := s.resp.gzip
 	z := pool.get(w)
 	defer pool.put(z)

@@ -2,35 +2,34 @@ package upstream
 
 import "bytes"
 
-// Where a head that is not there as a whole stands.
+// Results of headEnd other than an end.
 const (
-	headShort = 0  // its end is yet to come
-	headOdd   = -1 // a line of it does not end with CRLF
+	headIncomplete = 0
+	headMalformed  = -1 // a line ends in LF alone, which some readers take for an end and others do not
 )
 
-// wholeHead is behind the head at the beginning of b, whatever is written in it: behind its empty line, or headShort. It is headOdd where a line
-// ends in LF alone, which some readers take for an end and others do not.
-func wholeHead(b []byte) (end int) {
+// headEnd returns the index behind the empty line of the head at the beginning of b.
+func headEnd(b []byte) (end int) {
 	begun := false
 	for at := 0; ; {
 		n := bytes.IndexByte(b[at:], '\n')
 		switch {
 		case n < 0:
-			return headShort
+			return headIncomplete
 		case n == 0 || b[at+n-1] != '\r':
-			return headOdd
+			return headMalformed
 		case n > 1:
 			begun = true
-		case begun: // empty lines before a request are none of its
+		case begun: // empty lines before a head are no part of it
 			return at + n + 1
 		}
 		at += n + 1
 	}
 }
 
-// spacedName reports whether the name of a field in a whole head has a space or a tab, before its colon too. fasthttp takes such fields and
-// passes them on; what others make of them differs.
-func spacedName(head []byte) bool {
+// hasSpacedName reports whether the name of a field in a whole head has a space or a tab, before its
+// colon too. fasthttp accepts such fields and passes them on; other readers differ about them.
+func hasSpacedName(head []byte) bool {
 	first := true
 	for line := range bytes.Lines(head) {
 		if first {
@@ -39,7 +38,7 @@ func spacedName(head []byte) bool {
 		}
 		name, _, ok := bytes.Cut(line, colon)
 		switch {
-		case !ok || len(name) == 0 || name[0] == ' ' || name[0] == '\t': // goes on from the line before, or is nothing that fasthttp takes
+		case !ok || len(name) == 0 || name[0] == ' ' || name[0] == '\t': // a continuation, or a line that fasthttp refuses
 		case bytes.ContainsAny(name, " \t"):
 			return true
 		}

@@ -41,26 +41,26 @@ func TestQuietSendsWhereItWaits(t *testing.T) {
 		})
 		cn := newConn(tcp, tcp, poolKey{}, &tr.readers)
 		cn.hot = hot
-		cn.head = append(cn.head, "requ"...)
+		cn.out.head = append(cn.out.head, "requ"...)
 		cn.send([][]byte{[]byte("e"), []byte("st")})
 		if cn.out.later != hot {
 			t.Errorf("hot %v: sent later: %v", hot, cn.out.later)
 		}
-		if err := cn.fill(); err != nil || cn.buffered() == 0 || cn.out.later {
-			t.Errorf("hot %v: fill: %v, %d bytes there", hot, err, cn.buffered())
+		if err := cn.in.fill(); err != nil || cn.in.buffered() == 0 || cn.out.later {
+			t.Errorf("hot %v: fill: %v, %d bytes there", hot, err, cn.in.buffered())
 		}
-		if !cn.finishSend() {
+		if !cn.out.finish() {
 			t.Errorf("hot %v: not sent", hot)
 		}
 		served.Wait()
-		_, _ = cn.br.Discard(cn.buffered())
+		_, _ = cn.in.br.Discard(cn.in.buffered())
 
 		cn.send([][]byte{[]byte("unsent")})
 		cn.abort()
-		if sent := cn.finishSend(); sent == hot {
+		if sent := cn.out.finish(); sent == hot {
 			t.Errorf("hot %v: sent without a wait: %v", hot, sent)
 		}
-		cn.releaseReader()
+		cn.in.release()
 		_ = worker.Close()
 	}
 }

@@ -3,7 +3,6 @@ package upstream
 import (
 	"errors"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
@@ -12,50 +11,51 @@ import (
 	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
-// inbox is socket.Inbox.
-type inbox = socket.Inbox
-
-// relayLook is how often a stream is looked at that goes on: whether its time is over, and whether its connection was reset. A reset that
-// comes together with the last bytes is not told again.
+// relayLook is how often a stream that goes on is looked at: for its time limit, and for a reset of
+// its connection. A reset that comes together with the last bytes is not told again.
 const relayLook = time.Second
 
-// relay is a stream on its way from a worker's socket to a client's, within one wait of the poller: of each piece there is one read and one
-// write. Between two waits the poller forgets what it was told, so that each of them has to begin with a read, which nearly always
-// finds nothing; that, and all that is done for each wait, is a tenth of what a stream costs.
+// relay moves a stream from a worker's socket to a client's, within one wait of the poller: each piece
+// takes one read and one write. Between two waits the poller forgets what it was told, so each wait has
+// to begin with a read, which nearly always finds nothing; with the rest that is done for a wait, that
+// is a tenth of a stream's cost.
 type relay struct {
-	s     *Stream
+	in    *responseReader
+	inbox socket.Inbox
+	fn    func(fd uintptr) bool // try, made once
+
+	s     *Stream // the one that passes
 	to    *socket.Conn
-	room  *socket.Buffer // what rest is in; nil: there is none
-	rest  []byte         // what the client's socket did not take
+	room  *socket.Buffer // holds rest; nil: there is none
+	rest  []byte         // bytes that the client's socket did not take
 	n     int64          // bytes of the body
 	again bool           // there is more to read
 	err   error          // of the client's side
 	heard time.Time      // when the worker was last found to have sent something
-	got   int64          // conn.got, then
+	got   int64          // in.got, then
 }
 
-// relays tells whether the stream is one of chunks, without TLS on either side, of which nothing is here yet.
-func (s *Stream) relays() bool {
+// canRelay reports whether the stream is one of chunks, without TLS on either side, of which nothing
+// is here yet.
+func canRelay(s *Stream) bool {
 	r := s.resp
-	if r.body != bodyChunked || r.ready() || !r.cn.lends() || s.to == nil || len(r.events.tail) > 0 {
-		return false
-	}
-	return s.to.Socket() != nil
+	return r.body == bodyChunked && !r.ready() && r.cn.in.raw != nil && s.to != nil && len(r.events.tail) == 0 && s.to.Socket() != nil
 }
 
-// relay sends pieces to the client as they come, up to one that is not like the others, which it leaves to next. An error is the worker's,
-// as a read has it, or the client's.
-func (s *Stream) relay() (n int64, worker, client error) {
+// relayStream sends pieces to the client as they come, up to one that is not like the others, which it
+// leaves to Response.next. An error is the worker's, as a read has it, or the client's.
+func relayStream(s *Stream) (n int64, worker, client error) {
 	cn := s.resp.cn
-	if cn.relayFn == nil {
-		cn.relayFn = cn.tryRelay
-		_ = cn.raw.Control(cn.inbox.Ask)
+	if cn.relay == nil {
+		cn.relay = &relay{in: &cn.in}
+		cn.relay.fn = cn.relay.try
+		_ = cn.raw.Control(cn.relay.inbox.Ask)
 	}
-	l := &cn.relay
-	*l = relay{s: s, to: s.to.Socket(), again: true, heard: time.Now(), got: cn.got}
+	l := cn.relay
+	l.s, l.to, l.again, l.heard, l.got = s, s.to.Socket(), true, time.Now(), cn.in.got
 	for l.again && worker == nil && l.err == nil {
 		l.again = false
-		if worker = cn.relayWait(); len(l.rest) > 0 {
+		if worker = l.wait(); len(l.rest) > 0 {
 			_, l.err = s.to.Write(l.rest)
 		}
 		if l.room != nil {
@@ -64,55 +64,46 @@ func (s *Stream) relay() (n int64, worker, client error) {
 		}
 	}
 	n, client = l.n, l.err
-	*l = relay{}
+	l.s, l.to, l.n, l.again, l.err = nil, nil, 0, false, nil
 	return n, worker, client
 }
 
-// relayWait waits for as long as pieces come that the client takes at once.
-func (cn *conn) relayWait() error {
-	l := &cn.relay
-	if err := cn.relayArm(time.Now()); err != nil {
+// wait waits for as long as pieces come that the client takes at once.
+func (l *relay) wait() error {
+	in := l.in
+	// The stream's time limit becomes an eighth too long at most.
+	every := relayLook
+	if in.wait > 0 {
+		every = min(every, in.wait/16)
+	}
+	if err := in.armWithin(time.Now(), every); err != nil {
 		return err
 	}
-	cn.releaseReader()
-	cn.fillErr = nil
-	err := cn.raw.Read(cn.relayFn)
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
+	in.release()
+	in.fillErr = nil
+	err := in.raw.Read(l.fn)
+	if !timedOut(err) {
 		if err == nil {
-			err = cn.fillErr
+			err = in.fillErr
 		}
 		return err
 	}
 	now := time.Now()
 	switch {
-	case l.got != cn.got:
-		l.heard, l.got = now, cn.got
-	case cn.wait > 0 && now.Sub(l.heard) >= cn.wait:
-		_, err = cn.note(0, err)
+	case l.got != in.got:
+		l.heard, l.got = now, in.got
+	case in.wait > 0 && now.Sub(l.heard) >= in.wait:
+		_, err = in.note(0, err)
 		return err
 	}
 	l.again = true
 	return nil
 }
 
-// relayArm has the wait end when the stream is to be looked at, which makes the time limit an eighth too long at most.
-func (cn *conn) relayArm(now time.Time) error {
-	every := relayLook
-	if cn.wait > 0 {
-		every = min(every, cn.wait/16)
-	}
-	if left := cn.deadline.Sub(now); left > 0 && left <= every {
-		return nil
-	}
-	cn.deadline = now.Add(every)
-	return cn.nc.SetReadDeadline(cn.deadline)
-}
-
-// tryRelay takes one piece, and waits for the next where nothing is left to read.
-func (cn *conn) tryRelay(fd uintptr) bool {
-	l := &cn.relay
+// try takes one piece, and waits for the next where nothing is left to read.
+func (l *relay) try(fd uintptr) bool {
 	room := socket.TakeBuffer()
-	n, err := cn.inbox.Receive(fd, room[relayHead:relayHead+relayMax])
+	n, err := l.inbox.Receive(fd, room[relayHead:relayHead+relayMax])
 	if errors.Is(err, unix.EAGAIN) {
 		room.Release()
 		return false
@@ -120,21 +111,21 @@ func (cn *conn) tryRelay(fd uintptr) bool {
 	if err == nil && n == 0 {
 		err = io.EOF
 	}
-	n, cn.fillErr = cn.note(n, err)
+	n, l.in.fillErr = l.in.note(n, err)
 	goes := err == nil && l.take(room, n)
 	if l.room == nil {
 		room.Release()
 	}
-	if goes && cn.inbox.Left {
+	if goes && l.inbox.Left {
 		l.again, goes = true, false // Outside, so that whoever closes the connection need not wait for a worker to pause.
 	}
 	return !goes
 }
 
-// take sends what was read: n bytes of room, behind relayHead. It reports whether all of it is on its way.
+// take sends the n bytes of room behind relayHead. It reports whether all of them are on their way.
 func (l *relay) take(room *socket.Buffer, n int) bool {
 	r, src := l.s.resp, room[relayHead:relayHead+n]
-	// Fast path: an event is written as one chunk, and comes so nearly always. It goes as it came.
+	// Fast path: an event is written as one chunk, nearly always comes as one, and goes unchanged.
 	body := r.chunks.whole(src)
 	if body != nil && (!r.events.on || endsEvent(body)) {
 		r.events.open = false
@@ -149,33 +140,26 @@ func (l *relay) take(room *socket.Buffer, n int) bool {
 	}
 	n, used, err := r.chunks.decode(src, src)
 	if used < len(src) {
-		r.cn.hand(src[used:])
+		l.in.hand(src[used:]) // it follows the end of the answer, or breaks it
 	}
 	return l.pass(room, n, err == nil && !r.ended())
 }
 
-// pass sends what can be sent of the n bytes behind relayHead, the first that are not held back. all says that more is to come.
-func (l *relay) pass(room *socket.Buffer, n int, all bool) bool {
+// pass sends as much of the n bytes behind relayHead as is not held back. more says that more is to
+// come.
+func (l *relay) pass(room *socket.Buffer, n int, more bool) bool {
 	if n == 0 {
-		return all
+		return more
 	}
 	p := room[relayHead : relayHead+n]
 	l.n += int64(n)
 	l.s.obs.Body(p)
 	v := &l.s.resp.events
-	if n = len(v.pass(p)); n > 0 { // they are p's own: relays has seen that nothing was held back
+	if n = len(v.pass(p)); n > 0 { // they are p's own: canRelay has seen that nothing was held back
 		l.send(room, n)
 	}
-	l.again = all && len(l.rest) > 0
-	return all && len(l.rest) == 0 && l.err == nil && len(v.tail) == 0
-}
-
-// hand puts into the read buffer what follows the end of an answer, or breaks it: as much as there is room for.
-func (cn *conn) hand(p []byte) {
-	cn.acquireReader()
-	cn.handed = p
-	_, _ = cn.br.Peek(1)
-	cn.handed = nil
+	l.again = more && len(l.rest) > 0
+	return more && len(l.rest) == 0 && l.err == nil && len(v.tail) == 0
 }
 
 const (
@@ -183,7 +167,8 @@ const (
 	relayMax  = len(socket.Buffer{}) - relayHead - len("\r\n") // bytes of a piece
 )
 
-// send makes a chunk of the n bytes behind relayHead, and sends as much of it as the client's socket takes.
+// send makes a chunk of the n bytes behind relayHead, and sends as much of it as the client's socket
+// takes.
 func (l *relay) send(room *socket.Buffer, n int) {
 	var digits [4]byte
 	size := strconv.AppendUint(digits[:0], uint64(n), 16)

@@ -2,14 +2,11 @@
 
 package upstream
 
-// relay and inbox are not needed here.
-type (
-	relay struct{}
-	inbox struct{}
-)
+// relay is not used here.
+type relay struct{}
 
-// relays says that each piece of a stream is waited for by itself.
-func (s *Stream) relays() bool { return false }
+// canRelay says that each piece of a stream is waited for by itself.
+func canRelay(*Stream) bool { return false }
 
-// relay is not reached.
-func (s *Stream) relay() (n int64, worker, client error) { return 0, nil, nil }
+// relayStream is not reached.
+func relayStream(*Stream) (n int64, worker, client error) { return 0, nil, nil }

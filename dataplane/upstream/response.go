@@ -16,8 +16,8 @@ const (
 	bodyToEnd                   // up to the end of the connection
 )
 
-// Response is the answer to one request; its header is complete, its body comes by Read (or through Forward). Close it
-// exactly once; it must not be touched afterwards.
+// Response is the answer to one request. Its header is complete; its body comes by Read or through
+// Forward. Close it exactly once; it must not be used afterwards.
 type Response struct {
 	Status int
 	Header fasthttp.ResponseHeader // as the worker sent it
@@ -29,32 +29,16 @@ type Response struct {
 	keep   bool  // the connection may serve another request after this body
 	left   int64 // bodyFixed: bytes to come
 	chunks chunkDecoder
-	err    error  // how the body ended: io.EOF, or what went wrong
+	err    error  // the end of the body: io.EOF, or a failure
 	ahead  []byte // given back by Unread
 	stream Stream
-	gzip   *Compressors // the client's answer is compressed by it; nil: it is not
-	events events       // whether and how the body is cut
-	change Rewriter     // of the body on its way to the client; nil: it goes as it is
+	gzip   *Compressors // compresses the client's answer; nil: it is not compressed
+	events events       // the cuts between events
+	change Rewriter     // of the body on its way to the client; nil: it passes unchanged
 }
 
-// acquire readies a Response.
-func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
-	r, ok := t.responses.Get().(*Response)
-	if !ok {
-		r = &Response{t: t}
-		// A body without a type stays one: fasthttp would add text/plain.
-		r.Header.SetNoDefaultContentType(true)
-	}
-	r.c, r.cn, r.err = c, cn, nil
-	return r
-}
-
-func (t *Transport) release(r *Response) {
-	r.c, r.cn, r.ahead, r.gzip, r.change = nil, nil, nil, nil, nil
-	r.stream = Stream{}
-	r.events.reset()
-	t.responses.Put(r)
-}
+// Peek returns the value of a field of the header, nil where there is none.
+func (r *Response) Peek(name string) []byte { return r.Header.Peek(name) }
 
 // ContentLength returns the length of the body, -1 if only its end will tell.
 func (r *Response) ContentLength() int64 {
@@ -64,8 +48,22 @@ func (r *Response) ContentLength() int64 {
 	return -1
 }
 
-// Read returns body bytes as soon as there are any, without the transfer coding. At the end of the body it returns io.EOF,
-// and the connection is already free for the next request. A failure is final.
+// maxCopied is the longest whole answer that Forward copies, which frees its connection at once. With
+// its header it fits fasthttp's buffer.
+const maxCopied = 3 << 10
+
+// Whole reports whether the answer is here as a whole and short. Forward then ends it, and tells the
+// Observer so, before it returns.
+func (r *Response) Whole() bool {
+	return r.body == bodyFixed && r.cn != nil && len(r.ahead) == 0 && r.left <= maxCopied && r.left <= int64(r.cn.in.buffered())
+}
+
+// WholeEvents has Forward and its like send a stream in whole events, so that an error event of the
+// Observer's never meets half of another one.
+func (r *Response) WholeEvents() { r.events.on = true }
+
+// Read returns body bytes as soon as there are any, without the transfer coding. At the end of the
+// body it returns io.EOF, and the connection is already free for the next request. A failure is final.
 func (r *Response) Read(p []byte) (int, error) {
 	if len(r.ahead) > 0 {
 		n := copy(p, r.ahead)
@@ -95,109 +93,9 @@ func (r *Response) Read(p []byte) (int, error) {
 	return 0, r.fail(err)
 }
 
-// read reads from the connection. What is longer than the read buffer comes past it: a system call and a copy more for each piece of the
-// buffer's size is most of what reading a list of 16,000 ids would cost. The last byte comes by the buffer, in which what does not belong to
-// the body shows.
-func (r *Response) read(p []byte) (int, error) {
-	if len(p) > r.t.cfg.ReadBuffer && r.cn.buffered() == 0 {
-		return r.cn.Read(p[:len(p)-1])
-	}
-	if err := r.cn.fill(); err != nil {
-		return 0, err
-	}
-	return r.cn.br.Read(p)
-}
-
-// Unread gives back bytes that Read has returned: whoever reads on gets them first. There may be one piece of them at a
-// time, and p must stay as it is until it was read again.
+// Unread gives back bytes that Read has returned: the next reader gets them first. There may be one
+// piece of them at a time, and p must not change until it was read again.
 func (r *Response) Unread(p []byte) { r.ahead = p }
-
-func (r *Response) readChunked(p []byte) (int, error) {
-	for {
-		if r.ended() {
-			return 0, r.finish(io.EOF)
-		}
-		src, err := r.peek()
-		if err != nil {
-			return 0, r.fail(err)
-		}
-		nd, ns, err := r.chunks.decode(p, src)
-		_, _ = r.cn.br.Discard(ns) // ns are buffered
-		if nd > 0 {
-			// An error after good bytes is found again by the next call: the decoder stands before the bad byte.
-			return nd, nil
-		}
-		if err != nil {
-			return 0, r.finish(fmt.Errorf("%w: %w", ErrBadResponse, err))
-		}
-	}
-}
-
-// next returns the next body bytes in place of copying them; they alias the read buffer until the next call or Close.
-// Chunks that lie together in the buffer come as one piece.
-func (r *Response) next() ([]byte, error) {
-	if p := r.ahead; len(p) > 0 {
-		r.ahead = nil
-		return p, nil
-	}
-	for {
-		if r.err != nil {
-			return nil, r.err
-		}
-		if r.ended() {
-			return nil, r.finish(io.EOF)
-		}
-		src, err := r.peek()
-		if err != nil {
-			return nil, r.fail(err)
-		}
-		switch r.body {
-		case bodyFixed:
-			src = src[:min(int64(len(src)), r.left)]
-			r.left -= int64(len(src))
-			_, _ = r.cn.br.Discard(len(src))
-			return src, nil
-		case bodyToEnd:
-			_, _ = r.cn.br.Discard(len(src))
-			return src, nil
-		}
-		nd, ns, err := r.chunks.decode(src, src)
-		_, _ = r.cn.br.Discard(ns)
-		if nd > 0 {
-			return src[:nd], nil
-		}
-		if err != nil {
-			return nil, r.finish(fmt.Errorf("%w: %w", ErrBadResponse, err))
-		}
-	}
-}
-
-// peek returns what is in the read buffer, and waits for one byte if there is none.
-func (r *Response) peek() ([]byte, error) {
-	if err := r.cn.fill(); err != nil {
-		return nil, err
-	}
-	return r.cn.br.Peek(r.cn.br.Buffered())
-}
-
-// ready tells whether next can return without waiting for the network.
-func (r *Response) ready() bool {
-	return len(r.ahead) > 0 || r.err != nil || r.ended() || r.cn.buffered() > 0
-}
-
-// ended tells whether the body is complete.
-func (r *Response) ended() bool {
-	if len(r.ahead) > 0 {
-		return false
-	}
-	switch r.body {
-	case bodyFixed:
-		return r.left == 0
-	case bodyChunked:
-		return r.chunks.done()
-	}
-	return false
-}
 
 // fail ends the body after a failed read.
 func (r *Response) fail(cause error) error {
@@ -207,15 +105,16 @@ func (r *Response) fail(cause error) error {
 	return r.finish(readError(cause, ErrTruncated))
 }
 
-// finish lets go of the connection: back to the idle ones if it is clean, closed otherwise. It returns how the body ended.
+// finish gives the connection back: to the idle ones if it is clean, else it is closed. It returns the
+// end of the body.
 func (r *Response) finish(err error) error {
 	cn := r.cn
 	r.cn = nil
-	clean := err == io.EOF && r.keep && cn.buffered() == 0 //nolint:errorlint // Our own value, never wrapped.
+	clean := err == io.EOF && r.keep && cn.in.buffered() == 0 //nolint:errorlint // Our own value, never wrapped.
 	if !clean {
 		cn.abort() // Wakes the writer.
 	}
-	sent := cn.finishSend()
+	sent := cn.out.finish()
 	canceled := r.c.unbind()
 	if canceled && err != io.EOF { //nolint:errorlint // As above.
 		err = ErrCanceled
@@ -229,11 +128,11 @@ func (r *Response) finish(err error) error {
 	return err
 }
 
-// errUnread is how a body ends that its owner closed before its end.
+// errUnread is the end of a body that its owner closed before its end.
 var errUnread = errors.New("upstream: closed before the end of the body")
 
-// Close ends the answer. A body that was read to its end (even if the caller did not ask for the io.EOF behind it) leaves
-// its connection for reuse; otherwise the connection is closed, which is how a worker learns that nobody listens.
+// Close ends the answer. A body that was read to its end, with or without the io.EOF behind it, leaves
+// its connection for reuse; otherwise the connection is closed, and the worker stops computing.
 func (r *Response) Close() error {
 	r.ahead = nil
 	if r.cn != nil {
@@ -245,10 +144,10 @@ func (r *Response) Close() error {
 
 // finishEarly looks whether the terminating chunk is all that is left, and has arrived.
 func (r *Response) finishEarly() {
-	if r.body == bodyChunked && !r.ended() && r.cn.buffered() > 0 {
+	if r.body == bodyChunked && !r.ended() && r.cn.in.buffered() > 0 {
 		if src, err := r.peek(); err == nil {
 			_, ns, _ := r.chunks.decode(nil, src)
-			_, _ = r.cn.br.Discard(ns)
+			_, _ = r.cn.in.br.Discard(ns)
 		}
 	}
 	if r.ended() {
@@ -258,5 +157,7 @@ func (r *Response) finishEarly() {
 	_ = r.finish(errUnread)
 }
 
-// Peek returns the value of a field of the answer's header, nil where there is none.
-func (r *Response) Peek(name string) []byte { return r.Header.Peek(name) }
+// badChunk ends the body at a broken chunk.
+func (r *Response) badChunk(err error) error {
+	return r.finish(fmt.Errorf("%w: %w", ErrBadResponse, err))
+}

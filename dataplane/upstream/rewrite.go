@@ -10,14 +10,15 @@ import (
 
 // Rewriter changes a body on its way to the client.
 type Rewriter interface {
-	// Append takes the next piece of the body and appends to dst what can be sent. It keeps neither.
+	// Append takes the next piece of the body and appends the bytes that can be sent to dst. It keeps
+	// neither.
 	Append(dst, p []byte) []byte
-	// End appends what is left when the body has ended.
+	// End appends the rest when the body has ended.
 	End(dst []byte) []byte
 }
 
-// ForwardRewrite is Forward with the body changed, which makes its length unknown. The Observer sees it as it came. An answer
-// that breaks off ends as Forward's does, without what the Rewriter still had.
+// ForwardRewrite is Forward with the body changed, which makes its length unknown. The Observer sees it
+// as it came. An answer that breaks off ends as Forward's does, without the Rewriter's rest.
 func ForwardRewrite(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time, change Rewriter) {
 	r.change = change
 	Forward(ctx, r, obs, now)
@@ -25,8 +26,8 @@ func ForwardRewrite(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now tim
 	ctx.Response.Header.Del(fasthttp.HeaderAcceptRanges)
 }
 
-// writeChanged is WriteTo with a Rewriter.
-func (s *Stream) writeChanged(w io.Writer) (n int64, err error) {
+// writeChanged is Stream.WriteTo with a Rewriter.
+func writeChanged(s *Stream, w io.Writer) (n int64, err error) {
 	var out []byte
 	for {
 		p, err := s.resp.next()

@@ -13,43 +13,25 @@ import (
 	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
-// Observer watches one forwarded answer. Its methods are called from the goroutine that serves the client.
+// Observer watches one forwarded answer. Its methods are called from the goroutine that serves the
+// client.
 type Observer interface {
-	// Body sees each piece before it is written to the client. p aliases the read buffer. It must not cancel the request, or wait: the
-	// connection to the worker is being read.
+	// Body sees each piece before it is written to the client. p aliases the read buffer. It must not
+	// cancel the request, or wait: the connection to the worker is being read.
 	Body(p []byte)
-	// Broken is told why the worker's answer ended early. What it returns is sent to the client as the last piece, followed
-	// by a clean end (an SSE error event, for one); nil cuts the client's connection instead, so that nobody takes a part
-	// for the whole. Only asked where the client's answer is chunked.
+	// Broken is told why the worker's answer ended early. Its result is sent to the client as the last
+	// piece, followed by a clean end (an SSE error event, for one); nil cuts the client's connection
+	// instead, so that nobody takes a part for the whole. It is called only where the client's answer is
+	// chunked.
 	Broken(err error) []byte
-	// Closed is called exactly once, last, in every case: here is where resources are released. err is nil if the client's
-	// socket took the whole body (a short last piece leaves after it, with the end of the answer), wraps ErrClient if the
-	// client's side failed, and else is what ended the worker's answer.
+	// Closed is called exactly once, last, in every case, and releases resources. err is nil if the
+	// client's socket took the whole body (a short last piece leaves after it, with the end of the
+	// answer), wraps ErrClient if the client's side failed, and else is the failure of the worker's
+	// answer.
 	Closed(err error)
 }
 
-// Stream is the body of a forwarded answer as fasthttp's server wants it. It writes each piece to the client as soon as it
-// is there, and pieces that arrived together as one.
-//
-// fasthttp (1.74) calls WriteTo for both framings because SupportsBodyWriteTo says so, and Close after it in every case,
-// failed writes and a request that is dropped before its header is written included. Chunked: each Write is one chunk and
-// is flushed. Fixed size: Write fills a bufio.Writer, so WriteTo flushes it whenever it would have to wait for the worker.
-type Stream struct {
-	resp *Response
-	obs  Observer
-	to   Client                   // nil: not an ingress connection
-	head *fasthttp.ResponseHeader // of the client's answer
-	err  error
-	done bool // the client has all of it
-}
-
-var (
-	_ fasthttp.BodyWriterTo = (*Stream)(nil)
-	_ io.ReadCloser         = (*Stream)(nil)
-)
-
-// Client is the connection of the client as package ingress has it: a Stream writes to it beside
-// fasthttp.
+// Client is the connection of a client as a Stream writes to it beside fasthttp; ingress.Client is one.
 type Client interface {
 	net.Conn
 	// Hold keeps writes back until Unhold; the next write or Flush then sends them with its own.
@@ -60,39 +42,39 @@ type Client interface {
 	Socket() *socket.Conn
 }
 
-// clientOf returns the client's connection, nil where the server is not of package ingress.
-func clientOf(ctx *fasthttp.RequestCtx) Client {
-	cl, _ := ctx.Conn().(Client)
-	return cl
+// Stream is the body of a forwarded answer for fasthttp's server. It writes each piece to the client as
+// soon as it is there, and pieces that arrived together as one.
+//
+// fasthttp (1.74) calls WriteTo for both framings because SupportsBodyWriteTo says so, and Close after
+// it in every case, failed writes and a request that is dropped before its header is written included.
+// Chunked: each Write is one chunk and is flushed. Fixed size: Write fills a bufio.Writer, so WriteTo
+// flushes it whenever it would have to wait for the worker.
+type Stream struct {
+	resp *Response
+	obs  Observer
+	to   Client                   // nil: the server is not of package ingress
+	head *fasthttp.ResponseHeader // of the client's answer
+	err  error
+	done bool // the client has all of it
 }
 
-// hold has the end of a chunked answer leave in one write: fasthttp (1.74) makes three.
-func (s *Stream) hold() {
-	if s.to != nil {
-		s.to.Hold()
-	}
-}
+var (
+	_ fasthttp.BodyWriterTo = (*Stream)(nil)
+	_ io.ReadCloser         = (*Stream)(nil)
+)
 
 const (
 	// maxHeld is the longest last piece of a stream that is worth a copy: it holds the last events.
 	maxHeld = 1 << 10
-	// maxWhole is the longest answer that is copied so that it leaves in one write: fasthttp's own buffer, which each stream has
-	// one of, is smaller. With its header it fits a socket.Buffer.
+	// maxWhole is the longest answer that is copied so that it leaves in one write, though fasthttp's
+	// buffer is smaller. With its header it fits a socket.Buffer.
 	maxWhole = 15 << 10
 )
 
-// maxCopied is the longest whole answer that is copied, so that its connection is free at once. With its
-// header it fits fasthttp's buffer.
-const maxCopied = 3 << 10
-
-// Whole reports whether the answer is here as a whole and short: Forward then ends it, and tells the Observer so, before it returns.
-func (r *Response) Whole() bool {
-	return r.body == bodyFixed && r.cn != nil && len(r.ahead) == 0 && r.left <= maxCopied && r.left <= int64(r.cn.buffered())
-}
-
-// Forward makes r the answer to ctx and takes over its Close: status, header without hop-by-hop fields, body as a Stream
-// where there is one. The caller may still change ctx.Response.Header afterwards. obs.Closed is called during Forward if the
-// answer has no body, and else once fasthttp has written it.
+// Forward makes r the answer to ctx and takes over its Close: status, header without hop-by-hop fields,
+// body as a Stream where there is one. The answer gets the date now where the worker gave none. The
+// caller may still change ctx.Response.Header afterwards. obs.Closed is called during Forward if the
+// answer has no body or is Whole, and else once fasthttp has written it.
 func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time) {
 	out := &ctx.Response
 	dropHopByHop(&r.Header)
@@ -104,34 +86,25 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time)
 		setDate(&out.Header, now)
 	}
 	size := r.ContentLength()
-	if r.Whole() && size > 0 && r.gzip == nil && r.change == nil {
-		_ = out.Header.SetTrailer("")
-		p, _ := r.next() // it is here
-		obs.Body(p)
-		out.SetBody(p)
-		_ = r.Close()
-		obs.Closed(nil)
+	changes := r.gzip != nil || r.change != nil
+	switch {
+	case size == 0 && r.ended():
+		forwardEmpty(ctx, r, obs)
 		return
-	}
-	if size == 0 && r.ended() {
-		out.SkipBody = ctx.IsHead()
-		if !out.SkipBody {
-			out.Header.Del(fasthttp.HeaderTransferEncoding)
-		}
-		_ = r.Close()
-		obs.Closed(nil)
+	case !changes && r.Whole():
+		forwardWhole(ctx, r, obs, now)
 		return
+	case changes:
+		size = -1
 	}
-	if size < 0 && r.body == bodyChunked {
+	if r.body == bodyChunked {
 		announce(&out.Header)
 	} else {
 		_ = out.Header.SetTrailer("") // nothing can follow the body
 	}
-	if r.gzip != nil || r.change != nil {
-		size = -1
-	}
 	r.events.on = r.events.on && size < 0
-	r.stream = Stream{resp: r, obs: obs, to: clientOf(ctx), head: &out.Header}
+	to, _ := ctx.Conn().(Client)
+	r.stream = Stream{resp: r, obs: obs, to: to, head: &out.Header}
 	out.SetBodyStream(&r.stream, int(size))
 	// Without a body byte at hand the header must not wait for one; with it, both leave in one packet.
 	out.ImmediateHeaderFlush = size < 0 && !r.ready()
@@ -139,10 +112,34 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time)
 
 var protocol = []byte("HTTP/1.1")
 
-// dropHopByHop removes what belongs to the worker's connection only.
+// forwardEmpty ends an answer without a body.
+func forwardEmpty(ctx *fasthttp.RequestCtx, r *Response, obs Observer) {
+	out := &ctx.Response
+	out.SkipBody = ctx.IsHead()
+	if !out.SkipBody {
+		out.Header.Del(fasthttp.HeaderTransferEncoding)
+	}
+	_ = r.Close()
+	obs.Closed(nil)
+}
+
+// forwardWhole copies a short answer, and ends it.
+func forwardWhole(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time) {
+	_ = ctx.Response.Header.SetTrailer("")
+	p, _ := r.next() // it is here
+	obs.Body(p)
+	ctx.Response.SetBody(p)
+	if r.cn != nil {
+		r.cn.in.now = now
+	}
+	_ = r.Close()
+	obs.Closed(nil)
+}
+
+// dropHopByHop removes the fields that belong to the worker's connection only.
 func dropHopByHop(h *fasthttp.ResponseHeader) {
 	named := h.Peek(fasthttp.HeaderConnection)
-	var victims []string // Deleting while iterating is not allowed. Rarely any: a plain worker sends none of these.
+	var victims []string // Deleting while iterating is not allowed. Rarely any: workers send none of these.
 	for k := range h.All() {
 		// fasthttp owns the two framing fields and sets them for the client's connection.
 		framing := fold(k, "transfer-encoding") || fold(k, "content-length")
@@ -185,10 +182,10 @@ type flusher interface{ Flush() error }
 // WriteTo writes the body to w, waiting for nothing but the worker.
 func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 	if s.resp.gzip != nil {
-		return s.writeGzip(w)
+		return writeGzip(s, w)
 	}
 	if s.resp.change != nil {
-		return s.writeChanged(w)
+		return writeChanged(s, w)
 	}
 	f, buffered := w.(flusher)
 	for {
@@ -198,8 +195,8 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 			if err := f.Flush(); err != nil {
 				return n, s.clientFailed(err)
 			}
-		case n > 0 && s.relays(): // the header is on its way
-			m, worker, client := s.relay()
+		case n > 0 && canRelay(s): // the header is on its way
+			m, worker, client := relayStream(s)
 			n += m
 			if client != nil {
 				return n, s.clientFailed(client)
@@ -235,7 +232,7 @@ func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
 	}
 }
 
-// rest writes what was held back of a stream that has ended.
+// rest writes the bytes that were held back of a stream that has ended.
 func (s *Stream) rest(w io.Writer, n int64) (int64, error) {
 	p := s.resp.events.end()
 	if len(p) == 0 {
@@ -249,7 +246,8 @@ func (s *Stream) rest(w io.Writer, n int64) (int64, error) {
 	return n + int64(m), nil
 }
 
-// write writes one piece. A whole answer that does not fit fasthttp's buffer would leave in several writes.
+// write writes one piece. A whole answer that does not fit fasthttp's buffer would leave in several
+// writes.
 func (s *Stream) write(w io.Writer, p []byte) (int, error) {
 	b, fixed := w.(*bufio.Writer)
 	if !fixed || s.to == nil || len(p) <= b.Available() || len(p) > maxWhole {
@@ -267,6 +265,13 @@ func (s *Stream) write(w io.Writer, p []byte) (int, error) {
 	return n, s.to.Flush()
 }
 
+// hold has the end of a chunked answer leave in one write: fasthttp (1.74) makes three.
+func (s *Stream) hold() {
+	if s.to != nil {
+		s.to.Hold()
+	}
+}
+
 // broken ends the client's answer after the worker's ended early.
 func (s *Stream) broken(w io.Writer, n int64, err error, fixed bool) (int64, error) {
 	s.err = err
@@ -277,7 +282,7 @@ func (s *Stream) broken(w io.Writer, n int64, err error, fixed bool) (int64, err
 	if tail == nil {
 		return n, err
 	}
-	_ = s.head.SetTrailer("") // what was announced will not come
+	_ = s.head.SetTrailer("") // the announced fields will not come
 	if begun := s.resp.events.breakOff(); begun != nil {
 		tail = append(begun, tail...)
 	}
@@ -290,7 +295,7 @@ func (s *Stream) clientFailed(err error) error {
 	return s.err
 }
 
-// Close closes the Response and tells the Observer how it went.
+// Close closes the Response and tells the Observer the result.
 func (s *Stream) Close() error {
 	if s.to != nil {
 		s.to.Unhold()
@@ -299,7 +304,7 @@ func (s *Stream) Close() error {
 	if err == nil && !s.done {
 		err = ErrClient // The server gave up before the body's end; only the client's side makes it do so.
 	}
-	_ = s.resp.Close() // s is part of the Response and must not be touched from here on.
+	_ = s.resp.Close() // s is part of the Response and must not be used from here on.
 	obs.Closed(err)
 	return nil
 }

@@ -10,13 +10,13 @@ import (
 // with TE or not: an HTTP/1.1 client must be able to read them (RFC 9110 6.5), and a worker was told of TE if it cares. Fields
 // that a trailer must not hold are dropped (6.5.1), by a list that fasthttp keeps: framing, routing, authorization, content.
 
-// trailers calls yield for each field of the body's trailer, once the body has ended. Lines that are no fields are left out:
-// the body is whole without them.
-func (r *Response) trailers(yield func(k, v []byte)) {
-	if r.body != bodyChunked || !r.chunks.done() {
+// trailers calls yield for each field of the trailer, once the body has ended. Lines that are no fields
+// are left out: the body is whole without them.
+func (d *chunkDecoder) trailers(yield func(k, v []byte)) {
+	if !d.done() {
 		return
 	}
-	rest := r.chunks.trailer
+	rest := d.trailer
 	for len(rest) > 0 {
 		var line []byte
 		line, rest, _ = bytes.Cut(rest, crlf)
@@ -79,24 +79,26 @@ func hasField(h *fasthttp.ResponseHeader, key []byte) bool {
 // conclude makes the trailer of the worker's answer that of the client's, whose header was written. Announced fields that did
 // not come are not sent; a field that came more than once becomes one, as RFC 9110 5.3 has it.
 func conclude(h *fasthttp.ResponseHeader, r *Response) {
-	if len(h.PeekTrailerKeys()) == 0 && len(r.chunks.trailer) == 0 {
+	if len(h.PeekTrailerKeys()) == 0 && (r.body != bodyChunked || len(r.chunks.trailer) == 0) {
 		return // as nearly always
 	}
 	_ = h.SetTrailer("")
 	var values map[string][]byte
 	var order [][]byte
-	r.trailers(func(k, v []byte) {
-		name := string(bytes.ToLower(k))
-		if old, ok := values[name]; ok {
-			values[name] = append(append(old, ", "...), v...)
-			return
-		}
-		if values == nil {
-			values = make(map[string][]byte)
-		}
-		values[name] = append([]byte(nil), v...)
-		order = append(order, k)
-	})
+	if r.body == bodyChunked {
+		r.chunks.trailers(func(k, v []byte) {
+			name := string(bytes.ToLower(k))
+			if old, ok := values[name]; ok {
+				values[name] = append(append(old, ", "...), v...)
+				return
+			}
+			if values == nil {
+				values = make(map[string][]byte)
+			}
+			values[name] = append([]byte(nil), v...)
+			order = append(order, k)
+		})
+	}
 	for _, k := range order {
 		if hopByHop(k) || h.AddTrailerBytes(k) != nil { // not allowed there
 			continue

@@ -159,7 +159,7 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (
 		for cn := l.get(now.Add(-t.cfg.IdleTimeout)); cn != nil; cn = l.get(now.Add(-t.cfg.IdleTimeout)) {
 			idle := now.Sub(cn.idleSince)
 			if idle < staleCheckAfter || cn.alive() {
-				cn.reused, cn.hot, cn.now = true, idle < quietFor, now
+				cn.reused, cn.hot, cn.in.now = true, idle < quietFor, now
 				return cn, nil
 			}
 			cn.abort()
@@ -170,13 +170,13 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (
 
 // keep puts cn among the idle connections, or closes it if there is no room.
 func (t *Transport) keep(cn *conn) {
-	cn.releaseReader()
+	cn.in.release()
 	l := t.list(cn.key)
 	if l == nil || t.cfg.MaxIdlePerTarget < 0 {
 		cn.abort()
 		return
 	}
-	now := cn.clock()
+	now := cn.in.clock()
 	cn.idleSince = now
 	if dead := l.put(cn, now.Add(-t.cfg.IdleTimeout), t.cfg.MaxIdlePerTarget); dead != nil {
 		dead.abort()
@@ -186,5 +186,5 @@ func (t *Transport) keep(cn *conn) {
 // discard closes cn for good.
 func (t *Transport) discard(cn *conn) {
 	cn.abort()
-	cn.releaseReader()
+	cn.in.release()
 }

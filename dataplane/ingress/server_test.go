@@ -1,0 +1,328 @@
+package ingress_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/ingress"
+)
+
+// ask is a request with a body of two bytes.
+const ask = "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+
+// asked is echo's answer to it.
+const asked = "POST /generate {}"
+
+// TestClients: requests as clients send them by default, one after the other on a connection, and all
+// at once.
+func TestClients(t *testing.T) { overBoth(t, testClients) }
+
+func testClients(t *testing.T) {
+	heads := map[string]string{}
+	for name, body := range map[string]io.Reader{"Go": strings.NewReader("{}"), "Go, chunked": io.MultiReader(strings.NewReader("{}"))} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8000/v1/chat/completions", body)
+		require.NoError(t, err)
+		var sent bytes.Buffer
+		require.NoError(t, r.Write(&sent))
+		heads[name] = sent.String()
+	}
+	for name, head := range clientHeads {
+		heads[name] = head
+	}
+	ln := listen(t)
+	startServer(t, ln, echo)
+	conn, br := dial(t, ln)
+	all, n := "", 0
+	for name, head := range heads {
+		if strings.Contains(head, "Expect") {
+			continue // TestExpectedBodies
+		}
+		say(t, conn, head)
+		status, body := answer(t, br)
+		require.Equal(t, http.StatusOK, status, name)
+		require.True(t, strings.HasPrefix(body, "POST /v1/chat/completions {"), "%s: %s", name, body)
+		all, n = all+head, n+1
+	}
+	say(t, conn, all)
+	for range n {
+		status, _ := answer(t, br)
+		require.Equal(t, http.StatusOK, status)
+	}
+}
+
+// TestPipelinedAnswersLeaveAtOnce: the answer to a request does not wait for the next request's.
+func TestPipelinedAnswersLeaveAtOnce(t *testing.T) { overBoth(t, testPipelinedAnswersLeaveAtOnce) }
+
+func testPipelinedAnswersLeaveAtOnce(t *testing.T) {
+	ln, release := listen(t), make(chan struct{})
+	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/slow" {
+			<-release
+		}
+		echo(ctx)
+	})
+	conn, br := dial(t, ln)
+	say(t, conn, ask+"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"+ask)
+	_, body := answer(t, br)
+	require.Equal(t, asked, body)
+	close(release)
+	for _, want := range []string{"GET /slow ", asked} {
+		_, body := answer(t, br)
+		require.Equal(t, want, body)
+	}
+}
+
+// TestExpectedBodies: a client that waits with its body is told to send it once, whatever the target.
+func TestExpectedBodies(t *testing.T) { overBoth(t, testExpectedBodies) }
+
+func testExpectedBodies(t *testing.T) {
+	ln := listen(t)
+	startServer(t, ln, echo)
+	conn, br := dial(t, ln)
+	for _, head := range []string{
+		"POST /generate?a=1 HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
+		"POST /generate HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n",
+		"POST /generate HTTP/1.1\r\nHost: x\r\nExpect:100-continue\r\nTransfer-Encoding: chunked\r\n\r\n",
+	} {
+		say(t, conn, head)
+		for _, want := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} {
+			line, err := br.ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, want, line)
+		}
+		if strings.Contains(head, "chunked") {
+			say(t, conn, "2\r\n{}\r\n0\r\n\r\n")
+		} else {
+			say(t, conn, "{}")
+		}
+		status, body := answer(t, br) // a second 100 would be read as this
+		require.Equal(t, http.StatusOK, status, head)
+		require.True(t, strings.HasSuffix(body, " {}"), body)
+	}
+	for expect, want := range map[string]int{"miracles": http.StatusExpectationFailed, "100-continue, miracles": http.StatusExpectationFailed} {
+		conn, br := dial(t, ln)
+		say(t, conn, "POST / HTTP/1.1\r\nHost: x\r\nExpect: "+expect+"\r\nContent-Length: 2\r\n\r\n")
+		status, _ := answer(t, br)
+		require.Equal(t, want, status)
+	}
+	conn, br = dial(t, ln)
+	say(t, conn, "POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}")
+	status, body := answer(t, br)
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "POST / {}", body)
+}
+
+// TestRefusedHeads: a request that another server might read differently is refused, before any of its
+// body has come, and the connection ends. Bytes behind it are no request.
+func TestRefusedHeads(t *testing.T) { overBoth(t, testRefusedHeads) }
+
+func testRefusedHeads(t *testing.T) {
+	ln := listen(t)
+	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+		t.Errorf("served: %s", ctx.Request.Header.RawHeaders())
+		echo(ctx)
+	})
+	const begin = "POST / HTTP/1.1\r\nHost: x\r\n"
+	for name, tt := range map[string]struct {
+		send   string
+		status int
+	}{
+		"a length and chunks":         {begin + "Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+		"chunks and a length":         {begin + "Transfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n", 400},
+		"identity":                    {begin + "Transfer-Encoding: identity\r\n\r\n" + ask, 400},
+		"another coding":              {begin + "Transfer-Encoding: gzip, chunked\r\n\r\n", 400},
+		"two lengths":                 {begin + "Content-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400},
+		"two hosts":                   {begin + "Host: y\r\n\r\n", 400},
+		"a line that ends in LF":      {begin + "X: y\nContent-Length: 0\r\n\r\n", 400},
+		"a head that ends in LF":      {begin + "Content-Length: 0\r\n\n" + ask, 400},
+		"a space in a name":           {begin + "X Y: z\r\n\r\n", 400},
+		"a space behind a name":       {begin + "Content-Length : 1\r\n\r\n", 400},
+		"a tab behind a name":         {begin + "Transfer-Encoding\t: chunked\r\n\r\n", 400},
+		"a zero byte":                 {begin + "X: \x00\r\n\r\n", 400},
+		"a body that is too large":    {begin + "Content-Length: 1048577\r\n\r\n", 413},
+		"a head that is too large":    {begin + "X: " + strings.Repeat("y", 64<<10) + "\r\n\r\n", 431},
+		"fields that are too many":    {begin + strings.Repeat("X: y\r\n", 10_000) + "\r\n", 431},
+		"TLS":                         {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400},
+		"a zero":                      {"\x00", 400},
+		"chunks of an old client":     {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+		"a refused head with a 100":   {begin + "Expect: 100-continue\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+		"too large, and waits for it": {begin + "Expect: 100-continue\r\nContent-Length: 1048577\r\n\r\n", 413},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, br := dial(t, ln)
+			go func() { _, _ = io.WriteString(conn, tt.send) }()
+			r, err := http.ReadResponse(br, nil)
+			require.NoError(t, err)
+			_, _ = io.Copy(io.Discard, r.Body)
+			require.Equal(t, tt.status, r.StatusCode)
+			require.True(t, r.Close)
+			_, err = br.ReadByte()
+			require.ErrorIs(t, err, io.EOF)
+		})
+	}
+}
+
+// TestNominatedFields: fields that Connection names end here, and "close" counts wherever it stands.
+func TestNominatedFields(t *testing.T) {
+	ln := listen(t)
+	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+		fmt.Fprintf(ctx, "%s %s", ctx.Request.Header.Peek("X-Hop"), ctx.Request.Header.Peek("X-Stays"))
+	})
+	for lines, closes := range map[string]bool{
+		"Connection: X-Hop\r\n":                              false,
+		"Connection: X-Hop, close\r\n":                       true,
+		"Connection: close\r\nConnection: x-hop\r\n":         true,
+		"Connection: keep-alive,\r\n X-Hop\r\n":              false,
+		"Connection: X-Other\r\nConnection: TE, X-Hop\r\n":   false,
+		"Connection: keep-alive\r\nConnection: X-Hop, b\r\n": false,
+	} {
+		conn, br := dial(t, ln)
+		say(t, conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Hop: 1\r\nX-Stays: 2\r\n"+lines+"\r\n")
+		r, err := http.ReadResponse(br, nil)
+		require.NoError(t, err)
+		body, _ := io.ReadAll(r.Body)
+		assert.Equal(t, " 2", string(body), lines)
+		assert.Equal(t, closes, r.Close, lines)
+	}
+}
+
+// TestKeepAlive: HTTP/1.0 connections end unless they ask not to; an answer of the handler's own error
+// leaves a connection open.
+func TestKeepAlive(t *testing.T) {
+	ln := listen(t)
+	startServer(t, ln, func(ctx *fasthttp.RequestCtx) { ctx.Error("no", fasthttp.StatusNotFound) })
+	for head, open := range map[string]bool{
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n":                         true,
+		"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n":    false,
+		"GET / HTTP/1.0\r\n\r\n":                                    false,
+		"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n":          true,
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}": true,
+	} {
+		conn, br := dial(t, ln)
+		for range 3 {
+			say(t, conn, head)
+			status, _ := answer(t, br)
+			require.Equal(t, http.StatusNotFound, status)
+			if !open {
+				_, err := br.ReadByte()
+				require.ErrorIs(t, err, io.EOF, head)
+				break
+			}
+		}
+	}
+}
+
+// TestParkedConnections: a connection goes on after it has waited without fasthttp.
+func TestParkedConnections(t *testing.T) { overBoth(t, testParkedConnections) }
+
+func testParkedConnections(t *testing.T) {
+	ln := listen(t)
+	s := startServer(t, ln, echo)
+	conn, br := dial(t, ln)
+	for range 3 {
+		say(t, conn, ask)
+		_, body := answer(t, br)
+		require.Equal(t, asked, body)
+		require.Eventually(t, func() bool { return s.Busy() == 0 }, patience, time.Millisecond)
+		require.Equal(t, 1, s.Connections())
+	}
+	say(t, conn, ask[:9]) // and in pieces
+	say(t, conn, ask[9:]+ask)
+	for range 2 {
+		_, body := answer(t, br)
+		require.Equal(t, asked, body)
+	}
+}
+
+// TestIdleTimeout: a connection that sends no request for long is closed, parked or not.
+func TestIdleTimeout(t *testing.T) {
+	ln := listen(t)
+	startServer(t, ln, echo, func(c *ingress.Config) { c.Idle = 50 * time.Millisecond })
+	conn, br := dial(t, ln)
+	say(t, conn, ask)
+	_, body := answer(t, br)
+	require.Equal(t, asked, body)
+	_, err := br.ReadByte()
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// TestDrain: a drain closes connections that wait, and lets answers end; then it is over.
+func TestDrain(t *testing.T) { overBoth(t, testDrain) }
+
+func testDrain(t *testing.T) {
+	ln, begun, release := listen(t), make(chan struct{}), make(chan struct{})
+	s := startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/slow" {
+			close(begun)
+			<-release
+		}
+		echo(ctx)
+	})
+	open := func(send string) (*bufio.Reader, func()) {
+		conn, br := dial(t, ln)
+		if send != "" {
+			say(t, conn, send)
+		}
+		return br, func() { conn.Close() }
+	}
+	silent, _ := open("")
+	_, closePart := open("POST /gen")
+	idle, _ := open(ask)
+	answer(t, idle)
+	busy, _ := open("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-begun
+	drained := make(chan error, 1)
+	go func() { drained <- s.Shutdown(context.Background()) }()
+	if !encrypted(t) { // else the handshake is still to come, and fails
+		_, err := silent.ReadByte()
+		require.ErrorIs(t, err, io.EOF)
+	}
+	_, err := idle.ReadByte()
+	require.ErrorIs(t, err, io.EOF)
+	select {
+	case err := <-drained:
+		t.Fatalf("the drain did not wait: %v", err)
+	default:
+	}
+	close(release)
+	r, err := http.ReadResponse(busy, nil)
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, r.Body)
+	require.True(t, r.Close)
+	closePart()
+	within(t, "drain", func() { require.NoError(t, <-drained) })
+	require.Zero(t, s.Connections())
+}
+
+// TestDrainCuts: a drain whose time has run out closes the connections that are left.
+func TestDrainCuts(t *testing.T) {
+	ln, begun, release := listen(t), make(chan struct{}), make(chan struct{})
+	s := startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
+		close(begun)
+		<-release
+	})
+	conn, br := dial(t, ln)
+	say(t, conn, ask)
+	<-begun
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, s.Shutdown(ctx), context.Canceled)
+	_, err := br.ReadByte()
+	require.Error(t, err)
+	close(release)
+}
+
+// errUnwanted is an answer other than the expected one.
+var errUnwanted = errors.New("another answer")

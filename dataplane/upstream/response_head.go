@@ -1,0 +1,116 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/warmpath/warmpath/dataplane/tlsconfig"
+)
+
+// maxInterim bounds interim answers: uvicorn sends at most a 100 and a 103.
+const maxInterim = 8
+
+// readHeader reads up to the end of the final header and decides how the body is framed.
+func (r *Response) readHeader(req *Request) error {
+	in := &r.cn.in
+	before := in.got
+	for range maxInterim {
+		in.wait = req.HeaderTimeout
+		if err := in.fill(); err != nil {
+			if in.got == before {
+				return readError(err, ErrNoResponse)
+			}
+			return readError(err, ErrTruncated)
+		}
+		in.wait = req.ReadTimeout
+		if err := r.parseHeader(in); err != nil {
+			return err
+		}
+		switch status := r.Header.StatusCode(); {
+		case status == fasthttp.StatusSwitchingProtocols:
+			return fmt.Errorf("%w: switches protocols unasked", ErrBadResponse)
+		case status >= 200:
+			r.Status = status
+			r.frame(req)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: too many interim responses", ErrBadResponse)
+}
+
+// parseHeader reads one header, interim or final.
+func (r *Response) parseHeader(in *responseReader) error {
+	start := in.consumed()
+	// fasthttp takes HTTP/2.0 for a version and status 000 for 200.
+	line, err := in.br.Peek(len("HTTP/1.1 2"))
+	if tlsconfig.IsRecord(line) {
+		return fmt.Errorf("%w: %w", ErrBadResponse, tlsconfig.ErrTLS)
+	}
+	if err != nil {
+		return readError(err, ErrTruncated)
+	}
+	if !bytes.HasPrefix(line, http1) || line[8] != ' ' || line[9] < '1' || line[9] > '9' {
+		return fmt.Errorf("%w: begins with %q", ErrBadResponse, line)
+	}
+	if err := awaitHead(in.br); err != nil {
+		return err
+	}
+	if err := r.Header.Read(in.br); err != nil {
+		// The parser reports an early end as it sees fit; the connection's error is exact.
+		if in.err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return readError(in.err, ErrTruncated)
+		}
+		return fmt.Errorf("%w: %w", ErrBadResponse, err)
+	}
+	if n := in.consumed() - start; n > int64(r.t.cfg.MaxHeaderBytes) {
+		return fmt.Errorf("%w: header of %d bytes, limit %d", ErrBadResponse, n, r.t.cfg.MaxHeaderBytes)
+	}
+	return nil
+}
+
+// awaitHead waits for a whole head, and refuses heads that fasthttp would wait for in vain, or pass on.
+func awaitHead(br *bufio.Reader) error {
+	for n := br.Buffered(); n <= br.Size(); n = max(n+1, br.Buffered()) {
+		b, err := br.Peek(n)
+		if err != nil {
+			return readError(err, ErrTruncated)
+		}
+		end := headEnd(b)
+		switch {
+		case end == headMalformed:
+			return fmt.Errorf("%w: a line of its head does not end with CRLF", ErrBadResponse)
+		case end > 0 && hasSpacedName(b[:end]):
+			return fmt.Errorf("%w: a field's name has a space", ErrBadResponse)
+		case end > 0:
+			return nil
+		}
+	}
+	return nil // the parser refuses it as too long
+}
+
+var (
+	tokenClose = []byte("close")
+	http1      = []byte("HTTP/1.")
+)
+
+// frame decides where the body ends and whether the connection lives on after it (RFC 9112 6.3).
+func (r *Response) frame(req *Request) {
+	h := &r.Header
+	r.keep = !h.ConnectionClose() && !hasToken(h.Peek(fasthttp.HeaderConnection), tokenClose)
+	n := h.ContentLength()
+	switch {
+	case string(req.Method) == "HEAD", r.Status == fasthttp.StatusNoContent, r.Status == fasthttp.StatusNotModified:
+		r.body, r.left = bodyFixed, 0
+	case n >= 0:
+		r.body, r.left = bodyFixed, int64(n)
+	case n == -1:
+		r.body = bodyChunked
+		r.chunks = chunkDecoder{limit: r.t.cfg.MaxHeaderBytes, trailer: r.chunks.trailer[:0]}
+	default:
+		r.body, r.keep = bodyToEnd, false
+	}
+}
