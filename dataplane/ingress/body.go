@@ -8,16 +8,16 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// body is the body of the request being served, in memory that grows with the bytes that have come: a
-// length alone costs its sender as much as the router.
+// body is the body of the request being served, in memory that grows with the bytes that have
+// come: a length alone costs its sender as much as the router.
 type body struct {
 	b      []byte
 	memory *memory
 	coding coding
 }
 
-// readBody reads the body of the request in ctx. Its memory is the connection's until the answer is
-// written.
+// readBody reads the body of the request in ctx. Its memory is the connection's until the
+// answer is written.
 func (cl *Client) readBody(ctx *fasthttp.RequestCtx) error {
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
@@ -30,8 +30,8 @@ func (cl *Client) readBody(ctx *fasthttp.RequestCtx) error {
 			return err
 		}
 	} else {
-		// fasthttp adds the trailer's fields to the head's. Nobody here knows them (RFC 9110 6.5.1), and a
-		// worker gets a body of known length: they are dropped.
+		// fasthttp adds the trailer's fields to the head's. Nobody here knows them (RFC 9110
+		// 6.5.1), and a worker gets a body of known length: they are dropped.
 		var head fasthttp.RequestHeader
 		h.CopyTo(&head)
 		err := cl.body.readChunks(stream, cl.s.cfg.MaxBody())
@@ -113,8 +113,8 @@ func (b *body) release() {
 	}
 }
 
-// coding bounds the chunked coding of a body. A client that sends one byte a chunk is served; one that
-// sends extensions and next to no body is not.
+// coding bounds the chunked coding of a body. A client that sends one byte a chunk is served;
+// one that sends extensions and next to no body is not.
 type coding struct {
 	on   bool
 	raw  int // bytes read from the connection since the body began
@@ -122,9 +122,11 @@ type coding struct {
 }
 
 const (
-	// usualCoding is the most bytes of coding for a byte of body: "1\r\n", "\r\n" and a short extension.
+	// usualCoding is the most bytes of coding for a byte of body: "1\r\n", "\r\n" and a short
+	// extension.
 	usualCoding = 16
-	// maxExcess allows 16 KiB more, as net/http does, and 16 KiB that wait in fasthttp's buffer.
+	// maxExcess allows 16 KiB more, as net/http does, and 16 KiB that wait in fasthttp's
+	// buffer.
 	maxExcess = 32 << 10
 )
 

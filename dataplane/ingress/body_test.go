@@ -33,7 +33,8 @@ func summary(ctx *fasthttp.RequestCtx) {
 // large allows bodies of 64 MiB.
 func large(c *ingress.Config) { c.MaxBody = func() int { return 64 << 20 } }
 
-// TestLyingLengths: clients that announce long bodies and send little of them get little memory.
+// TestLyingLengths: clients that announce long bodies and send little of them get little
+// memory.
 func TestLyingLengths(t *testing.T) { overBoth(t, testLyingLengths) }
 
 func testLyingLengths(t *testing.T) {
@@ -65,7 +66,7 @@ func testLyingLengths(t *testing.T) {
 	}
 }
 
-// TestBodies: bodies of all sizes arrive, in whatever pieces they come, and the next request behind
+// TestBodies: bodies of all sizes arrive, in pieces of any size, and the next request behind
 // them is found. A client that leaves in the middle ends its connection.
 func TestBodies(t *testing.T) { overBoth(t, testBodies) }
 
@@ -141,8 +142,8 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// TestBadUploads: chunks that cannot be read are refused, and the connection ends: bytes behind them
-// are no request.
+// TestBadUploads: chunks that cannot be read are refused, and the connection ends: bytes behind
+// them are no request.
 func TestBadUploads(t *testing.T) { overBoth(t, testBadUploads) }
 
 func testBadUploads(t *testing.T) {
@@ -185,8 +186,8 @@ func testBadUploads(t *testing.T) {
 	}
 }
 
-// TestSlowUploads: a client that sends next to nothing of a request is told so, and its connection
-// ends, wherever the request stopped.
+// TestSlowUploads: a client that sends next to nothing of a request is told so, and its
+// connection ends, wherever the request stopped.
 func TestSlowUploads(t *testing.T) { overBoth(t, testSlowUploads) }
 
 func testSlowUploads(t *testing.T) {
@@ -217,8 +218,8 @@ func testSlowUploads(t *testing.T) {
 	}
 }
 
-// askSlowly sends a whole request and the beginning of another one. It wants an answer to the first,
-// 408 for the second, and the end.
+// askSlowly sends a whole request and the beginning of another one. It wants an answer to the
+// first, 408 for the second, and the end.
 func askSlowly(t *testing.T, ln net.Listener, send string) error {
 	t.Helper()
 	conn, br := dial(t, ln)

@@ -20,12 +20,12 @@ const (
 	clientClosed
 )
 
-// parkAfter is how long fasthttp, with its buffers, waits for the next request before the connection
-// waits on without them.
+// parkAfter is how long fasthttp, with its buffers, waits for the next request before the
+// connection waits on without them.
 const parkAfter = 250 * time.Millisecond
 
-// Client is the connection of a client. A nil Client watches nothing; Guard, Release and Gone may be
-// called.
+// Client is the connection of a client. A nil Client watches nothing; Guard, Release and Gone
+// may be called.
 type Client struct {
 	net.Conn // a socket.Conn, or a session over it
 	s        *Server
@@ -114,7 +114,7 @@ func noteState(nc net.Conn, state fasthttp.ConnState) {
 		cl.idle = true
 		cl.limit.wait(time.Time{})
 		cl.state.CompareAndSwap(clientServes, clientWaits)
-	case state == fasthttp.StateActive && cl.idle: // its bytes came with those of the request before
+	case state == fasthttp.StateActive && cl.idle: // its bytes came with the last request's
 		cl.begin()
 	}
 }
@@ -157,9 +157,9 @@ const (
 	lingerBytes = 256 << 20
 )
 
-// linger reads on until the client has seen the answer to a request that was not read to its end.
-// Closing a connection with unread bytes resets it, and the reset would discard the answer: the client
-// would report a reset connection instead of a 413.
+// linger reads on until the client has seen the answer to a request that was not read to its
+// end. Closing a connection with unread bytes resets it, and the reset would discard the
+// answer: the client would report a reset connection instead of a 413.
 func (cl *Client) linger() {
 	writer, ok := cl.Conn.(interface{ CloseWrite() error })
 	if !ok {
@@ -171,8 +171,9 @@ func (cl *Client) linger() {
 	_, _ = io.Copy(io.Discard, io.LimitReader(cl.Conn, lingerBytes))
 }
 
-// Guard has c canceled when the client leaves (it closes, resets or half-closes the connection), at
-// once if it already has. The next Guard replaces the last: a connection serves one request at a time.
+// Guard has c canceled when the client leaves (it closes, resets or half-closes the
+// connection), at once if it already has. The next Guard replaces the last: a connection serves
+// one request at a time.
 func (cl *Client) Guard(c Canceler) {
 	if cl == nil {
 		return
@@ -185,8 +186,8 @@ func (cl *Client) Guard(c Canceler) {
 	}
 }
 
-// Release ends Guard. When it returns, nobody is canceling and nobody will: the Canceler may serve
-// another request.
+// Release ends Guard. When it returns, nobody is canceling and nobody will: the Canceler may
+// serve another request.
 func (cl *Client) Release() {
 	if cl == nil {
 		return

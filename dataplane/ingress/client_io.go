@@ -39,9 +39,9 @@ func (cl *Client) readIdle(p []byte) (int, error) {
 	if cl.s.draining.Load() {
 		return 0, io.EOF
 	}
-	// The client was answered just now: goroutines that have waited for longer go first. Under load the
-	// next request is there by then and comes without a wait; a read at once would find nothing, and
-	// contend for the socket with the answer on its way.
+	// The client was answered just now: goroutines that have waited for longer go first. Under
+	// load the next request is there by then and comes without a wait; a read at once would
+	// find nothing, and contend for the socket with the answer on its way.
 	runtime.Gosched()
 	cl.limit.wait(time.Now().Add(parkAfter))
 	n, err := cl.receive(func() (int, error) { return cl.Conn.Read(p) })
@@ -107,7 +107,8 @@ func (cl *Client) receive(read func() (int, error)) (int, error) {
 	}
 }
 
-// drop takes n bytes from those that were read ahead, and frees the buffer with the last of them.
+// drop takes n bytes from those that were read ahead, and frees the buffer with the last of
+// them.
 func (cl *Client) drop(n int) {
 	if cl.ahead = cl.ahead[n:]; len(cl.ahead) > 0 {
 		return
@@ -121,8 +122,8 @@ func (cl *Client) drop(n int) {
 // Write writes to the client, or holds p back between Hold and Unhold.
 func (cl *Client) Write(p []byte) (int, error) { return cl.writes.write(cl.Conn, p) }
 
-// Hold keeps writes back until Unhold; the next write, Flush, read or close then sends them with its
-// own. fasthttp (1.74) ends a chunked answer with three writes, which leave as one.
+// Hold keeps writes back until Unhold; the next write, Flush, read or close then sends them
+// with its own. fasthttp (1.74) ends a chunked answer with three writes, which leave as one.
 func (cl *Client) Hold() { cl.writes.holding = true }
 
 // Unhold ends Hold.
@@ -131,8 +132,8 @@ func (cl *Client) Unhold() { cl.writes.holding = false }
 // Flush sends the bytes that are held back.
 func (cl *Client) Flush() error { return cl.writes.flush(cl.Conn) }
 
-// Socket returns the socket to which bytes of an answer may be written directly; nil where TLS or
-// bytes that are held back come first.
+// Socket returns the socket to which bytes of an answer may be written directly; nil where TLS
+// or bytes that are held back come first.
 func (cl *Client) Socket() *socket.Conn {
 	if c, ok := cl.Conn.(*socket.Conn); ok && !cl.writes.holding && cl.writes.buffer == nil {
 		return c

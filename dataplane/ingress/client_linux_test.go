@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingress"
 )
 
-// watchedPair returns a client's end of a connection, and the server's while it serves a request.
+// watchedPair returns a client's end of a connection, and the server's while it serves a
+// request.
 func watchedPair(t testing.TB) (client *net.TCPConn, server *ingress.Client) {
 	t.Helper()
 	ln, served, end := listen(t), make(chan *ingress.Client), make(chan struct{})

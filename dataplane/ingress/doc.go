@@ -1,32 +1,34 @@
-// Package ingress is HTTP in: it accepts the connections of clients, has fasthttp parse and serve their
-// requests, and tells when a client leaves.
+// Package ingress is HTTP in: it accepts the connections of clients, has fasthttp parse and
+// serve their requests, and tells when a client leaves.
 //
-// A Server owns the listener and one goroutine for each connection. The goroutine waits for the first
-// bytes of a request and then calls fasthttp.Server.ServeConn, which reads requests, calls the handler
-// and writes answers until the connection has been idle for parkAfter. Then the goroutine waits again.
-// fasthttp sees no idle connection, and an idle connection has no buffers.
+// A Server owns the listener and one goroutine for each connection. The goroutine waits for the
+// first bytes of a request and then calls fasthttp.Server.ServeConn, which reads requests,
+// calls the handler and writes answers until the connection has been idle for parkAfter. Then
+// the goroutine waits again. fasthttp sees no idle connection, and an idle connection has no
+// buffers.
 //
-// # What is stricter than fasthttp
+// # Checks beyond fasthttp
 //
-// checkHead refuses heads that fasthttp accepts and other servers read differently: lines that end in
-// LF alone, names with a space, Content-Length beside Transfer-Encoding, a coding other than chunked.
-// dropNominated removes the fields that Connection names. A request that is refused by its head is
-// answered before any of its body is read, by fasthttp's ExpectHandler.
+// checkHead refuses heads that fasthttp accepts and other servers read differently: lines that
+// end in LF alone, names with a space, Content-Length beside Transfer-Encoding, a coding other
+// than chunked. dropNominated removes the fields that Connection names. A request that is
+// refused by its head is answered before any of its body is read, by fasthttp's ExpectHandler.
 //
-// Bodies are streamed from fasthttp into memory that grows with the bytes that have come. A body over
-// MaxBody, a chunked coding that outweighs its body, and a request slower than its Grace and 1 KiB a
-// second end the connection: 413, 400 and 408. The trailer of an upload is dropped.
+// Bodies are streamed from fasthttp into memory that grows with the bytes that have come. A
+// body over MaxBody, a chunked coding that outweighs its body, and a request slower than its
+// Grace and 1 KiB a second end the connection: 413, 400 and 408. The trailer of an upload is
+// dropped.
 //
 // # TLS
 //
-// crypto/tls runs over the same sockets (Config.TLS): a Client reads and writes the bytes of HTTP, and
-// the Watcher watches the socket below.
+// crypto/tls runs over the same sockets (Config.TLS): a Client reads and writes the bytes of
+// HTTP, and the Watcher watches the socket below.
 //
 // # Concurrency
 //
-// A Server and a Watcher are safe for any number of goroutines. A Client belongs to the goroutine that
-// serves it; Guard, Release and Gone may be called from anywhere. The Watcher has one goroutine, which
-// calls Canceler.Cancel with the Client's lock held.
+// A Server and a Watcher are safe for any number of goroutines. A Client belongs to the
+// goroutine that serves it; Guard, Release and Gone may be called from anywhere. The Watcher
+// has one goroutine, which calls Canceler.Cancel with the Client's lock held.
 //
 // # Ownership
 //
@@ -35,6 +37,6 @@
 //
 // # Errors
 //
-// Config.Refuse gets ErrRequest, ErrBodyTooLarge, ErrHeadTooLarge, ErrExpectation, ErrSlowRequest, or
-// fasthttp's error for a head that it cannot parse.
+// Config.Refuse gets ErrRequest, ErrBodyTooLarge, ErrHeadTooLarge, ErrExpectation,
+// ErrSlowRequest, or fasthttp's error for a head that it cannot parse.
 package ingress

@@ -27,6 +27,7 @@ var (
 	errPlainClient   = errors.New("client speaks plain HTTP")
 	errSlowHandshake = errors.New("client did not finish its handshake in time")
 
-	// errParked ends fasthttp's wait for the next request; the connection waits on without buffers.
+	// errParked ends fasthttp's wait for the next request; the connection waits on without
+	// buffers.
 	errParked = errors.New("ingress: connection parked")
 )

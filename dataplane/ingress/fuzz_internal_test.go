@@ -14,8 +14,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// bytesConn is the connection of a client that has sent in and closed. A read returns at most step
-// bytes.
+// bytesConn is the connection of a client that has sent in and closed. A read returns at most
+// step bytes.
 type bytesConn struct {
 	in   *bytes.Reader
 	step int
@@ -48,8 +48,8 @@ func serveBytes(b []byte, step int) (all []readRequest, refused error) {
 	return all, refused
 }
 
-// FuzzRequests: the requests that a Server serves are those that net/http reads in the same bytes, with
-// the same bodies and ends, whatever the pieces in which they come. net/http may stop earlier.
+// FuzzRequests: the requests that a Server serves are those that net/http reads in the same
+// bytes, with the same bodies and ends, in pieces of any size. net/http may stop earlier.
 func FuzzRequests(f *testing.F) {
 	for _, s := range []string{
 		"POST /generate HTTP/1.1\r\nHost: a:1\r\nContent-Type: application/json\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}",

@@ -27,8 +27,8 @@ func nameBytes() (name [256]bool) {
 	return name
 }
 
-// checkHead refuses heads that fasthttp (1.74) accepts and that another server reads differently, or
-// not at all. Such a difference lets a client smuggle a second request past one of two servers.
+// checkHead refuses heads that fasthttp (1.74) accepts and that another server reads differently,
+// or not at all. Such a difference lets a client smuggle a second request past one of two servers.
 func checkHead(h *fasthttp.RequestHeader) error {
 	lengths, codings := false, false
 	for rest := h.RawHeaders(); len(rest) > 0; {
@@ -63,7 +63,8 @@ func checkHead(h *fasthttp.RequestHeader) error {
 	case codings && lengths:
 		return fmt.Errorf("%w: it has both Content-Length and Transfer-Encoding", ErrRequest)
 	case codings && h.ContentLength() != -1:
-		// fasthttp reads "identity", which RFC 9112 abolished, as no body: the body would be the next request.
+		// fasthttp reads "identity", which RFC 9112 abolished, as no body: the body would be the next
+		// request.
 		return fmt.Errorf("%w: the only Transfer-Encoding that is known here is chunked", ErrRequest)
 	}
 	return nil

@@ -59,7 +59,7 @@ func overBoth(t *testing.T, test func(t *testing.T)) {
 	t.Run("tls", test)
 }
 
-// identity is what servers show and clients trust.
+// identity is the certificate of all servers, and the authority that clients trust.
 var identity struct {
 	once sync.Once
 	pair tls.Certificate

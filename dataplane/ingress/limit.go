@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A request that has begun holds a buffer and a goroutine until it is there. It gets defaultGrace for
-// that, and a second more for each KiB that has come: clients on bad lines are faster than that, and
-// slower ones mean harm or are gone.
+// A request that has begun holds a buffer and a goroutine until it is there. It gets
+// defaultGrace for that, and a second more for each KiB that has come: clients on bad lines are
+// faster than that, and slower ones mean harm or are gone.
 const (
 	defaultGrace = 30 * time.Second
 	arrivalRate  = 1 << 10 // bytes a second
@@ -15,12 +15,12 @@ const (
 	silentTime = 5 * time.Minute
 )
 
-// readLimit is when reading a connection ends: for the next request at a set time, for the rest of
-// one that has begun by how much of it has come.
+// readLimit is when reading a connection ends: for the next request at a set time, for the rest
+// of one that has begun by how much of it has come.
 type readLimit struct {
 	until time.Time     // of the wait for the next request
 	grace time.Duration // of a request
-	since time.Time     // when the rest of the request was first waited for; zero: no request is being read
+	since time.Time     // first wait for the rest of a request; zero: there was none
 	got   int64         // bytes from then on
 	late  bool          // too little of the request has come
 
@@ -47,8 +47,8 @@ func (l *readLimit) due() time.Time {
 	return l.since.Add(l.grace + time.Duration(l.got)*time.Second/arrivalRate)
 }
 
-// arm has the poller end a read of nc in time. Telling the poller costs more than the rest of a small
-// read: a deadline that is too early stays, and expired moves it when a read has met it.
+// arm has the poller end a read of nc in time. Telling the poller costs more than the rest of a
+// small read: a deadline that is too early stays, and expired moves it when a read has met it.
 func (l *readLimit) arm(nc net.Conn) error {
 	due := l.due()
 	if !l.armed.IsZero() && !due.Before(l.armed) {

@@ -18,7 +18,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// timedConn has a byte to read at any time before its deadline, and counts how often it was told of one.
+// timedConn has a byte to read at any time before its deadline, and counts how often it was
+// told of one.
 type timedConn struct {
 	net.Conn
 	deadline time.Time
@@ -39,7 +40,8 @@ func (c *timedConn) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// TestArrival: the time for a request grows with the bytes that have come, and starts again with the next one.
+// TestArrival: the time for a request grows with the bytes that have come, and starts again
+// with the next one.
 func TestArrival(t *testing.T) {
 	c := &timedConn{}
 	cl := &Client{Conn: c, s: NewServer(Config{}), limit: readLimit{grace: defaultGrace}}
@@ -100,7 +102,9 @@ func slowServer(t *testing.T) (addr string) {
 	return ln.Addr().String()
 }
 
-// TestSlowRequests: who sends next to nothing is told so and let go, whatever part of a request it is; who is idle between two requests is not.
+// TestSlowRequests: a client that sends next to nothing of a request is told so and
+// disconnected, wherever the request stopped; a client that is idle between two requests is
+// not.
 func TestSlowRequests(t *testing.T) {
 	addr := slowServer(t)
 	tests := map[string]string{

@@ -5,17 +5,19 @@ import (
 	"sync"
 )
 
-// memory is room for a request's body, from a pool of its size. fasthttp's pool for bodies (1.74)
-// drops the largest by the sizes it has seen: where most are small, each large one would be allocated
-// anew.
+// memory is room for a request's body, from a pool of its size. fasthttp's pool for bodies
+// (1.74) drops the largest by the sizes it has seen: where most are small, each large one would
+// be allocated anew.
 type memory struct{ b []byte }
 
 const (
 	leastMemory = 4 << 10
-	// believed is a length for which there is room at once; longer bodies get room step by step.
+	// believed is a length for which there is room at once; longer bodies get room step by
+	// step.
 	believed = 16 << 10
-	// roomAhead is how many times the bytes that have come a longer body gets room for. Steps end at the
-	// whole length, so that a long body is copied by a fifteenth of its length at most.
+	// roomAhead is how many times the bytes that have come a longer body gets room for. Steps
+	// end at the whole length, so that a long body is copied by a fifteenth of its length at
+	// most.
 	roomAhead = 16
 )
 

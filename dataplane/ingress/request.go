@@ -20,9 +20,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// headerReceived checks a head before fasthttp reads any of the body. A head that is to be refused
-// gets an expectation: fasthttp then asks ExpectHandler before it reads on. fasthttp (1.74) recognizes
-// the expectation in lower case only, and in HTTP/1.0 too, which must ignore it (RFC 9110 10.1.1).
+// headerReceived checks a head before fasthttp reads any of the body. A head that is to be
+// refused gets an expectation: fasthttp then asks ExpectHandler before it reads on. fasthttp
+// (1.74) recognizes the expectation in lower case only, and in HTTP/1.0 too, which must ignore
+// it (RFC 9110 10.1.1).
 func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	dropNominated(h)
 	expect := h.Peek(fasthttp.HeaderExpect)
@@ -36,7 +37,8 @@ func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfi
 	return fasthttp.RequestConfig{MaxRequestBodySize: 1}
 }
 
-// expect answers a client that waits before it sends the body: 100, or the reason for a refusal.
+// expect answers a client that waits before it sends the body: 100, or the reason for a
+// refusal.
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	if err := s.checkRequest(&ctx.Request.Header); err != nil {
 		s.refuse(ClientOf(ctx.Conn()), ctx, err)
@@ -61,8 +63,8 @@ func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
 	s.refuse(ClientOf(ctx.Conn()), ctx, err)
 }
 
-// refuse answers a request that is not read to its end. The connection ends once the client has seen
-// the answer.
+// refuse answers a request that is not read to its end. The connection ends once the client has
+// seen the answer.
 func (s *Server) refuse(cl *Client, ctx *fasthttp.RequestCtx, err error) {
 	var small *fasthttp.ErrSmallBuffer
 	var ne net.Error

@@ -22,10 +22,11 @@ import (
 
 // Config holds the settings of a Server.
 type Config struct {
-	// Handler gets each request whose head is sound, with its body read: Request.Body returns it.
+	// Handler gets each request whose head is sound, with its body read: Request.Body returns
+	// it.
 	Handler fasthttp.RequestHandler
-	// Refuse answers a request that cannot be read. err wraps one of this package's sentinels or is
-	// fasthttp's own. The connection ends with the answer.
+	// Refuse answers a request that cannot be read. err wraps one of this package's sentinels
+	// or is fasthttp's own. The connection ends with the answer.
 	Refuse func(ctx *fasthttp.RequestCtx, err error)
 	// MaxBody returns the longest body of a request, in bytes.
 	MaxBody func() int
@@ -41,8 +42,8 @@ type Config struct {
 	Grace time.Duration
 	// TLS of the clients; nil: plain HTTP.
 	TLS *tls.Config
-	// HandshakeFailed, which may be nil, is told of each failed TLS handshake, from the connection's
-	// goroutine.
+	// HandshakeFailed, which may be nil, is told of each failed TLS handshake, from the
+	// connection's goroutine.
 	HandshakeFailed func(client net.Addr, err error)
 	// Watcher tells when clients leave.
 	Watcher *Watcher
@@ -50,8 +51,8 @@ type Config struct {
 }
 
 // Server accepts connections of clients and has fasthttp serve their requests. fasthttp has a
-// connection while requests are under way; one that waits for longer than parkAfter waits without
-// fasthttp and its buffers until the next request begins.
+// connection while requests are under way; one that waits for longer than parkAfter waits
+// without fasthttp and its buffers until the next request begins.
 type Server struct {
 	cfg  Config
 	http *fasthttp.Server
@@ -90,7 +91,8 @@ func NewServer(cfg Config) *Server {
 	return s
 }
 
-// debugLog sends fasthttp's log, which has a line for each broken connection, to the debug level.
+// debugLog sends fasthttp's log, which has a line for each broken connection, to the debug
+// level.
 type debugLog struct{ log *slog.Logger }
 
 // Printf implements fasthttp.Logger.
@@ -101,8 +103,8 @@ func (l debugLog) Printf(format string, args ...any) {
 // acceptPause lets a process that ran out of descriptors get some back.
 const acceptPause = 50 * time.Millisecond
 
-// Serve accepts connections until Shutdown, and then returns nil. It goes on when the process runs
-// out of descriptors and when clients leave before they are accepted.
+// Serve accepts connections until Shutdown, and then returns nil. It goes on when the process
+// runs out of descriptors and when clients leave before they are accepted.
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	s.listeners = append(s.listeners, ln)
@@ -127,7 +129,8 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-// awaitRoom waits until there are fewer connections than there may be; false: the server drains.
+// awaitRoom waits until there are fewer connections than there may be; false: the server
+// drains.
 func (s *Server) awaitRoom() bool {
 	for told := false; s.cfg.MaxClients > 0 && s.Connections() >= s.cfg.MaxClients; told = true {
 		if !told && s.cfg.Full != nil {
@@ -191,8 +194,8 @@ func (s *Server) Connections() int {
 const silentGrace = 200 * time.Millisecond
 
 // Shutdown closes the listeners and the connections that wait for a request, and waits for the
-// answers under way, which end their connections. When ctx ends, it cuts the rest and returns ctx's
-// error.
+// answers under way, which end their connections. When ctx ends, it cuts the rest and returns
+// ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.draining.Swap(true) {
 		return nil
@@ -228,8 +231,8 @@ func (s *Server) open() []*Client {
 	return slices.Collect(maps.Keys(s.clients))
 }
 
-// endWaiting closes the connections that wait for a request, with or without those that have not sent
-// a byte yet.
+// endWaiting closes the connections that wait for a request, with or without those that have
+// not sent a byte yet.
 func (s *Server) endWaiting(silent bool) {
 	for _, cl := range s.open() {
 		if silent || !cl.silent.Load() {

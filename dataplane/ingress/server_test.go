@@ -25,8 +25,8 @@ const ask = "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 // asked is echo's answer to it.
 const asked = "POST /generate {}"
 
-// TestClients: requests as clients send them by default, one after the other on a connection, and all
-// at once.
+// TestClients: requests as clients send them by default, one after the other on a connection,
+// and all at once.
 func TestClients(t *testing.T) { overBoth(t, testClients) }
 
 func testClients(t *testing.T) {
@@ -62,7 +62,8 @@ func testClients(t *testing.T) {
 	}
 }
 
-// TestPipelinedAnswersLeaveAtOnce: the answer to a request does not wait for the next request's.
+// TestPipelinedAnswersLeaveAtOnce: the answer to a request does not wait for the next
+// request's.
 func TestPipelinedAnswersLeaveAtOnce(t *testing.T) { overBoth(t, testPipelinedAnswersLeaveAtOnce) }
 
 func testPipelinedAnswersLeaveAtOnce(t *testing.T) {
@@ -84,7 +85,8 @@ func testPipelinedAnswersLeaveAtOnce(t *testing.T) {
 	}
 }
 
-// TestExpectedBodies: a client that waits with its body is told to send it once, whatever the target.
+// TestExpectedBodies: a client that waits with its body is told once to send it, also where the
+// target has a query.
 func TestExpectedBodies(t *testing.T) { overBoth(t, testExpectedBodies) }
 
 func testExpectedBodies(t *testing.T) {
@@ -124,8 +126,8 @@ func testExpectedBodies(t *testing.T) {
 	require.Equal(t, "POST / {}", body)
 }
 
-// TestRefusedHeads: a request that another server might read differently is refused, before any of its
-// body has come, and the connection ends. Bytes behind it are no request.
+// TestRefusedHeads: a request that another server might read differently is refused, before any
+// of its body has come, and the connection ends. Bytes behind it are no request.
 func TestRefusedHeads(t *testing.T) { overBoth(t, testRefusedHeads) }
 
 func testRefusedHeads(t *testing.T) {
@@ -174,7 +176,8 @@ func testRefusedHeads(t *testing.T) {
 	}
 }
 
-// TestNominatedFields: fields that Connection names end here, and "close" counts wherever it stands.
+// TestNominatedFields: fields that Connection names end here, and "close" counts wherever it
+// stands.
 func TestNominatedFields(t *testing.T) {
 	ln := listen(t)
 	startServer(t, ln, func(ctx *fasthttp.RequestCtx) {
@@ -198,8 +201,8 @@ func TestNominatedFields(t *testing.T) {
 	}
 }
 
-// TestKeepAlive: HTTP/1.0 connections end unless they ask not to; an answer of the handler's own error
-// leaves a connection open.
+// TestKeepAlive: HTTP/1.0 connections end unless they ask not to; an answer of the handler's
+// own error leaves a connection open.
 func TestKeepAlive(t *testing.T) {
 	ln := listen(t)
 	startServer(t, ln, func(ctx *fasthttp.RequestCtx) { ctx.Error("no", fasthttp.StatusNotFound) })

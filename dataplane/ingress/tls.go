@@ -52,9 +52,9 @@ func (s *session) rest(p []byte) int {
 const handshakeTimeout = 10 * time.Second
 
 // handshake begins the session, in the goroutine of the connection: a slow client keeps nobody
-// waiting. A client that speaks plain HTTP is answered 400, with a body that says so. failed is told
-// of errors, unless a client comes and goes, as health checks of load balancers do, or a drain
-// interrupts it.
+// waiting. A client that speaks plain HTTP is answered 400, with a body that says so. failed is
+// told of errors, unless a client comes and goes, as health checks of load balancers do, or a
+// drain interrupts it.
 func (s *session) handshake(failed func(client net.Addr, err error)) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
@@ -76,8 +76,8 @@ func (s *session) handshake(failed func(client net.Addr, err error)) bool {
 	return false
 }
 
-// beginsHTTP reports whether the five bytes in place of a record's header begin a request: a method
-// in capital letters.
+// beginsHTTP reports whether the five bytes in place of a record's header begin a request: a
+// method in capital letters.
 func beginsHTTP(header [5]byte) bool {
 	for _, c := range header {
 		if (c < 'A' || c > 'Z') && c != ' ' && c != '/' {
@@ -122,8 +122,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return w.Conn.Read(p)
 }
 
-// hurriedClose bounds TLS's closing message during a drain, which sends it to one client after the
-// other. A socket has room for it, except where its client means harm.
+// hurriedClose bounds TLS's closing message during a drain, which sends it to one client after
+// the other. A socket has room for it, except where its client means harm.
 const hurriedClose = 5 * time.Millisecond
 
 // SetWriteDeadline is called before the closing message, with a deadline of 5 s.

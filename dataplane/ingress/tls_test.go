@@ -14,7 +14,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingress"
 )
 
-// refusedBy serves with TLS, and returns a connection to it before its handshake, with the errors of handshakes.
+// refusedBy serves with TLS, and returns a connection to it before its handshake, with the
+// errors of handshakes.
 func refusedBy(t *testing.T) (client net.Conn, refused chan error) {
 	t.Helper()
 	refused = make(chan error, 1)
@@ -30,7 +31,8 @@ func refusedBy(t *testing.T) (client net.Conn, refused chan error) {
 	return client, refused
 }
 
-// TestPlainClient: a client that speaks HTTP to a port for TLS is told so, over a connection that is not reset.
+// TestPlainClient: a client that speaks HTTP to a port for TLS is told so, over a connection
+// that is not reset.
 func TestPlainClient(t *testing.T) {
 	for _, request := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST /generate HTTP/1.1\r\nContent-Length: 60000\r\n\r\n" + strings.Repeat("x", 60000)} {
 		client, refused := refusedBy(t)

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// goneEvents fire at most once a connection: the client hangs up, resets or closes its sending side.
-	// A half-close counts: no HTTP client of ours needs the answer after it, and until the router writes
-	// it looks like a close.
+	// goneEvents fire at most once a connection: the client hangs up, resets or closes its
+	// sending side. A half-close counts: no HTTP client of ours needs the answer after it, and
+	// until the router writes it looks like a close.
 	goneEvents = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR | unix.EPOLLONESHOT
 	// watchBatch is for clients that leave at the same moment; more come with the next call.
 	watchBatch = 64
 )
 
-// Watcher tells when a client's connection ends while its request is being served. Go's poller tells
-// readers only, and nobody may read here: the bytes could be the client's next request. An epoll of
-// the Watcher's own holds the connections, and takes nothing away from Go's. The zero value is not
-// usable.
+// Watcher tells when a client's connection ends while its request is being served. Go's poller
+// tells readers only, and nobody may read here: the bytes could be the client's next request.
+// An epoll of the Watcher's own holds the connections, and takes nothing away from Go's. The
+// zero value is not usable.
 type Watcher struct {
 	file *os.File // the epoll, itself watched by Go's poller: waiting takes no thread
 	raw  syscall.RawConn
@@ -73,7 +73,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 		var pollErr error
 		err := w.raw.Read(func(fd uintptr) bool {
 			for {
-				// The epoll must be drained before parking: Go's poller reports it once per change.
+				// The epoll must be drained before parking: Go's poller reports it once per
+				// change.
 				if n, pollErr = unix.EpollWait(int(fd), events, 0); !errors.Is(pollErr, unix.EINTR) {
 					return n > 0 || pollErr != nil
 				}
@@ -81,8 +82,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 		})
 		switch {
 		case err != nil && w.closed.Load():
-			// A Close that meets a parked Read ends it with an error of the runtime's poller without an
-			// exported name.
+			// A Close that meets a parked Read ends it with an error of the runtime's poller
+			// without an exported name.
 			return nil
 		case err != nil:
 			return fmt.Errorf("cannot wait for epoll: %w", err)
@@ -95,8 +96,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// fire tells of one event. A token is used once: an event that was queued for a connection whose
-// descriptor has a new owner finds nothing.
+// fire tells of one event. A token is used once: an event that was queued for a connection
+// whose descriptor has a new owner finds nothing.
 func (w *Watcher) fire(token uint64) {
 	w.mu.Lock()
 	l := w.watches[token]
@@ -110,8 +111,8 @@ func (w *Watcher) fire(token uint64) {
 // registration names a connection in the epoll; the zero value names none.
 type registration struct{ token uint64 }
 
-// register has l told when nc's client leaves. A connection other than TCP, or TLS over it, gets a
-// zero registration.
+// register has l told when nc's client leaves. A connection other than TCP, or TLS over it,
+// gets a zero registration.
 func (w *Watcher) register(nc net.Conn, l leaver) (registration, error) {
 	tcp := tcpBelow(nc)
 	if tcp == nil {
@@ -143,8 +144,8 @@ func (w *Watcher) forget(reg registration) {
 	w.mu.Unlock()
 }
 
-// add puts a connection into the epoll. The two Controls keep both descriptors from being closed, and
-// so from being reused, meanwhile.
+// add puts a connection into the epoll. The two Controls keep both descriptors from being
+// closed, and so from being reused, meanwhile.
 func (w *Watcher) add(raw syscall.RawConn, token uint64) (err error) {
 	ev := unix.EpollEvent{Events: goneEvents}
 	setToken(&ev, token)

@@ -79,7 +79,8 @@ func TestWatcherSeesClientLeave(t *testing.T) {
 	}
 }
 
-// TestWatcherIgnoresBytes sends the next request early, has Go's own poller read it, and only then leaves.
+// TestWatcherIgnoresBytes sends the next request early, has Go's own poller read it, and only
+// then leaves.
 func TestWatcherIgnoresBytes(t *testing.T) {
 	w := startWatcher(t)
 	client, server := pair(t)
@@ -107,7 +108,8 @@ func TestWatcherIgnoresBytes(t *testing.T) {
 	await(t, "gone", gone)
 }
 
-// TestWatcherReusedDescriptor closes watched connections under the Watcher's feet while others take their numbers.
+// TestWatcherReusedDescriptor closes watched connections under the Watcher's feet while others
+// take their numbers.
 func TestWatcherReusedDescriptor(t *testing.T) {
 	w := startWatcher(t)
 	ln, err := net.Listen("tcp", loopback(t))

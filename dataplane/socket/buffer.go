@@ -2,8 +2,8 @@ package socket
 
 import "sync"
 
-// Buffer is as much as is read from a connection at once: a request's head with a body of usual size,
-// or several events of a stream.
+// Buffer is as much as is read from a connection at once: a request's head with a body of usual
+// size, or several events of a stream.
 type Buffer [16 << 10]byte
 
 var buffers = sync.Pool{New: func() any { return new(Buffer) }}
@@ -16,7 +16,7 @@ func (b *Buffer) Release() { buffers.Put(b) }
 
 // AheadReader is a connection that needs no buffer while it waits for bytes.
 type AheadReader interface {
-	// ReadAhead takes a Buffer once there are bytes to read, and reads them into it. The Buffer is nil
-	// where err is not.
+	// ReadAhead takes a Buffer once there are bytes to read, and reads them into it. The Buffer
+	// is nil where err is not.
 	ReadAhead() (b *Buffer, n int, err error)
 }

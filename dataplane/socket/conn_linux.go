@@ -72,8 +72,8 @@ func (c *Conn) received(err error) (int, error) {
 	return c.got, nil
 }
 
-// ReadAhead implements AheadReader. The poller calls tryAhead once before it waits and once after, so
-// that nobody holds a buffer in between.
+// ReadAhead implements AheadReader. The poller calls tryAhead once before it waits and once
+// after, so that nobody holds a buffer in between.
 func (c *Conn) ReadAhead() (b *Buffer, n int, err error) {
 	err = c.raw.Read(c.aheadFn)
 	b, c.ahead = c.ahead, nil
@@ -106,8 +106,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return c.sent(len(p), c.raw.Write(c.writeFn))
 }
 
-// WriteSome writes as much of p as the socket takes now. It leaves the poller alone, which hears of
-// each Write.
+// WriteSome writes as much of p as the socket takes now. It leaves the poller alone, which
+// hears of each Write.
 func (c *Conn) WriteSome(p []byte) (int, error) {
 	c.out, c.outErr = p, nil
 	return c.sent(len(p), c.raw.Control(c.someFn))
@@ -125,7 +125,8 @@ func (c *Conn) sent(size int, err error) (int, error) {
 
 func (c *Conn) trySome(fd uintptr) { c.tryWrite(fd) }
 
-// tryWrite writes as much as the socket takes, and reports whether there is nothing to wait for.
+// tryWrite writes as much as the socket takes, and reports whether there is nothing to wait
+// for.
 func (c *Conn) tryWrite(fd uintptr) bool {
 	for len(c.out) > 0 {
 		n, err := Send(fd, c.out)
@@ -145,8 +146,8 @@ func (c *Conn) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 }
 
-// Receive reads at most len(p) bytes, which must not be zero. The error is unix.EAGAIN itself, or
-// wraps another one.
+// Receive reads at most len(p) bytes, which must not be zero. The error is unix.EAGAIN itself,
+// or wraps another one.
 func Receive(fd uintptr, p []byte) (int, error) {
 	return call("recvfrom", unix.SYS_RECVFROM, fd, unsafe.Pointer(&p[0]), len(p), unix.MSG_DONTWAIT)
 }

@@ -33,7 +33,8 @@ func socketPair(t testing.TB) (s net.Conn, peer *net.TCPConn) {
 	return socket.New(near), far.(*net.TCPConn)
 }
 
-// TestSocketMovesBytes sends more than any buffer of the kernel takes, both ways at once, in pieces of any size.
+// TestSocketMovesBytes sends more than any buffer of the kernel takes, both ways at once, in
+// pieces of any size.
 func TestSocketMovesBytes(t *testing.T) {
 	const size = 16 << 20
 	s, peer := socketPair(t)
@@ -83,7 +84,7 @@ func TestSocketMovesBytes(t *testing.T) {
 	}
 }
 
-// TestSocketErrors: what ends a read or a write is told as a connection of the standard library tells it.
+// TestSocketErrors: errors are like those of a connection of the standard library.
 func TestSocketErrors(t *testing.T) {
 	tests := []struct {
 		name  string

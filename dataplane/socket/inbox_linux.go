@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Inbox receives, and learns how much is left to receive: Linux tells so with each read from 4.18 on
-// (TCP_INQ), and a reader is spared the read that would find nothing.
+// Inbox receives, and learns how much is left to receive: Linux tells so with each read from
+// 4.18 on (TCP_INQ), and a reader is spared the read that would find nothing.
 type Inbox struct {
 	Left bool // more bytes, or the end of the connection, can be received, or may be
 

@@ -4,7 +4,8 @@ package upstream
 
 import "testing"
 
-// TestAliveDoesNotAllocate: a look at an idle connection is one system call, without an address that nobody wants.
+// TestAliveDoesNotAllocate: a look at an idle connection is one system call, without an address
+// that nobody wants.
 func TestAliveDoesNotAllocate(t *testing.T) {
 	cn, _ := idleConn(t)
 	if n := testing.AllocsPerRun(200, func() {

@@ -12,7 +12,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// TestCancel cancels while a request waits at each of its phases, and checks that the worker's side of the connection ends.
+// TestCancel cancels while a request waits at each of its phases, and checks that the worker's
+// side of the connection ends.
 func TestCancel(t *testing.T) {
 	t.Run("plain", testCancel)
 	t.Run("tls", testCancel)
@@ -199,7 +200,8 @@ func testConcurrentStreams(t *testing.T) {
 	wg.Wait()
 }
 
-// silentListener returns an address that does not answer a SYN: nobody accepts and the queue is full.
+// silentListener returns an address that does not answer a SYN: nobody accepts and the queue is
+// full.
 func silentListener(t *testing.T) (addr string, release func()) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

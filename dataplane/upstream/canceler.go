@@ -2,13 +2,14 @@ package upstream
 
 import "sync"
 
-// aborter is what a request is waiting on at the moment: a dial or a connection. abort must not block and must not call
-// back into the Canceler.
+// aborter is a dial or a connection on which a request waits. abort must not block and must not
+// call back into the Canceler.
 type aborter interface{ abort() }
 
-// Canceler ends one request from outside. It closes the upstream connection directly, so no goroutine has to wait for a
-// signal: a Do or Read that is parked wakes up with ErrCanceled. The zero value is ready. One Canceler serves one Do at a
-// time, and the next Do (a retry elsewhere) once the one before it has failed or its Response is closed.
+// Canceler ends one request from outside. It closes the connection to the worker directly, so
+// no goroutine has to wait for a signal: a parked Do or Read wakes up with ErrCanceled. The
+// zero value is ready. One Canceler serves one Do at a time, and the next one (a retry at
+// another worker) once the Do before has failed or its Response is closed.
 type Canceler struct {
 	mu       sync.Mutex
 	canceled bool      // guarded by mu
@@ -16,7 +17,8 @@ type Canceler struct {
 	other    *Canceler // guarded by mu; canceled with this one
 }
 
-// Cancel ends the request in flight and every later one until Reset. It never blocks on the network.
+// Cancel ends the request in flight and every later one until Reset. It never blocks on the
+// network.
 func (c *Canceler) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,12 +29,13 @@ func (c *Canceler) Cancel() {
 	if c.target == nil {
 		return
 	}
-	// Under the lock: once unbind has returned, nobody can close the connection that is now idle or another request's.
+	// Under the lock: once unbind has returned, nobody can close a connection that is idle or
+	// another request's by now.
 	c.target.abort()
 	c.target = nil
 }
 
-// Canceled tells whether Cancel was called since the last Reset.
+// Canceled reports whether Cancel was called since the last Reset.
 func (c *Canceler) Canceled() bool {
 	if c == nil {
 		return false
@@ -42,8 +45,9 @@ func (c *Canceler) Canceled() bool {
 	return c.canceled
 }
 
-// OnCancel has f called by Cancel while nothing is in flight, until the next Do or OnCancel; nil ends it. It reports whether
-// Cancel was not called yet: if it was, nobody calls f. f must not block and must not call back into the Canceler.
+// OnCancel has Cancel call f while nothing is in flight, until the next Do or OnCancel; nil
+// ends it. It reports whether Cancel was not called yet: if it was, nobody calls f. f must not
+// block and must not call back into the Canceler.
 func (c *Canceler) OnCancel(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,8 +58,8 @@ func (c *Canceler) OnCancel(f func()) bool {
 	return !c.canceled
 }
 
-// Join has Cancel cancel other too, at once if it was called already; nil ends it. When it returns from that, nobody is
-// canceling other by way of c. Cancelers must not be joined in a circle.
+// Join has Cancel cancel other too, at once if it was called already; nil ends that, and when
+// Join returns nobody is canceling other through c. Cancelers must not be joined in a circle.
 func (c *Canceler) Join(other *Canceler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,15 +74,15 @@ type call func()
 
 func (f call) abort() { f() }
 
-// Reset makes c ready for another request. The caller makes sure that nobody still holds c to cancel the previous one
-// (for a Watcher: its stop has returned).
+// Reset makes c ready for another request. The caller makes sure that nobody still cancels the
+// previous one (ingress.Client.Release has returned).
 func (c *Canceler) Reset() {
 	c.mu.Lock()
 	c.canceled, c.target = false, nil
 	c.mu.Unlock()
 }
 
-// bind makes t the thing that Cancel aborts; it refuses when Cancel came first.
+// bind has Cancel abort t; it refuses when Cancel came first.
 func (c *Canceler) bind(t aborter) error {
 	if c == nil {
 		return nil
@@ -92,7 +96,7 @@ func (c *Canceler) bind(t aborter) error {
 	return nil
 }
 
-// unbind lets go of the target and tells whether it was aborted.
+// unbind forgets the target and reports whether it was aborted.
 func (c *Canceler) unbind() (canceled bool) {
 	if c == nil {
 		return false

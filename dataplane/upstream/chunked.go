@@ -12,10 +12,11 @@ var (
 	errChunkOverrun = errors.New("chunk size line or trailer too long")
 )
 
-// A chunk size line with its extensions is a few bytes; net/http bounds it too, against peers that make us read for nothing.
+// maxChunkLine bounds a size line with its extensions, which has a few bytes; net/http bounds
+// it too.
 const maxChunkLine = 4096
 
-// maxChunkDigits is as many as net/http takes, zeros in front included.
+// maxChunkDigits bounds the digits of a size, leading zeros included, as net/http does.
 const maxChunkDigits = 16
 
 type chunkState uint8
@@ -35,8 +36,8 @@ const (
 	chunkDone
 )
 
-// chunkDecoder takes the chunked coding off a body piece by piece. It looks at each byte once, needs no byte ahead, and does
-// not care how the input is cut, so a chunk is passed on as far as it has arrived. Trailers are kept as they came.
+// chunkDecoder removes the chunked coding piece by piece. It looks at each byte once and needs
+// no byte ahead, so a chunk is passed on as far as it has arrived. Trailers stay as they came.
 type chunkDecoder struct {
 	state  chunkState
 	digits uint8
@@ -49,8 +50,9 @@ type chunkDecoder struct {
 
 func (d *chunkDecoder) done() bool { return d.state == chunkDone }
 
-// decode moves body bytes from src to dst and returns how many it wrote and how many of src it used. It stops when dst is
-// full, src is used up or the body ends. dst may begin where src begins: output never overtakes input.
+// decode moves body bytes from src to dst and returns how many it wrote and how many of src it
+// used. It stops when dst is full, src is used up or the body ends. dst may begin where src
+// begins: output never overtakes input.
 func (d *chunkDecoder) decode(dst, src []byte) (nd, ns int, err error) {
 	for ns < len(src) && d.state != chunkDone {
 		if d.state == chunkData {
@@ -77,8 +79,8 @@ func (d *chunkDecoder) decode(dst, src []byte) (nd, ns int, err error) {
 	return nd, ns, nil
 }
 
-// leap takes what stands between two chunks in the usual form, whole and without extensions, at once. It returns 0 where
-// step has to look.
+// leap takes the bytes between two chunks at once where they have the usual form, whole and
+// without extensions. It returns 0 where step has to look.
 func (d *chunkDecoder) leap(src []byte) (n int) {
 	if d.state == chunkDataCR {
 		if len(src) < 2 || src[0] != '\r' || src[1] != '\n' {
@@ -106,7 +108,8 @@ func (d *chunkDecoder) leap(src []byte) (n int) {
 	return n + 2
 }
 
-// whole returns the data of src if that is one chunk in the usual form, no less and no more, which is then taken; else nil, and nothing is.
+// whole takes src if it is exactly one chunk in the usual form, and returns its data; else it
+// takes nothing and returns nil.
 func (d *chunkDecoder) whole(src []byte) []byte {
 	if d.state != chunkSize {
 		return nil
@@ -170,7 +173,7 @@ func (d *chunkDecoder) stepSize(c byte) error {
 		case '\r':
 			d.state = chunkSizeLF
 		case '\n':
-			return errChunkSize // A bare LF ends the line for some readers and not for others: smuggling.
+			return errChunkSize // Some readers end the line at a bare LF, others do not: smuggling.
 		}
 	default:
 		if c != '\n' {

@@ -56,7 +56,8 @@ func TestChunkDecoder(t *testing.T) {
 	}
 }
 
-// FuzzChunkWhole: what is taken for one whole chunk is what decode finds in it, and what is not leaves the decoder as it was.
+// FuzzChunkWhole: whole returns the data that decode finds in one chunk; input that it refuses
+// leaves the decoder unchanged.
 func FuzzChunkWhole(f *testing.F) {
 	for _, s := range []string{
 		"3\r\nabc\r\n", "00A\r\n0123456789\r\n", "3\r\nabc\r\n1\r\nx\r\n", "3\r\nabc\r", "3\r\nabcd\r", "3\r\nab\r\n", "3\r\n\r\n", "3\r\n", "\r\n",

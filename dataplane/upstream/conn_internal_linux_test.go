@@ -27,7 +27,7 @@ func idleConn(t *testing.T) (*conn, net.Conn) {
 	return newConn(near, near, poolKey{addr: "worker"}, new(sync.Pool)), peer
 }
 
-// eventually waits for what the other end has done to arrive.
+// eventually waits for an act of the other end to arrive.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
@@ -64,8 +64,8 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// TestWriterThatHasNotRun: all of a request is written and answered before its writer is scheduled again. The connection serves
-// on.
+// TestWriterThatHasNotRun: all of a request is written and answered before its writer is
+// scheduled again. The connection serves on.
 func TestWriterThatHasNotRun(t *testing.T) {
 	cn, peer := idleConn(t)
 	done := make(chan struct{})

@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
-// A worker whose host vanished sends no FIN. Probing an open connection after 5 s, then three times, 2 s apart, ends a
-// silent wait for a header in about 11 s, where Go's default needs 150.
+// keepAlive finds workers whose host vanished, which send no FIN: a silent wait for a header
+// ends in about 11 s (a probe after 5 s, then three, 2 s apart), where Go's default needs 150.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
 
 // dialing lets a Canceler reach a dial.
@@ -22,7 +22,7 @@ type dialing struct{ cancel context.CancelFunc }
 
 func (d *dialing) abort() { d.cancel() }
 
-// dial opens a connection to k. It allocates freely: a connection serves many requests.
+// dial opens a connection to k.
 func (t *Transport) dial(c *Canceler, k poolKey) (*conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.DialTimeout)
 	defer cancel()
@@ -43,7 +43,7 @@ func (t *Transport) dial(c *Canceler, k poolKey) (*conn, error) {
 	return cn, nil
 }
 
-// dialError keeps the timeout recognisable without letting it hide that nothing was sent: ErrDial wins in Retryable.
+// dialError names a failed dial: ErrDial says that nothing was sent, a timeout included.
 func dialError(addr string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) { // whichever is first
 		return fmt.Errorf("cannot dial %s: %w in time", addr, ErrDial)
@@ -68,8 +68,9 @@ func (t *Transport) open(ctx context.Context, k poolKey) (*conn, error) {
 	return newConn(session, tcp, k, &t.readers), nil
 }
 
-// Dial is net.Dialer's DialContext of a connection that costs little where a process has nothing else to do, as that of probes: reading and
-// writing it do not wake the runtime's monitor thread (see package socket). Of its readers there may be one at a time, and one of its writers.
+// Dial is net.Dialer's DialContext for probes of an idle process: reading and writing the
+// connection do not wake the runtime's monitor thread (see package socket). One goroutine may
+// read it while another one writes it.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
@@ -78,7 +79,7 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return socket.New(nc), nil
 }
 
-// clientTLS fills in the name to verify, as net/http does.
+// clientTLS adds the name to verify, as net/http does.
 func clientTLS(k poolKey) *tls.Config {
 	if k.tls.ServerName != "" || k.tls.InsecureSkipVerify {
 		return k.tls

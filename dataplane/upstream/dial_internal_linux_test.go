@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
-// TestDial: what Dial returns reads and writes as sockets do, and closes.
+// TestDial: connections of Dial read and write as sockets do, and close.
 func TestDial(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

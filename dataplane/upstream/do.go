@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Do sends req and returns as soon as the header of the final answer is parsed. c may be nil; else
-// Cancel ends the request at any time until the Response is closed. A kept-alive connection that turns
-// out to be dead before any byte of an answer is replaced by a new one, once, unless req.Once forbids
-// it. Any error means that nothing is left open.
+// Do sends req and returns as soon as the header of the final answer is parsed. c may be nil;
+// else Cancel ends the request at any time until the Response is closed. A kept-alive
+// connection that turns out to be dead before any byte of an answer is replaced by a new one,
+// once, unless req.Once forbids it. Any error means that nothing is left open.
 func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 	k := poolKey{req.Target.Addr, req.Target.TLS}
 	var before error
@@ -16,7 +16,7 @@ func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 		cn, err := t.connect(c, k, fresh, req.Now)
 		if err != nil {
 			if before != nil && errors.Is(err, ErrDial) {
-				err = before // the worker may have died of the request: "nothing was sent" would hide that
+				err = before // the worker may have died of the request
 			}
 			return nil, err
 		}
@@ -31,8 +31,8 @@ func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
 	}
 }
 
-// roundTrip sends req over cn and reads the header of the answer. It owns cn: after a failure the
-// connection is gone.
+// roundTrip sends req over cn and reads the header of the answer. It owns cn: after a failure
+// the connection is gone.
 func (t *Transport) roundTrip(c *Canceler, cn *conn, req *Request) (*Response, error) {
 	var err error
 	if cn.out.head, err = req.appendHead(cn.out.head[:0]); err != nil {

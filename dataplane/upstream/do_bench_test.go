@@ -17,8 +17,8 @@ const (
 		"Accept: application/json\r\nAccept-Encoding: gzip, deflate\r\nConnection: keep-alive\r\nAuthorization: Bearer sk-1\r\nX-Stainless-Lang: python\r\nContent-Length: 300\r\n\r\n"
 )
 
-// echo answers every request on one connection without allocating, once it is warm. It takes whatever one read gives it for
-// one request, which holds on loopback for small ones.
+// echo answers every request on one connection without allocating, once it is warm. It takes
+// all that one read gives it for one request, which holds on loopback for small ones.
 func echo(answer string) func(int, *peer) {
 	out := []byte(answer)
 	return func(_ int, p *peer) {
@@ -51,7 +51,8 @@ func (sink) Body([]byte)         {}
 func (sink) Broken(error) []byte { return nil }
 func (sink) Closed(error)        {}
 
-// BenchmarkDo is the upstream side alone; the worker's echo is in the same process and is part of the time.
+// BenchmarkDo is the upstream side alone; the worker's echo is in the same process and is part
+// of the time.
 func BenchmarkDo(b *testing.B) {
 	for _, bb := range []struct {
 		name, answer string
@@ -96,7 +97,8 @@ func BenchmarkDoAgainst(b *testing.B) {
 	}
 }
 
-// BenchmarkForward is the whole proxy path: client, fasthttp server, Do, Forward, all in one process.
+// BenchmarkForward is the whole proxy path: client, fasthttp server, Do, Forward, all in one
+// process.
 func BenchmarkForward(b *testing.B) {
 	for name, answer := range map[string]string{"plain": plainAnswer, "sse": sseAnswer} {
 		b.Run(name, func(b *testing.B) {

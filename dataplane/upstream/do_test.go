@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// TestAnswers sends one request to workers that behave, well or badly, and checks what comes of it.
+// TestAnswers sends one request to workers that behave, well or badly, and checks the result of
+// it.
 func TestAnswers(t *testing.T) {
 	t.Run("plain", testAnswers)
 	t.Run("tls", testAnswers)
@@ -77,7 +78,7 @@ func testAnswers(t *testing.T) {
 			tr := newTransport(t, upstream.Config{MaxHeaderBytes: 4096})
 			status, body, err := get(tr, post(w.addr(), "{}"))
 			wantErr(t, "get", err, tt.err)
-			// After a reset the kernel may drop what had arrived.
+			// After a reset the kernel may drop bytes that had arrived.
 			if status != tt.status && !tt.reset || body != tt.body {
 				t.Errorf("get = %d %.20q, want %d %.20q", status, body, tt.status, tt.body)
 			}
@@ -224,7 +225,8 @@ func testEarlyAnswerToLargeBody(t *testing.T) {
 	}
 }
 
-// TestLargeBodyArrives sends more than any socket buffer holds, in parts, and reuses the connection.
+// TestLargeBodyArrives sends more than any socket buffer holds, in parts, and reuses the
+// connection.
 func TestLargeBodyArrives(t *testing.T) {
 	t.Run("plain", testLargeBodyArrives)
 	t.Run("tls", testLargeBodyArrives)
@@ -260,7 +262,8 @@ func testLargeBodyArrives(t *testing.T) {
 	}
 }
 
-// TestBodyInParts: long parts, which no socket takes at once, keep their places among short ones.
+// TestBodyInParts: long parts, which no socket takes at once, keep their places among short
+// ones.
 func TestBodyInParts(t *testing.T) {
 	t.Run("plain", testBodyInParts)
 	t.Run("tls", testBodyInParts)

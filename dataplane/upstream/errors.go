@@ -8,15 +8,18 @@ import (
 )
 
 var (
-	// ErrDial means that no connection (or TLS session) came about; the worker has seen nothing of the request.
+	// ErrDial means that there was no connection, or no TLS session; the worker has seen
+	// nothing of the request.
 	ErrDial = errors.New("upstream: dial failed")
-	// ErrNoResponse means that the connection ended before the first byte of an answer. The worker may have seen the request.
+	// ErrNoResponse means that the connection ended before the first byte of an answer. The
+	// worker may have seen the request.
 	ErrNoResponse = errors.New("upstream: no response")
 	// ErrTimeout means that HeaderTimeout or ReadTimeout passed without a byte.
 	ErrTimeout = errors.New("upstream: timeout")
 	// ErrCanceled means that the request's Canceler was canceled.
 	ErrCanceled = errors.New("upstream: canceled")
-	// ErrBadResponse means that the answer is not HTTP/1.x as we accept it, or breaks a limit.
+	// ErrBadResponse means that the answer is not HTTP/1.x as this package reads it, or breaks
+	// a limit.
 	ErrBadResponse = errors.New("upstream: bad response")
 	// ErrTruncated means that the answer began and the connection ended before the answer did.
 	ErrTruncated = errors.New("upstream: response cut short")
@@ -24,22 +27,24 @@ var (
 	ErrBadRequest = errors.New("upstream: bad request")
 	// ErrClosed means that the Transport was closed.
 	ErrClosed = errors.New("upstream: closed")
-	// ErrClient means that the client's side of a Stream failed, or gave up before the end of the body.
+	// ErrClient means that the client's side of a Stream failed, or gave up before the end of
+	// the body.
 	ErrClient = errors.New("upstream: client failed")
 )
 
-// Retryable tells whether another worker may be tried: no byte of an answer was seen, and nothing points at the request.
+// Retryable reports whether another worker may be tried: no byte of an answer was seen, and
+// nothing points at the request.
 func Retryable(err error) bool {
 	return errors.Is(err, ErrDial) || errors.Is(err, ErrNoResponse)
 }
 
-// readError names the failure of a read; early is what the end of the connection means at this point of the answer.
+// readError names the failure of a read; early is the error for an end of the connection at
+// this point of the answer.
 func readError(cause, early error) error {
 	switch {
 	case errors.Is(cause, os.ErrDeadlineExceeded):
 		return ErrTimeout
 	case errors.Is(cause, io.EOF):
-		// The usual case, a worker that died, needs no cause beside it.
 		return early
 	default:
 		return fmt.Errorf("%w: %w", early, cause)

@@ -2,26 +2,26 @@ package upstream
 
 import "bytes"
 
-// maxEvent is how much of an event is held back until all of it is there. SGLang's are some hundred
-// bytes, those of /generate as long as the text so far; longer ones pass in pieces.
+// maxEvent is the most of an event that is held back until all of it is there. SGLang's have
+// some hundred bytes, those of /generate the text so far; longer ones pass in pieces.
 const maxEvent = 64 << 10
 
-// keptEvent bounds what a pooled Response keeps of its memory for them.
+// keptEvent bounds the memory for events that a pooled Response keeps.
 const keptEvent = 8 << 10
 
-// events keeps half an event from a client until the other half has come. A worker that dies inside
-// one would else leave the client with a line that no parser can forget: whatever follows it
-// belongs to the same line, or, behind a line break, makes a broken document of it. Events nearly
-// always come whole, and then nothing is copied.
+// events holds half an event back until the other half has come. A worker that dies inside an
+// event would otherwise leave the client with half a line: the next bytes would belong to that
+// line or, behind a line break, make it a broken document. Events nearly always come whole, and
+// then nothing is copied.
 type events struct {
 	on    bool
 	open  bool   // the client has the beginning of an event that was too long
-	tail  []byte // what is held back
+	tail  []byte // bytes held back
 	spare []byte // of tail, swapped with it
 }
 
-// pass takes the next piece of the stream and returns what can be sent: valid until the next call,
-// and of p, or a copy.
+// pass takes the next piece of the stream and returns the bytes that can be sent: of p, or a
+// copy that is valid until the next call.
 func (v *events) pass(p []byte) []byte {
 	if !v.on {
 		return p
@@ -49,11 +49,11 @@ func (v *events) pass(p []byte) []byte {
 	return b[:cut]
 }
 
-// end returns what is held back at a clean end of the stream, which is the client's as it came.
+// end returns the bytes held back at a clean end of the stream; they pass unchanged.
 func (v *events) end() []byte { return v.tail }
 
-// breakOff forgets what is held back, and returns what ends the event that the client has the
-// beginning of.
+// breakOff forgets the bytes held back, and returns an end for the event whose beginning the
+// client has.
 func (v *events) breakOff() []byte {
 	v.tail = v.tail[:0]
 	if !v.open {
@@ -80,8 +80,8 @@ func endsEvent(p []byte) bool {
 	return n >= 2 && p[n-1] == '\n' && (p[n-2] == '\n' || n >= 4 && p[n-2] == '\r' && p[n-3] == '\n')
 }
 
-// lastEvent returns the index behind the last empty line of b that ends at or behind from; 0: there
-// is none. A line ends with CRLF, LF or CR.
+// lastEvent returns the index behind the last empty line of b that ends at or behind from, 0 if
+// there is none. A line ends with CRLF, LF or CR.
 func lastEvent(b []byte, from int) int {
 	for i := len(b) - 1; i >= max(from, 1); i-- {
 		if b[i] != '\n' && b[i] != '\r' {

@@ -44,8 +44,8 @@ func TestEventsArePassedWhole(t *testing.T) {
 	}
 }
 
-// FuzzEvents cuts a stream anywhere: all bytes pass in order, and unless an event is too long, whatever has passed ends with an
-// empty line.
+// FuzzEvents cuts a stream anywhere: all bytes pass in order, and unless an event is too long,
+// all that has passed ends with an empty line.
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte("data: 1\n\ndata: 2\r\n\r\nevent: x\ndata: 3\r\r"), uint64(1))
 	f.Add([]byte("\n\r\n\r\r\r\n\n"), uint64(2))

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// bytesConn is a connection whose worker has sent in and closed. It gives at most step bytes per read.
+// bytesConn is a connection whose worker has sent in and closed. It gives at most step bytes
+// per read.
 type bytesConn struct {
 	in   *bytes.Reader
 	step int
@@ -28,7 +29,8 @@ func (c *bytesConn) SetDeadline(time.Time) error      { return nil }
 func (c *bytesConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *bytesConn) SetWriteDeadline(time.Time) error { return nil }
 
-// ReadAnswer reads the answer in; half of the inputs go through next, half through Read. rest counts the bytes behind it.
+// ReadAnswer reads the answer in; half of the inputs go through next, half through Read. rest
+// counts the bytes behind it.
 func (t *Transport) ReadAnswer(in []byte, method string, step int) (status int, body []byte, rest int, err error) {
 	nc := &bytesConn{bytes.NewReader(in), step}
 	req := &Request{Method: []byte(method), Path: []byte("/")}

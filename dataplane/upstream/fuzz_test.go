@@ -32,8 +32,8 @@ func reference(in []byte, method string) (status int, body []byte, rest int, err
 
 var spacedColon = regexp.MustCompile(`[ \t]:`)
 
-// FuzzResponse compares with net/http. What both take for a whole answer must be the same answer; what net/http finds cut
-// short must not be whole for us, nor the other way round. Where one is stricter, they differ in error only.
+// FuzzResponse compares with net/http. An answer that both take for whole must be the same
+// answer; one that is cut short for one of them must not be whole for the other.
 func FuzzResponse(f *testing.F) {
 	for _, s := range []string{
 		plainAnswer, sseAnswer,
@@ -69,7 +69,7 @@ func FuzzResponse(f *testing.F) {
 				t.Errorf("answer %q:\n got %d %q\nwant %d %q", in, status, body, wantStatus, wantBody)
 			}
 		case errors.As(wantErr, new(textproto.ProtocolError)):
-			// A malformed trailer line: ours are counted and dropped, whatever they say.
+			// A malformed trailer line: ours are counted and dropped.
 		case err == nil && wantStatus != 0:
 			t.Errorf("answer %q: got %d %q whole, net/http: %v", in, status, body, wantErr)
 		}

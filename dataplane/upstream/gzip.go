@@ -14,8 +14,8 @@ import (
 // Compressors keeps gzip writers, of some 800 KiB each. The zero value is ready.
 type Compressors struct{ pool sync.Pool }
 
-// compressor is a gzip writer and a buffer for its output: header, blocks and checksum would each be a
-// chunk.
+// compressor is a gzip writer and a buffer for its output: header, blocks and checksum would
+// each be a chunk.
 type compressor struct {
 	zip *gzip.Writer
 	out *bufio.Writer
@@ -27,7 +27,8 @@ const gzipBlock = 8 << 10
 func (c *Compressors) get(w io.Writer) *compressor {
 	z, ok := c.pool.Get().(*compressor)
 	if !ok {
-		zip, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // The level exists; the next one takes twice the time for a tenth less.
+		// The next level takes twice the time for a tenth less.
+		zip, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 		z = &compressor{zip, bufio.NewWriterSize(nil, gzipBlock)}
 	}
 	z.out.Reset(w)
@@ -60,9 +61,9 @@ func (w *sliceWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ForwardGzip is Forward with the body compressed, which makes its length unknown. The caller has made
-// sure that the client takes gzip and chunks, and that the body is neither compressed nor a stream of
-// events. The Observer sees it as it came.
+// ForwardGzip is Forward with the body compressed, which makes its length unknown. The caller
+// has made sure that the client takes gzip and chunks, and that the body is neither compressed
+// nor a stream of events. The Observer sees it as it came.
 func ForwardGzip(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time, c *Compressors) {
 	if r.ContentLength() == 0 {
 		Forward(ctx, r, obs, now)

@@ -5,7 +5,7 @@ import "bytes"
 // Results of headEnd other than an end.
 const (
 	headIncomplete = 0
-	headMalformed  = -1 // a line ends in LF alone, which some readers take for an end and others do not
+	headMalformed  = -1 // a line ends in LF alone, which readers understand differently
 )
 
 // headEnd returns the index behind the empty line of the head at the beginning of b.
@@ -27,8 +27,9 @@ func headEnd(b []byte) (end int) {
 	}
 }
 
-// hasSpacedName reports whether the name of a field in a whole head has a space or a tab, before its
-// colon too. fasthttp accepts such fields and passes them on; other readers differ about them.
+// hasSpacedName reports whether the name of a field in a whole head has a space or a tab,
+// before its colon too. fasthttp accepts such fields and passes them on; other readers differ
+// about them.
 func hasSpacedName(head []byte) bool {
 	first := true
 	for line := range bytes.Lines(head) {
@@ -38,7 +39,7 @@ func hasSpacedName(head []byte) bool {
 		}
 		name, _, ok := bytes.Cut(line, colon)
 		switch {
-		case !ok || len(name) == 0 || name[0] == ' ' || name[0] == '\t': // a continuation, or a line that fasthttp refuses
+		case !ok || len(name) == 0 || name[0] == ' ' || name[0] == '\t': // a continuation, or refused by fasthttp
 		case bytes.ContainsAny(name, " \t"):
 			return true
 		}

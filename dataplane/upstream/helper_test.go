@@ -41,13 +41,14 @@ func TestMain(m *testing.M) {
 // patience bounds waits that only a bug makes long.
 const patience = time.Minute
 
-// loopback is an address for a listener whose port no other process's test has had: its router may still look for a worker there.
+// loopback is an address for a listener whose port no other process's test has had: its router
+// may still look for a worker there.
 func loopback(t testing.TB) string {
 	t.Helper()
 	return natstest.Address(t)
 }
 
-// worker is an upstream server that does what a test tells it, connection by connection.
+// worker is an upstream server that follows a test's script, connection by connection.
 type worker struct {
 	t    testing.TB
 	ln   net.Listener
@@ -56,7 +57,8 @@ type worker struct {
 	open map[net.Conn]bool
 }
 
-// startWorker runs serve for each connection; nth counts them from 0. The connection is closed when serve returns.
+// startWorker runs serve for each connection; nth counts them from 0. The connection is closed
+// when serve returns.
 func startWorker(t testing.TB, serve func(nth int, c *peer)) *worker {
 	t.Helper()
 	ln, err := net.Listen("tcp", loopback(t))
@@ -115,7 +117,8 @@ type peer struct {
 	br       *bufio.Reader
 }
 
-// request reads one whole request and returns its head and body; ok is false at the end of the connection.
+// request reads one whole request and returns its head and body; ok is false at the end of the
+// connection.
 func (p *peer) request() (head, body string, ok bool) {
 	head, ok = p.head()
 	if !ok {
@@ -239,7 +242,7 @@ func await(t testing.TB, what string, ch <-chan struct{}) time.Duration {
 	return time.Since(begin)
 }
 
-// refuse answers what is no request.
+// refuse answers requests that cannot be read.
 func refuse(ctx *fasthttp.RequestCtx, err error) {
 	status := fasthttp.StatusBadRequest
 	switch {

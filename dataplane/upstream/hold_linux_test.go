@@ -41,8 +41,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestStreamEndsInOneWrite: fasthttp's three writes at the end of a chunked answer leave as one, with the last piece where
-// the worker's end came with it.
+// TestStreamEndsInOneWrite: fasthttp's three writes at the end of a chunked answer leave as
+// one, with the last piece where the worker's end came with it.
 func TestStreamEndsInOneWrite(t *testing.T) {
 	t.Run("plain", testStreamEndsInOneWrite)
 	t.Run("tls", testStreamEndsInOneWrite)
@@ -104,8 +104,9 @@ func testStreamEndsInOneWrite(t *testing.T) {
 	}
 }
 
-// TestWholeAnswersLeaveInOneWrite: an answer that is there as a whole is one write, though fasthttp's buffer (4 KiB here) is
-// smaller; so is one that is compressed. The best of some rounds counts: the worker's write may come in two pieces.
+// TestWholeAnswersLeaveInOneWrite: an answer that is there as a whole is one write, though
+// fasthttp's buffer (4 KiB here) is smaller; so is one that is compressed. The best of some
+// rounds counts: the worker's write may come in two pieces.
 func TestWholeAnswersLeaveInOneWrite(t *testing.T) {
 	t.Run("plain", testWholeAnswersLeaveInOneWrite)
 	t.Run("tls", testWholeAnswersLeaveInOneWrite)

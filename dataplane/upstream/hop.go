@@ -2,7 +2,8 @@ package upstream
 
 import "bytes"
 
-// hopByHop are the fields of RFC 9110 7.6.1 and its predecessors: they belong to one connection and end here.
+// hopByHop reports whether a field belongs to one connection and ends here (RFC 9110 7.6.1 and
+// its predecessors).
 func hopByHop(k []byte) bool {
 	switch len(k) {
 	case 2:
@@ -19,12 +20,13 @@ func hopByHop(k []byte) bool {
 	return len(k) > 6 && fold(k[:6], "proxy-")
 }
 
-// hopByHopAnswer is hopByHop for answers, whose Trailer goes on to the client: the fields that it names do too.
+// hopByHopAnswer is hopByHop for answers: Trailer goes on to the client, as do the fields that
+// it names.
 func hopByHopAnswer(k []byte) bool { return hopByHop(k) && !fold(k, "trailer") }
 
-// skipRequestField tells which of the client's fields never reach a worker: those of its connection, those that we write
-// ourselves, Expect, which the server has already answered, and Accept-Encoding: what an answer says of usage must be readable
-// here.
+// skipRequestField reports whether a client's field never reaches a worker: fields of its
+// connection, fields that the router writes itself, Expect, which is answered already, and
+// Accept-Encoding, since the usage in an answer must be readable here.
 func skipRequestField(k []byte) bool {
 	switch len(k) {
 	case 4:
@@ -39,7 +41,7 @@ func skipRequestField(k []byte) bool {
 	return hopByHop(k)
 }
 
-// nominated tells whether the value of a Connection field names k.
+// nominated reports whether the value of a Connection field names k.
 func nominated(connection, k []byte) bool {
 	if len(connection) == 0 {
 		return false
@@ -63,7 +65,7 @@ func hasToken(list, token []byte) bool {
 	return false
 }
 
-// replaced tells whether one of our own fields takes the place of k.
+// replaced reports whether one of extra takes the place of k.
 func replaced(extra []Field, k []byte) bool {
 	for i := range extra {
 		if fold(k, extra[i].Key) {
@@ -73,7 +75,8 @@ func replaced(extra []Field, k []byte) bool {
 	return false
 }
 
-// fold compares ASCII field names without regard to case and without the Unicode tables of bytes.EqualFold.
+// fold compares ASCII field names without regard to case and without the Unicode tables of
+// bytes.EqualFold.
 func fold(b []byte, s string) bool {
 	if len(b) != len(s) {
 		return false

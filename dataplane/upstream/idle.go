@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// idleList holds the idle connections of one target, the most recently used last: the one with the warmest socket is taken
-// first, and the others age until they may go.
+// idleList holds the idle connections of one target, the most recently used last. That one is
+// taken first; the others age until they are closed.
 type idleList struct {
 	mu     sync.Mutex
 	conns  []*conn // guarded by mu; ordered by idleSince
@@ -19,7 +19,7 @@ func (l *idleList) get(notBefore time.Time) *conn {
 	defer l.mu.Unlock()
 	n := len(l.conns) - 1
 	if n < 0 || l.conns[n].idleSince.Before(notBefore) {
-		// If the youngest is too old then all are: Sweep or the next put closes them.
+		// If the youngest is too old, all are: Sweep or the next put closes them.
 		return nil
 	}
 	cn := l.conns[n]
@@ -28,8 +28,9 @@ func (l *idleList) get(notBefore time.Time) *conn {
 	return cn
 }
 
-// put adds cn and returns a connection to close: cn itself if the list is closed, or the oldest if it is over age or over
-// the limit. One in, at most one out: the list shrinks under traffic and no call pays for many closes.
+// put adds cn and returns a connection to close: cn itself if the list is closed, or the oldest
+// if it is over age or over the limit. One in, at most one out: the list shrinks under traffic
+// and no call pays for many closes.
 func (l *idleList) put(cn *conn, notBefore time.Time, limit int) (dead *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +47,8 @@ func (l *idleList) put(cn *conn, notBefore time.Time, limit int) (dead *conn) {
 	return nil
 }
 
-// drop closes the connections that were last used before the given time; all of them if it is zero.
+// drop closes the connections that were last used before the given time; all of them if it is
+// zero.
 func (l *idleList) drop(before time.Time) {
 	l.mu.Lock()
 	n := len(l.conns)
@@ -64,7 +66,7 @@ func (l *idleList) drop(before time.Time) {
 	}
 }
 
-// close drops all and refuses what comes later.
+// close drops all and refuses later ones.
 func (l *idleList) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// TestLongReads reads answers into memory for all of them, which is more than the read buffer has.
+// TestLongReads reads answers into memory for all of them, which is more than the read buffer
+// has.
 func TestLongReads(t *testing.T) {
 	t.Run("plain", testLongReads)
 	t.Run("tls", testLongReads)

@@ -60,7 +60,8 @@ func testReuse(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutEOF closes after the last data byte: the terminating chunk is there, nobody read it.
+// TestCloseWithoutEOF closes after the last data byte: the terminating chunk is there, nobody
+// read it.
 func TestCloseWithoutEOF(t *testing.T) {
 	t.Run("plain", testCloseWithoutEOF)
 	t.Run("tls", testCloseWithoutEOF)
@@ -95,7 +96,8 @@ func testCloseWithoutEOF(t *testing.T) {
 	}
 }
 
-// TestStaleConnection has the worker close kept-alive connections; each next request must not notice.
+// TestStaleConnection has the worker close kept-alive connections; each next request must not
+// notice.
 func TestStaleConnection(t *testing.T) {
 	t.Run("plain", testStaleConnection)
 	t.Run("tls", testStaleConnection)
@@ -133,7 +135,7 @@ func TestRetryOnlyOnce(t *testing.T) {
 
 func testRetryOnlyOnce(t *testing.T) {
 	tests := []struct {
-		name, later string // what every request but the very first gets, before the connection ends
+		name, later string // the answer to every request but the very first, before the connection ends
 		want        error
 		requests    int
 	}{

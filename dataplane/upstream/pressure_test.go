@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestSlowReaderHoldsTheWorkerBack: what a client does not read stays with the worker, but for what sockets take, and the
-// router's memory does not grow.
+// TestSlowReaderHoldsTheWorkerBack: bytes that a client does not read stay with the worker,
+// except for those in sockets, and the router's memory does not grow.
 func TestSlowReaderHoldsTheWorkerBack(t *testing.T) {
 	t.Run("plain", testSlowReaderHoldsTheWorkerBack)
 	t.Run("tls", testSlowReaderHoldsTheWorkerBack)
@@ -63,8 +63,8 @@ func testSlowReaderHoldsTheWorkerBack(t *testing.T) {
 	}
 }
 
-// settled waits until n has grown and grows no more. On a machine that stalls for so long it returns less, which no test takes
-// for a failure.
+// settled waits until n has grown and grows no more. On a machine that stalls for so long it
+// returns less, which no test takes for a failure.
 func settled(n *atomic.Int64) int64 {
 	for {
 		before := n.Load()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestQuietSendsWhereItWaits: a connection that was in use just now sends its request with the wait for the answer, any other before it;
-// and what was never waited for was not sent.
+// TestQuietSendsWhereItWaits: a connection that was in use just now sends its request with the
+// wait for the answer, any other before it; and a request without a wait was not sent.
 func TestQuietSendsWhereItWaits(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// TestRequestsInQuickSuccession: a request that follows at once on the same connection is sent in another way than the first.
+// TestRequestsInQuickSuccession: a request that follows at once on the same connection is sent
+// in another way than the first.
 func TestRequestsInQuickSuccession(t *testing.T) {
 	large := strings.Repeat("x", 32<<20)
 	type control struct {
@@ -20,7 +21,7 @@ func TestRequestsInQuickSuccession(t *testing.T) {
 	tests := []struct {
 		name       string
 		body       string
-		second     func(p *peer, c *control) // what the worker does in place of a second answer
+		second     func(p *peer, c *control) // the act of the worker in place of a second answer
 		wantStatus int
 		wantErr    error
 	}{

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// responseReader reads the answers on a connection. It waits without a buffer where it can: a stream
-// waits for most of its life.
+// responseReader reads the answers on a connection. It waits without a buffer where it can: a
+// stream waits for most of its life.
 type responseReader struct {
 	nc      net.Conn
 	raw     syscall.RawConn // waits without a buffer; nil: TLS, or another system than Linux
 	out     *requestWriter  // may have a request to send before the wait
 	readers *sync.Pool      // of br
-	br      *bufio.Reader   // over the responseReader; nil while idle, and without TLS while nothing is there to read
+	br      *bufio.Reader   // over the responseReader; nil while idle, and while a wait needs none
 
 	wait     time.Duration // longest wait of one read; 0 is forever
 	deadline time.Time     // the one that the poller has
@@ -82,8 +82,8 @@ func (r *responseReader) fill() error {
 	return r.fillErr
 }
 
-// tryFill fills the buffer, and reports whether there is nothing to wait for. The poller calls it
-// before it waits and when there is something to read.
+// tryFill fills the buffer, and reports whether there is nothing to wait for. The poller calls
+// it before it waits and when there is something to read.
 func (r *responseReader) tryFill(fd uintptr) bool {
 	if r.out.later && r.out.sendNow(fd) {
 		return false // an answer could not be there yet
@@ -149,7 +149,8 @@ func (r *responseReader) hand(p []byte) {
 }
 
 // arm renews the read deadline. Telling the poller costs more than the rest of a small read: a
-// deadline lies up to an eighth of the wait too far in the future, and stays while it covers the wait.
+// deadline lies up to an eighth of the wait too far in the future, and stays while it covers
+// the wait.
 func (r *responseReader) arm() error {
 	if r.wait <= 0 {
 		r.now = time.Time{}
@@ -176,7 +177,8 @@ func (r *responseReader) armWithin(now time.Time, every time.Duration) error {
 	return r.nc.SetReadDeadline(r.deadline)
 }
 
-// clock returns the time: the one that the caller has just read and set, once, else the clock's.
+// clock returns the time: the one that the caller has just read and set, once, else the
+// clock's.
 func (r *responseReader) clock() time.Time {
 	now := r.now
 	if r.now = (time.Time{}); now.IsZero() {

@@ -11,14 +11,14 @@ import (
 	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
-// relayLook is how often a stream that goes on is looked at: for its time limit, and for a reset of
-// its connection. A reset that comes together with the last bytes is not told again.
+// relayLook is how often a stream that goes on is looked at: for its time limit, and for a
+// reset of its connection. A reset that comes together with the last bytes is not told again.
 const relayLook = time.Second
 
-// relay moves a stream from a worker's socket to a client's, within one wait of the poller: each piece
-// takes one read and one write. Between two waits the poller forgets what it was told, so each wait has
-// to begin with a read, which nearly always finds nothing; with the rest that is done for a wait, that
-// is a tenth of a stream's cost.
+// relay moves a stream from a worker's socket to a client's, within one wait of the poller:
+// each piece takes one read and one write. Between two waits the poller forgets what it was
+// told, so each wait has to begin with a read, which nearly always finds nothing; with the rest
+// that is done for a wait, that is a tenth of a stream's cost.
 type relay struct {
 	in    *responseReader
 	inbox socket.Inbox
@@ -35,15 +35,16 @@ type relay struct {
 	got   int64          // in.got, then
 }
 
-// canRelay reports whether the stream is one of chunks, without TLS on either side, of which nothing
-// is here yet.
+// canRelay reports whether the stream is one of chunks, without TLS on either side, of which
+// nothing is here yet.
 func canRelay(s *Stream) bool {
 	r := s.resp
 	return r.body == bodyChunked && !r.ready() && r.cn.in.raw != nil && s.to != nil && len(r.events.tail) == 0 && s.to.Socket() != nil
 }
 
-// relayStream sends pieces to the client as they come, up to one that is not like the others, which it
-// leaves to Response.next. An error is the worker's, as a read has it, or the client's.
+// relayStream sends pieces to the client as they come, up to one that is not like the others,
+// which it leaves to Response.next. An error is the worker's, as a read has it, or the
+// client's.
 func relayStream(s *Stream) (n int64, worker, client error) {
 	cn := s.resp.cn
 	if cn.relay == nil {
@@ -117,15 +118,17 @@ func (l *relay) try(fd uintptr) bool {
 		room.Release()
 	}
 	if goes && l.inbox.Left {
-		l.again, goes = true, false // Outside, so that whoever closes the connection need not wait for a worker to pause.
+		l.again, goes = true, false // outside: a close must not wait for the worker to pause
 	}
 	return !goes
 }
 
-// take sends the n bytes of room behind relayHead. It reports whether all of them are on their way.
+// take sends the n bytes of room behind relayHead. It reports whether all of them are on their
+// way.
 func (l *relay) take(room *socket.Buffer, n int) bool {
 	r, src := l.s.resp, room[relayHead:relayHead+n]
-	// Fast path: an event is written as one chunk, nearly always comes as one, and goes unchanged.
+	// Fast path: an event is written as one chunk, nearly always comes as one, and goes
+	// unchanged.
 	body := r.chunks.whole(src)
 	if body != nil && (!r.events.on || endsEvent(body)) {
 		r.events.open = false
@@ -145,8 +148,8 @@ func (l *relay) take(room *socket.Buffer, n int) bool {
 	return l.pass(room, n, err == nil && !r.ended())
 }
 
-// pass sends as much of the n bytes behind relayHead as is not held back. more says that more is to
-// come.
+// pass sends as much of the n bytes behind relayHead as is not held back. more says that more
+// is to come.
 func (l *relay) pass(room *socket.Buffer, n int, more bool) bool {
 	if n == 0 {
 		return more
@@ -167,8 +170,8 @@ const (
 	relayMax  = len(socket.Buffer{}) - relayHead - len("\r\n") // bytes of a piece
 )
 
-// send makes a chunk of the n bytes behind relayHead, and sends as much of it as the client's socket
-// takes.
+// send makes a chunk of the n bytes behind relayHead, and sends as much of it as the client's
+// socket takes.
 func (l *relay) send(room *socket.Buffer, n int) {
 	var digits [4]byte
 	size := strconv.AppendUint(digits[:0], uint64(n), 16)

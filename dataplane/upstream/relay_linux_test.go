@@ -43,7 +43,8 @@ func (o *relayed) seen() (body string, begun bool) {
 	return string(o.body), o.begun
 }
 
-// relayRouter forwards requests from a Watcher's listener to one worker; c cancels them. The sockets to clients take little at once.
+// relayRouter forwards requests from a Watcher's listener to one worker; c cancels them. The
+// sockets to clients take little at once.
 func relayRouter(t testing.TB, worker string, obs upstream.Observer, c *upstream.Canceler, readTimeout time.Duration) *client {
 	t.Helper()
 	little := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
@@ -117,7 +118,7 @@ func TestRelayMovesBytes(t *testing.T) {
 	}
 }
 
-// TestRelayEnds: what ends a stream on its way is noticed, also where it comes together with the last bytes.
+// TestRelayEnds: each kind of end of a stream is noticed, also together with the last bytes.
 func TestRelayEnds(t *testing.T) {
 	var c upstream.Canceler
 	tests := []struct {
@@ -222,7 +223,8 @@ func TestRelayPassesChunks(t *testing.T) {
 	require.True(t, begun, "nothing was relayed")
 }
 
-// TestRelayDoesNotReuse: a connection with bytes behind the end of an answer serves no other request.
+// TestRelayDoesNotReuse: a connection with bytes behind the end of an answer serves no other
+// request.
 func TestRelayDoesNotReuse(t *testing.T) {
 	conns, went := make(chan int, 2), make(chan struct{})
 	w := startWorker(t, func(nth int, p *peer) {

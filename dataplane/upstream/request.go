@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Field is one header field of ours.
+// Field is one header field that the router adds.
 type Field struct {
 	Key   string
 	Value []byte // nil removes the client's field of that name and sends none
@@ -21,31 +21,37 @@ type Request struct {
 	Method []byte
 	Path   []byte // request target with its query, as it goes on the wire
 
-	// Header is the client's. Hop-by-hop fields, Host, Content-Length and Expect are left out. fasthttp fills caches inside
-	// it while it is read: two Do at the same time must not share one; render Lines once instead.
+	// Header is the client's. Hop-by-hop fields, Host, Content-Length and Expect are left out.
+	// Two calls of Do at the same time must not share one, since fasthttp fills caches inside
+	// it: make Lines of it.
 	Header *fasthttp.RequestHeader
 	// Lines, if not nil, is sent in place of Header; AppendLines makes it.
 	Lines []byte
-	// Extra is added, and replaces the client's fields of the same names (those of Header, not of Lines).
+	// Extra is added, and replaces the client's fields of the same names (those of Header, not
+	// of Lines).
 	Extra []Field
 
 	// Body is sent with one writev; Content-Length is the sum of the parts.
 	Body [][]byte
 
-	// Once forbids to send the request again where a kept-alive connection dies before an answer: a worker that had begun
-	// with it must not be given the same one twice.
+	// Once forbids to send the request again where a kept-alive connection dies before an
+	// answer: a worker that had begun it must not get it twice.
 	Once bool
 
-	// Fresh sends the request over a new connection: what ends a kept-alive one may have happened before.
+	// Fresh sends the request over a new connection: a kept-alive one may have ended already.
 	Fresh bool
 
-	Now time.Time // when the request is sent; zero: the clock is asked
+	Now time.Time // the time of sending; zero: Do asks the clock
 
-	HeaderTimeout time.Duration // longest wait for the first byte of the answer, from the end of the dial; 0 is forever
-	ReadTimeout   time.Duration // longest wait for each further read; 0 is forever. Both may last an eighth longer
+	// HeaderTimeout is the longest wait for the first byte of the answer, from the end of the
+	// dial, and ReadTimeout the longest wait for each further read. 0 is forever; both may last
+	// an eighth longer.
+	HeaderTimeout time.Duration
+	ReadTimeout   time.Duration
 }
 
-// AppendLines appends the fields of a client's header that may go to a worker, one line each, without those in extra.
+// AppendLines appends the fields of a client's header that may go to a worker, a line each,
+// except those in extra.
 func AppendLines(dst []byte, h *fasthttp.RequestHeader, extra []Field) []byte {
 	named := h.Peek(fasthttp.HeaderConnection)
 	trailers := false
@@ -65,8 +71,8 @@ func AppendLines(dst []byte, h *fasthttp.RequestHeader, extra []Field) []byte {
 
 var (
 	tokenTrailers = []byte("trailers")
-	// wantTrailers is the client's TE, which is of its connection, said again for ours (RFC 9110 10.1.4). Other codings than
-	// chunked are not for us.
+	// wantTrailers repeats the client's TE, which is of its connection, for the worker's (RFC
+	// 9110 10.1.4). Codings other than chunked are not supported.
 	wantTrailers = []byte("TE: trailers\r\nConnection: TE\r\n")
 )
 
@@ -108,7 +114,8 @@ func (r *Request) appendHead(dst []byte) ([]byte, error) {
 	return r.appendLength(dst), nil
 }
 
-// appendLength ends the head. A method that has a body by its nature says so even when it is empty, or servers wait for it.
+// appendLength ends the head. A method that usually has a body gets a length even when the body
+// is empty: servers would wait for it.
 func (r *Request) appendLength(dst []byte) []byte {
 	n := 0
 	for _, b := range r.Body {
@@ -129,7 +136,7 @@ func appendLine(dst, k, v []byte) []byte {
 	return append(dst, '\r', '\n')
 }
 
-// breaksLine finds what would end a request line early: control bytes and spaces.
+// breaksLine reports whether b would end a request line early, by control bytes or spaces.
 func breaksLine(b []byte) bool {
 	for _, c := range b {
 		if c <= ' ' || c == 0x7f {

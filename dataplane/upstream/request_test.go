@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// heads sends requests and returns what the worker got of their heads.
+// heads sends requests and returns their heads as the worker got them.
 func sendHead(t *testing.T, req *upstream.Request) (string, error) {
 	t.Helper()
 	got := make(chan string, 1)

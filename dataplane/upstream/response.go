@@ -16,8 +16,8 @@ const (
 	bodyToEnd                   // up to the end of the connection
 )
 
-// Response is the answer to one request. Its header is complete; its body comes by Read or through
-// Forward. Close it exactly once; it must not be used afterwards.
+// Response is the answer to one request. Its header is complete; its body comes by Read or
+// through Forward. Close it exactly once; it must not be used afterwards.
 type Response struct {
 	Status int
 	Header fasthttp.ResponseHeader // as the worker sent it
@@ -48,22 +48,23 @@ func (r *Response) ContentLength() int64 {
 	return -1
 }
 
-// maxCopied is the longest whole answer that Forward copies, which frees its connection at once. With
-// its header it fits fasthttp's buffer.
+// maxCopied is the longest whole answer that Forward copies, which frees its connection at
+// once. With its header it fits fasthttp's buffer.
 const maxCopied = 3 << 10
 
-// Whole reports whether the answer is here as a whole and short. Forward then ends it, and tells the
-// Observer so, before it returns.
+// Whole reports whether the answer is here as a whole and short. Forward then ends it, and
+// tells the Observer so, before it returns.
 func (r *Response) Whole() bool {
 	return r.body == bodyFixed && r.cn != nil && len(r.ahead) == 0 && r.left <= maxCopied && r.left <= int64(r.cn.in.buffered())
 }
 
-// WholeEvents has Forward and its like send a stream in whole events, so that an error event of the
-// Observer's never meets half of another one.
+// WholeEvents has Forward and its like send a stream in whole events, so that an error event of
+// the Observer's never meets half of another one.
 func (r *Response) WholeEvents() { r.events.on = true }
 
-// Read returns body bytes as soon as there are any, without the transfer coding. At the end of the
-// body it returns io.EOF, and the connection is already free for the next request. A failure is final.
+// Read returns body bytes as soon as there are any, without the transfer coding. At the end of
+// the body it returns io.EOF, and the connection is already free for the next request. A
+// failure is final.
 func (r *Response) Read(p []byte) (int, error) {
 	if len(r.ahead) > 0 {
 		n := copy(p, r.ahead)
@@ -93,8 +94,8 @@ func (r *Response) Read(p []byte) (int, error) {
 	return 0, r.fail(err)
 }
 
-// Unread gives back bytes that Read has returned: the next reader gets them first. There may be one
-// piece of them at a time, and p must not change until it was read again.
+// Unread gives back bytes that Read has returned: the next reader gets them first. There may be
+// one piece of them at a time, and p must not change until it was read again.
 func (r *Response) Unread(p []byte) { r.ahead = p }
 
 // fail ends the body after a failed read.
@@ -105,8 +106,8 @@ func (r *Response) fail(cause error) error {
 	return r.finish(readError(cause, ErrTruncated))
 }
 
-// finish gives the connection back: to the idle ones if it is clean, else it is closed. It returns the
-// end of the body.
+// finish gives the connection back: to the idle ones if it is clean, else it is closed. It
+// returns the end of the body.
 func (r *Response) finish(err error) error {
 	cn := r.cn
 	r.cn = nil
@@ -131,8 +132,9 @@ func (r *Response) finish(err error) error {
 // errUnread is the end of a body that its owner closed before its end.
 var errUnread = errors.New("upstream: closed before the end of the body")
 
-// Close ends the answer. A body that was read to its end, with or without the io.EOF behind it, leaves
-// its connection for reuse; otherwise the connection is closed, and the worker stops computing.
+// Close ends the answer. A body that was read to its end, with or without the io.EOF behind it,
+// leaves its connection for reuse; otherwise the connection is closed, and the worker stops
+// computing.
 func (r *Response) Close() error {
 	r.ahead = nil
 	if r.cn != nil {

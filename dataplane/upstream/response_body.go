@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Await waits until a byte of the body is there, or its end. A streaming worker sends its header long
-// before it has computed anything: a caller that waits here before it answers the client can still ask
-// another worker.
+// Await waits until a byte of the body is there, or its end. A streaming worker sends its
+// header long before it has computed anything: a caller that waits here before it answers the
+// client can still ask another worker.
 func (r *Response) Await() error {
 	if len(r.ahead) > 0 || r.err != nil || r.ended() {
 		return nil //nolint:nilerr // r.err is the end of the body, which Read tells.
@@ -39,8 +39,8 @@ func (r *Response) Await() error {
 }
 
 // Begin returns the bytes of the body that are here after Await, of several chunks the first's,
-// without taking them. They alias the read buffer until the next call. There are none where the body
-// has ended.
+// without taking them. They alias the read buffer until the next call. There are none where the
+// body has ended.
 func (r *Response) Begin() []byte {
 	if len(r.ahead) > 0 {
 		return r.ahead
@@ -67,9 +67,9 @@ func (r *Response) Within(d time.Duration) {
 	}
 }
 
-// Keep reads the answer to its end and returns a copy of it, or nil where it has more than limit
-// bytes: it can still be forwarded then. An error is the connection's. The Response is still to be
-// closed.
+// Keep reads the answer to its end and returns a copy of it, or nil where it has more than
+// limit bytes: it can still be forwarded then. An error is the connection's. The Response is
+// still to be closed.
 func (r *Response) Keep(limit int) (*Kept, error) {
 	if r.ContentLength() > int64(limit) {
 		return nil, nil //nolint:nilnil // As documented: it is too long.
@@ -93,9 +93,9 @@ func (r *Response) Keep(limit int) (*Kept, error) {
 	}
 }
 
-// read reads from the connection. Pieces longer than the read buffer bypass it: a system call and a
-// copy more for each buffer would be most of the cost of a list of 16,000 ids. The last byte comes by
-// the buffer, where bytes behind the body show.
+// read reads from the connection. Pieces longer than the read buffer bypass it: a system call
+// and a copy more for each buffer would be most of the cost of a list of 16,000 ids. The last
+// byte comes by the buffer, where bytes behind the body show.
 func (r *Response) read(p []byte) (int, error) {
 	if len(p) > r.t.cfg.ReadBuffer && r.cn.in.buffered() == 0 {
 		return r.cn.in.Read(p[:len(p)-1])
@@ -118,7 +118,8 @@ func (r *Response) readChunked(p []byte) (int, error) {
 		nd, ns, err := r.chunks.decode(p, src)
 		_, _ = r.cn.in.br.Discard(ns) // ns are buffered
 		if nd > 0 {
-			// An error after good bytes is found again by the next call: the decoder stands before the bad byte.
+			// An error after good bytes is found again by the next call: the decoder stands
+			// before the bad byte.
 			return nd, nil
 		}
 		if err != nil {
@@ -127,8 +128,8 @@ func (r *Response) readChunked(p []byte) (int, error) {
 	}
 }
 
-// next returns the next body bytes without a copy; they alias the read buffer until the next call or
-// Close. Chunks that lie together in the buffer come as one piece.
+// next returns the next body bytes without a copy; they alias the read buffer until the next
+// call or Close. Chunks that lie together in the buffer come as one piece.
 func (r *Response) next() ([]byte, error) {
 	if p := r.ahead; len(p) > 0 {
 		r.ahead = nil

@@ -72,7 +72,8 @@ func (r *Response) parseHeader(in *responseReader) error {
 	return nil
 }
 
-// awaitHead waits for a whole head, and refuses heads that fasthttp would wait for in vain, or pass on.
+// awaitHead waits for a whole head, and refuses heads that fasthttp would wait for in vain, or
+// pass on.
 func awaitHead(br *bufio.Reader) error {
 	for n := br.Buffered(); n <= br.Size(); n = max(n+1, br.Buffered()) {
 		b, err := br.Peek(n)
@@ -97,7 +98,8 @@ var (
 	http1      = []byte("HTTP/1.")
 )
 
-// frame decides where the body ends and whether the connection lives on after it (RFC 9112 6.3).
+// frame decides where the body ends and whether the connection lives on after it (RFC 9112
+// 6.3).
 func (r *Response) frame(req *Request) {
 	h := &r.Header
 	r.keep = !h.ConnectionClose() && !hasToken(h.Peek(fasthttp.HeaderConnection), tokenClose)

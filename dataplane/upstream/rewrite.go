@@ -10,15 +10,16 @@ import (
 
 // Rewriter changes a body on its way to the client.
 type Rewriter interface {
-	// Append takes the next piece of the body and appends the bytes that can be sent to dst. It keeps
-	// neither.
+	// Append takes the next piece of the body and appends the bytes that can be sent to dst. It
+	// keeps neither.
 	Append(dst, p []byte) []byte
 	// End appends the rest when the body has ended.
 	End(dst []byte) []byte
 }
 
-// ForwardRewrite is Forward with the body changed, which makes its length unknown. The Observer sees it
-// as it came. An answer that breaks off ends as Forward's does, without the Rewriter's rest.
+// ForwardRewrite is Forward with the body changed, which makes its length unknown. The Observer
+// sees it as it came. An answer that breaks off ends as Forward's does, without the Rewriter's
+// rest.
 func ForwardRewrite(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time, change Rewriter) {
 	r.change = change
 	Forward(ctx, r, obs, now)

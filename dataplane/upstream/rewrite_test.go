@@ -17,7 +17,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// upper is a Rewriter that changes letters, and holds back what stands behind the last space.
+// upper is a Rewriter that changes letters, and holds back the text behind the last space.
 type upper struct{ kept []byte }
 
 func (u *upper) Append(dst, p []byte) []byte {
@@ -52,8 +52,8 @@ var bodies = map[string]string{
 	"to end":  "HTTP/1.1 200 OK\r\nETag: \"x\"\r\n\r\none two three",
 }
 
-// What was looked at and given back is forwarded as if nobody had looked, however much of the body it is, and so is what a
-// Rewriter makes of it; the connection is used again where its framing allows.
+// TestUnreadAndRewrite: bytes given back are forwarded as if nobody had looked at them, and the
+// output of a Rewriter is too; the connection is used again where its framing allows.
 func TestUnreadAndRewrite(t *testing.T) {
 	for framing, raw := range bodies {
 		for _, look := range []int{0, 1, 4, 13, 14} {

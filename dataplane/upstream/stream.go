@@ -13,42 +13,45 @@ import (
 	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
-// Observer watches one forwarded answer. Its methods are called from the goroutine that serves the
-// client.
+// Observer watches one forwarded answer. Its methods are called from the goroutine that serves
+// the client.
 type Observer interface {
-	// Body sees each piece before it is written to the client. p aliases the read buffer. It must not
-	// cancel the request, or wait: the connection to the worker is being read.
+	// Body sees each piece before it is written to the client. p aliases the read buffer. It
+	// must not cancel the request, or wait: the connection to the worker is being read.
 	Body(p []byte)
-	// Broken is told why the worker's answer ended early. Its result is sent to the client as the last
-	// piece, followed by a clean end (an SSE error event, for one); nil cuts the client's connection
-	// instead, so that nobody takes a part for the whole. It is called only where the client's answer is
-	// chunked.
+	// Broken is told why the worker's answer ended early. Its result is sent to the client as
+	// the last piece, followed by a clean end (an SSE error event, for one); nil cuts the
+	// client's connection instead, so that nobody takes a part for the whole. It is called only
+	// where the client's answer is chunked.
 	Broken(err error) []byte
-	// Closed is called exactly once, last, in every case, and releases resources. err is nil if the
-	// client's socket took the whole body (a short last piece leaves after it, with the end of the
-	// answer), wraps ErrClient if the client's side failed, and else is the failure of the worker's
-	// answer.
+	// Closed is called exactly once, last, in every case, and releases resources. err is nil if
+	// the client's socket took the whole body (a short last piece leaves after it, with the end
+	// of the answer), wraps ErrClient if the client's side failed, and else is the failure of
+	// the worker's answer.
 	Closed(err error)
 }
 
-// Client is the connection of a client as a Stream writes to it beside fasthttp; ingress.Client is one.
+// Client is the connection of a client as a Stream writes to it beside fasthttp; ingress.Client
+// is one.
 type Client interface {
 	net.Conn
-	// Hold keeps writes back until Unhold; the next write or Flush then sends them with its own.
+	// Hold keeps writes back until Unhold; the next write or Flush then sends them with its
+	// own.
 	Hold()
 	Unhold()
 	Flush() error
-	// Socket returns the socket for bytes of an answer; nil where TLS or bytes held back come first.
+	// Socket returns the socket for bytes of an answer; nil where TLS or bytes held back come
+	// first.
 	Socket() *socket.Conn
 }
 
-// Stream is the body of a forwarded answer for fasthttp's server. It writes each piece to the client as
-// soon as it is there, and pieces that arrived together as one.
+// Stream is the body of a forwarded answer for fasthttp's server. It writes each piece to the
+// client as soon as it is there, and pieces that arrived together as one.
 //
-// fasthttp (1.74) calls WriteTo for both framings because SupportsBodyWriteTo says so, and Close after
-// it in every case, failed writes and a request that is dropped before its header is written included.
-// Chunked: each Write is one chunk and is flushed. Fixed size: Write fills a bufio.Writer, so WriteTo
-// flushes it whenever it would have to wait for the worker.
+// fasthttp (1.74) calls WriteTo for both framings because SupportsBodyWriteTo says so, and
+// Close after it in every case, failed writes and a request that is dropped before its header
+// is written included. Chunked: each Write is one chunk and is flushed. Fixed size: Write fills
+// a bufio.Writer, so WriteTo flushes it whenever it would have to wait for the worker.
 type Stream struct {
 	resp *Response
 	obs  Observer
@@ -64,17 +67,18 @@ var (
 )
 
 const (
-	// maxHeld is the longest last piece of a stream that is worth a copy: it holds the last events.
+	// maxHeld is the longest last piece of a stream that is worth a copy: it holds the last
+	// events.
 	maxHeld = 1 << 10
-	// maxWhole is the longest answer that is copied so that it leaves in one write, though fasthttp's
-	// buffer is smaller. With its header it fits a socket.Buffer.
+	// maxWhole is the longest answer that is copied so that it leaves in one write, though
+	// fasthttp's buffer is smaller. With its header it fits a socket.Buffer.
 	maxWhole = 15 << 10
 )
 
-// Forward makes r the answer to ctx and takes over its Close: status, header without hop-by-hop fields,
-// body as a Stream where there is one. The answer gets the date now where the worker gave none. The
-// caller may still change ctx.Response.Header afterwards. obs.Closed is called during Forward if the
-// answer has no body or is Whole, and else once fasthttp has written it.
+// Forward makes r the answer to ctx and takes over its Close: status, header without hop-by-hop
+// fields, body as a Stream where there is one. The answer gets the date now where the worker
+// gave none. The caller may still change ctx.Response.Header afterwards. obs.Closed is called
+// during Forward if the answer has no body or is Whole, and else once fasthttp has written it.
 func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time) {
 	out := &ctx.Response
 	dropHopByHop(&r.Header)
@@ -106,7 +110,8 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time)
 	to, _ := ctx.Conn().(Client)
 	r.stream = Stream{resp: r, obs: obs, to: to, head: &out.Header}
 	out.SetBodyStream(&r.stream, int(size))
-	// Without a body byte at hand the header must not wait for one; with it, both leave in one packet.
+	// Without a body byte at hand the header must not wait for one; with it, both leave in one
+	// packet.
 	out.ImmediateHeaderFlush = size < 0 && !r.ready()
 }
 
@@ -139,7 +144,7 @@ func forwardWhole(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.
 // dropHopByHop removes the fields that belong to the worker's connection only.
 func dropHopByHop(h *fasthttp.ResponseHeader) {
 	named := h.Peek(fasthttp.HeaderConnection)
-	var victims []string // Deleting while iterating is not allowed. Rarely any: workers send none of these.
+	var victims []string // rarely any; deleting while iterating is not allowed
 	for k := range h.All() {
 		// fasthttp owns the two framing fields and sets them for the client's connection.
 		framing := fold(k, "transfer-encoding") || fold(k, "content-length")
@@ -246,8 +251,8 @@ func (s *Stream) rest(w io.Writer, n int64) (int64, error) {
 	return n + int64(m), nil
 }
 
-// write writes one piece. A whole answer that does not fit fasthttp's buffer would leave in several
-// writes.
+// write writes one piece. A whole answer that does not fit fasthttp's buffer would leave in
+// several writes.
 func (s *Stream) write(w io.Writer, p []byte) (int, error) {
 	b, fixed := w.(*bufio.Writer)
 	if !fixed || s.to == nil || len(p) <= b.Available() || len(p) > maxWhole {
@@ -302,7 +307,7 @@ func (s *Stream) Close() error {
 	}
 	obs, err := s.obs, s.err
 	if err == nil && !s.done {
-		err = ErrClient // The server gave up before the body's end; only the client's side makes it do so.
+		err = ErrClient // only a failure of the client's side ends the server's writing early
 	}
 	_ = s.resp.Close() // s is part of the Response and must not be used from here on.
 	obs.Closed(err)

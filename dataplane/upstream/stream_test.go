@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// recorder is an Observer that keeps what it is told.
+// recorder is an Observer that keeps all calls.
 type recorder struct {
 	body   []byte
 	tail   []byte
@@ -81,7 +81,8 @@ func (c *client) ask(t testing.TB, method string) *http.Response {
 	return resp
 }
 
-// TestStreamForwardsAtOnce: each step of the worker waits until the client has seen the one before it.
+// TestStreamForwardsAtOnce: each step of the worker waits until the client has seen the one
+// before it.
 func TestStreamForwardsAtOnce(t *testing.T) {
 	t.Run("plain", testStreamForwardsAtOnce)
 	t.Run("tls", testStreamForwardsAtOnce)
@@ -214,7 +215,8 @@ func testStreamClientLeaves(t *testing.T) {
 	}
 }
 
-// TestStreamDroppedBeforeHeader: the client is gone when the handler returns, so fasthttp cannot even write a header.
+// TestStreamDroppedBeforeHeader: the client is gone when the handler returns, so fasthttp
+// cannot even write a header.
 func TestStreamDroppedBeforeHeader(t *testing.T) {
 	t.Run("plain", testStreamDroppedBeforeHeader)
 	t.Run("tls", testStreamDroppedBeforeHeader)
@@ -273,7 +275,7 @@ func testForwardHeaders(t *testing.T) {
 			})
 			obs := newRecorder()
 			c := dialRouter(t, startRouter(t, w.addr(), obs))
-			for range 2 { // The client's connection lives on, whatever the worker's does.
+			for range 2 { // The client's connection lives on, also where the worker's ends.
 				resp := c.ask(t, tt.method)
 				b, err := io.ReadAll(resp.Body)
 				if resp.StatusCode != tt.status || string(b) != tt.body || err != nil || resp.Proto != "HTTP/1.1" {

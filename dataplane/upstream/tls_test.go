@@ -29,7 +29,8 @@ func TestTLS(t *testing.T) {
 	})
 }
 
-// TestHandshakeFails: nothing was sent, the words say why, and nobody waits longer than a dial may take.
+// TestHandshakeFails: nothing was sent, the words say why, and nobody waits longer than a dial
+// may take.
 func TestHandshakeFails(t *testing.T) {
 	ca := tlstest.NewAuthority(t)
 	good, expired, named := ca.Issue("127.0.0.1"), ca.Expired("127.0.0.1"), ca.Issue("worker.test")
@@ -99,7 +100,8 @@ func TestWorkerSpeaksTLS(t *testing.T) {
 	}
 }
 
-// TestWorkerRefusesCertificate: with TLS 1.3 a client's certificate is refused after its handshake is done.
+// TestWorkerRefusesCertificate: with TLS 1.3 a client's certificate is refused after its
+// handshake is done.
 func TestWorkerRefusesCertificate(t *testing.T) {
 	ca := tlstest.NewAuthority(t)
 	pair := ca.Issue("127.0.0.1")

@@ -6,12 +6,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Fields behind a chunked body (RFC 9112 7.1.2). They go to the client behind its own last chunk, whether it asked for them
-// with TE or not: an HTTP/1.1 client must be able to read them (RFC 9110 6.5), and a worker was told of TE if it cares. Fields
-// that a trailer must not hold are dropped (6.5.1), by a list that fasthttp keeps: framing, routing, authorization, content.
+// The trailer of a chunked body (RFC 9112 7.1.2) goes to the client behind its own last chunk,
+// whether it asked with TE or not: HTTP/1.1 clients must be able to read it (RFC 9110 6.5).
+// Fields that a trailer must not hold are dropped (6.5.1), by fasthttp's list: framing,
+// routing, authorization, content.
 
-// trailers calls yield for each field of the trailer, once the body has ended. Lines that are no fields
-// are left out: the body is whole without them.
+// trailers calls yield for each field of the trailer, once the body has ended. Lines that are
+// no fields are left out: the body is whole without them.
 func (d *chunkDecoder) trailers(yield func(k, v []byte)) {
 	if !d.done() {
 		return
@@ -33,7 +34,7 @@ var (
 	colon = []byte(":")
 )
 
-// isToken tells whether b can be the name of a field (RFC 9110 5.6.2).
+// isToken reports whether b can be the name of a field (RFC 9110 5.6.2).
 func isToken(b []byte) bool {
 	for _, c := range b {
 		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
@@ -47,11 +48,11 @@ func isToken(b []byte) bool {
 
 var tokenMarks = []byte("!#$%&'*+-.^_`|~")
 
-// control finds what must not be in a value.
+// control reports whether a value must not have c.
 func control(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
-// announce keeps what the worker said of its trailer, for the client. fasthttp takes announced fields out of the header, so
-// one that is in the header too is not announced; it is sent all the same.
+// announce announces the worker's trailer to the client. fasthttp takes announced fields out of the
+// header, so one that is in the header too is not announced, but sent.
 func announce(h *fasthttp.ResponseHeader) {
 	keys := h.PeekTrailerKeys()
 	if len(keys) == 0 {
@@ -66,7 +67,7 @@ func announce(h *fasthttp.ResponseHeader) {
 	_ = h.SetTrailerBytes(bytes.TrimPrefix(kept, []byte{','})) // fasthttp's own list
 }
 
-// hasField tells whether the header itself has a field.
+// hasField reports whether the header itself has a field.
 func hasField(h *fasthttp.ResponseHeader, key []byte) bool {
 	for k := range h.All() {
 		if bytes.EqualFold(k, key) {
@@ -76,8 +77,9 @@ func hasField(h *fasthttp.ResponseHeader, key []byte) bool {
 	return false
 }
 
-// conclude makes the trailer of the worker's answer that of the client's, whose header was written. Announced fields that did
-// not come are not sent; a field that came more than once becomes one, as RFC 9110 5.3 has it.
+// conclude gives the client's answer, whose header was written, the worker's trailer. Announced
+// fields that did not come are not sent; a field that came more than once becomes one (RFC 9110
+// 5.3).
 func conclude(h *fasthttp.ResponseHeader, r *Response) {
 	if len(h.PeekTrailerKeys()) == 0 && (r.body != bodyChunked || len(r.chunks.trailer) == 0) {
 		return // as nearly always

@@ -11,8 +11,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// pass sends a trailer section, which may be malformed, through the decoder and Forward's end, and returns what the client
-// gets of it; ok is false where the decoder refuses it. announced is the worker's Trailer field.
+// pass sends a trailer section, which may be malformed, through the decoder and Forward's end,
+// and returns the client's part of it; ok is false where the decoder refuses it. announced is
+// the worker's Trailer field.
 func pass(section []byte, announced string, step int) (got string, ok bool) {
 	d := chunkDecoder{limit: 4096}
 	src := append([]byte("1\r\nx\r\n0\r\n"), section...)
@@ -72,7 +73,7 @@ func TestTrailerLinesThatAreNoFields(t *testing.T) {
 	}
 }
 
-// TestAnnounceKeepsHeader: fasthttp leaves what is announced as a trailer out of the header.
+// TestAnnounceKeepsHeader: fasthttp takes announced trailer fields out of the header.
 func TestAnnounceKeepsHeader(t *testing.T) {
 	var h fasthttp.ResponseHeader
 	h.Set("X-A", "1")
@@ -83,8 +84,9 @@ func TestAnnounceKeepsHeader(t *testing.T) {
 	}
 }
 
-// FuzzTrailer compares with net/textproto: what the client is sent is always a section of well-formed fields, none of them
-// forbidden, and where textproto reads the worker's section as one, the client gets the same fields.
+// FuzzTrailer compares with net/textproto: the client always gets a section of well-formed
+// fields, none of them forbidden, and where textproto reads the worker's section as one, the
+// client gets the same fields.
 func FuzzTrailer(f *testing.F) {
 	for _, s := range []string{"\r\n", "X-A: 1\r\n\r\n", "A: 1\r\na:2\r\nHost: x\r\n\r\n", "nonsense\r\n\r\n", "A: 1\r\n b\r\n\r\n", "A: 1\n\r\n"} {
 		f.Add([]byte(s), "X-A, A", uint8(3))

@@ -8,17 +8,21 @@ import (
 )
 
 const (
-	// uvicorn, which SGLang serves with, closes a connection after 5 s without a request. Staying below spares the race.
+	// defaultIdleTimeout stays below the 5 s after which uvicorn, SGLang's server, closes an
+	// idle connection.
 	defaultIdleTimeout = 4 * time.Second
-	// A worker on the same rack answers a SYN in under a millisecond; a second covers one lost SYN (1 s RTO) and no more.
+	// defaultDialTimeout covers one lost SYN (1 s RTO); a worker in the same rack answers one
+	// within 1 ms.
 	defaultDialTimeout = 1500 * time.Millisecond
-	// SGLang runs at most a few hundred requests per worker; connections beyond that would only sit idle.
+	// defaultMaxIdle is for the few hundred requests that SGLang runs at once.
 	defaultMaxIdle = 256
-	// Worker headers are about 200 bytes; 16 KiB holds several SSE chunks of one scheduler step and any sane header.
+	// defaultReadBuffer holds several SSE chunks of one scheduler step; headers of workers have
+	// 200 bytes.
 	defaultReadBuffer = 16 << 10
 )
 
-// Target names one worker. Two targets share connections if Addr and TLS are equal (the same *tls.Config, not an equal one).
+// Target names one worker. Two targets share connections if they have the same Addr and
+// *tls.Config.
 type Target struct {
 	Addr string      // host:port to dial
 	Host string      // Host header; Addr if empty
@@ -31,7 +35,7 @@ type Config struct {
 	IdleTimeout      time.Duration // a kept-alive connection is not reused after this; default 4 s
 	MaxIdlePerTarget int           // default 256; negative keeps none
 	ReadBuffer       int           // bytes per request in flight; default 16 KiB
-	MaxHeaderBytes   int           // status line and header of an answer, each interim one apart; default ReadBuffer
+	MaxHeaderBytes   int           // of an answer's head, each interim one apart; default ReadBuffer
 }
 
 // Transport keeps connections to workers and sends requests over them.
@@ -42,11 +46,11 @@ type Transport struct {
 	responses sync.Pool // *Response
 
 	mu     sync.RWMutex
-	idle   map[poolKey]*idleList // guarded by mu; lists are never removed while their Transport lives, workers are few
+	idle   map[poolKey]*idleList // guarded by mu; lists are never removed: workers are few
 	closed bool                  // guarded by mu
 }
 
-// poolKey tells connections apart that cannot stand in for each other.
+// poolKey names the connections that can replace each other.
 type poolKey struct {
 	addr string
 	tls  *tls.Config
@@ -76,7 +80,8 @@ func NewTransport(cfg Config) *Transport {
 	return t
 }
 
-// Close closes the idle connections and refuses new requests. Requests in flight go on; their connections end with them.
+// Close closes the idle connections and refuses new requests. Requests in flight go on; their
+// connections end with them.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	t.closed = true
@@ -89,15 +94,16 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// CloseIdle closes the idle connections to addr: call it for a worker that was declared dead or has restarted.
+// CloseIdle closes the idle connections to addr, a worker that is dead or has restarted.
 func (t *Transport) CloseIdle(addr string) {
 	for _, l := range t.lists(addr) {
 		l.drop(time.Time{})
 	}
 }
 
-// Sweep closes the connections that have been idle for too long. A target in use does this on its own; one without
-// traffic keeps its dead sockets (CLOSE_WAIT) until someone calls Sweep, so call it every few seconds.
+// Sweep closes the connections that have been idle for too long. Requests to a target do this
+// on their own; one without traffic keeps its dead sockets (CLOSE_WAIT) until the next Sweep,
+// due every few seconds.
 func (t *Transport) Sweep() {
 	before := time.Now().Add(-t.cfg.IdleTimeout)
 	for _, l := range t.lists("") {
@@ -146,7 +152,8 @@ func (t *Transport) list(k poolKey) *idleList {
 	return t.idle[k]
 }
 
-// connect returns an idle connection to k that looks alive, or a new one; fresh skips the idle ones. now may be zero.
+// connect returns an idle connection to k that looks alive, or a new one; fresh skips the idle
+// ones. now may be zero.
 func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (*conn, error) {
 	l := t.list(k)
 	if l == nil {

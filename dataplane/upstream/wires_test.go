@@ -11,7 +11,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
-// encrypted tells which of a test's two runs this is, "plain" with plain connections or "tls" with TLS on both sides of the router; workers, requests, routers and clients of the test follow it.
+// encrypted tells which of a test's two runs this is, "plain" with plain connections or "tls"
+// with TLS on both sides of the router; workers, requests, routers and clients of the test
+// follow it.
 func encrypted(t testing.TB) bool {
 	t.Helper()
 	return strings.Contains(t.Name()+"/", "/tls/")
@@ -33,7 +35,7 @@ func target(addr string) upstream.Target {
 	return upstream.Target{Addr: addr, TLS: settings}
 }
 
-// identity is what both sides of all tests show and trust.
+// identity is the certificate of all servers, and the authority that clients trust.
 var identity struct {
 	once sync.Once
 	pair tls.Certificate

@@ -10,10 +10,11 @@ import (
 const (
 	// maxVec is the most parts that Linux takes in one writev.
 	maxVec = 1024
-	// smallWrite fits a fresh socket's send buffer (tcp_wmem's default is 16 KiB), and one TLS record.
+	// smallWrite fits a fresh socket's send buffer (tcp_wmem's default is 16 KiB), and one TLS
+	// record.
 	smallWrite = 16 << 10
-	// maxJoined is the longest body that is worth a copy behind its head: the kernel takes one piece for
-	// less than several.
+	// maxJoined is the longest body that is worth a copy behind its head: the kernel takes one
+	// piece for less than several.
 	maxJoined = 4 << 10
 )
 
@@ -34,10 +35,10 @@ type requestWriter struct {
 	writeFn func(fd uintptr) bool
 }
 
-// send writes the head and body, or leaves a quiet connection's to sendNow. It returns when the kernel
-// has all of it, or when the socket is full: a goroutine then writes the rest, so that the caller can
-// read an answer that comes early (413 to a large body) instead of both sides waiting for each other.
-// finish joins that goroutine.
+// send writes the head and body, or leaves a quiet connection's to sendNow. It returns when the
+// kernel has all of it, or when the socket is full: a goroutine then writes the rest, so that
+// the caller can read an answer that comes early (413 to a large body) instead of both sides
+// waiting for each other. finish joins that goroutine.
 func (w *requestWriter) send(body [][]byte, quiet bool) {
 	total := 0
 	for _, b := range body {
@@ -68,7 +69,8 @@ func (w *requestWriter) send(body [][]byte, quiet bool) {
 	w.writeRest()
 }
 
-// sendNow sends a request that was left for later, and reports whether the connection has taken it.
+// sendNow sends a request that was left for later, and reports whether the connection has taken
+// it.
 func (w *requestWriter) sendNow(fd uintptr) bool {
 	w.later = false
 	w.tryWrite(fd)
@@ -77,8 +79,8 @@ func (w *requestWriter) sendNow(fd uintptr) bool {
 	return !failed
 }
 
-// tryWrite sends as much as the socket takes now. It never waits: the caller could not read an early
-// answer meanwhile.
+// tryWrite sends as much as the socket takes now. It never waits: the caller could not read an
+// early answer meanwhile.
 func (w *requestWriter) tryWrite(fd uintptr) bool {
 	for len(w.parts) > 0 {
 		n, err := w.vec.sendParts(fd, w.parts)
@@ -105,8 +107,8 @@ func (w *requestWriter) advance(n int) {
 	}
 }
 
-// writeSmall sends a small request in one piece where the kernel cannot gather it; a large one is left
-// to the goroutine whole.
+// writeSmall sends a small request in one piece where the kernel cannot gather it; a large one
+// is left to the goroutine whole.
 func (w *requestWriter) writeSmall() {
 	total := 0
 	for _, p := range w.parts {
@@ -153,8 +155,8 @@ func (w *requestWriter) finish() bool {
 	select {
 	case <-w.done:
 	default:
-		// The answer is complete. Either the worker did not want the rest, which ends the connection, or all
-		// is written and the goroutine has not run since.
+		// The answer is complete. Either the worker did not want the rest, which ends the
+		// connection, or all is written and the goroutine has not run since.
 		_ = w.tcp.SetWriteDeadline(time.Unix(1, 0))
 		<-w.done
 		if w.err == nil {
